@@ -1,0 +1,67 @@
+# Every target sets up what it needs: a virtual environment from locked packages, and the local cluster's binaries.
+
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
+	command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PYTEST_ARGS ?=
+
+.PHONY: demo test test-unit test-integration test-e2e lint format generate lock cluster image clean help
+
+help: ## Show the targets.
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
+
+$(READY): requirements/dev.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "lws needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3"; exit 1; }
+	@echo "setting up $(VENV) from locked packages"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after the tour).
+	@$(BIN)/python -m tools.demo $(if $(ONCE),--once)
+
+test: lint test-unit test-integration test-e2e ## Everything: lint, unit, integration and end-to-end tests.
+
+test-unit: $(READY) ## Unit tests, no cluster.
+	@$(BIN)/python -m pytest test/unit $(PYTEST_ARGS)
+
+test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
+	@$(BIN)/python -m tools.localcluster --build-only
+	@$(BIN)/python -m pytest test/integration $(PYTEST_ARGS)
+
+test-e2e: $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
+	@$(BIN)/python -m tools.localcluster --build-only
+	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
+
+lint: $(READY) ## ruff, mypy --strict, import contracts.
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## Let ruff put the code in order.
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+generate: $(READY) ## Write what is generated: CRDs and the table of pod fields.
+	@$(BIN)/python -m tools.crdgen
+	@$(BIN)/python -m tools.podtypes
+
+lock: $(READY) ## Resolve the locked requirements anew.
+	@$(BIN)/python -m pip install --quiet uv
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/runtime.txt
+	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/dev.txt
+
+cluster: $(READY) ## A local control plane to play with, until Ctrl-C.
+	@$(BIN)/python -m tools.localcluster
+
+image: ## The container image (needs Docker or Podman).
+	docker build -t lws:$(shell git describe --tags --always --dirty) .
+
+clean: ## Remove the virtual environment and what tools left in the tree.
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist
