@@ -1,0 +1,108 @@
+"""Answers: on which cluster do integration and end-to-end tests run.
+
+In: $CLUSTER – `local` (the default: built and started here), `existing` (that of $KUBECONFIG) or `kind`
+(through pytest-kind, which needs Docker). Out: fixtures, which a conftest.py imports.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+from tools.localcluster import AUDIT_METADATA, ClusterAccess, LocalCluster, Options
+from tools.localcluster.build import find_programs
+from tools.localcluster.progress import LinePrinter
+
+LOCAL, EXISTING, KIND = "local", "existing", "kind"
+
+
+@dataclass(frozen=True)
+class ForeignCluster(ClusterAccess):
+    """A cluster that somebody else has made; its own kubectl and helm are preferred."""
+
+    admin: Path
+    directory: Path
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.admin
+
+    @property
+    def workspace(self) -> Path:
+        return self.directory
+
+    def binary(self, name: str) -> Path:
+        on_path = shutil.which(name)
+        return Path(on_path) if on_path else find_programs([name], LinePrinter())[name]
+
+
+def chosen() -> str:
+    """Return which kind of cluster $CLUSTER asks for; ends the test run when it is none that we know."""
+    kind = os.environ.get("CLUSTER") or LOCAL
+    if kind not in (LOCAL, EXISTING, KIND):
+        _end_run(f"CLUSTER={kind}: expected {LOCAL}, {EXISTING} or {KIND}")
+    return kind
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterAccess]:
+    """The cluster that the whole test run shares."""
+    kind = chosen()
+    if kind == LOCAL:
+        with LocalCluster(Options(audit_policy=AUDIT_METADATA)) as local:
+            yield local
+    elif kind == EXISTING:
+        yield ForeignCluster(_existing_kubeconfig(), tmp_path_factory.mktemp("cluster"))
+    else:
+        with _kind_kubeconfig() as kubeconfig:
+            yield ForeignCluster(kubeconfig, tmp_path_factory.mktemp("cluster"))
+
+
+@pytest.fixture(scope="session")
+def local_cluster(cluster: ClusterAccess) -> LocalCluster:
+    """The shared cluster where its pods and components can be disturbed; skips on any other cluster."""
+    if not isinstance(cluster, LocalCluster):
+        pytest.skip(f"plays failures that only CLUSTER={LOCAL} can play")
+    return cluster
+
+
+@pytest.fixture(autouse=True)
+def _local_only(request: pytest.FixtureRequest) -> None:
+    """Skip tests marked `local_only` before they touch another cluster."""
+    if request.node.get_closest_marker("local_only") and chosen() != LOCAL:
+        pytest.skip(f"stops or starts parts of the control plane, which only CLUSTER={LOCAL} allows")
+
+
+def _existing_kubeconfig() -> Path:
+    named = os.environ.get("KUBECONFIG")
+    path = Path(named) if named else Path.home() / ".kube" / "config"
+    if not path.exists():
+        _end_run(f"CLUSTER={EXISTING} needs a cluster: {path} does not exist; set KUBECONFIG")
+    return path.resolve()
+
+
+@contextmanager
+def _kind_kubeconfig() -> Iterator[Path]:
+    try:
+        plugin = importlib.import_module("pytest_kind")
+    except ImportError:
+        _end_run(f"CLUSTER={KIND} needs Docker and the plugin pytest-kind: pip install pytest-kind")
+    kind = plugin.KindCluster("lws-test")
+    kind.create()
+    try:
+        yield Path(kind.kubeconfig_path).resolve()
+    finally:
+        kind.delete()
+
+
+def _end_run(reason: str) -> NoReturn:
+    """One message instead of an error for each test."""
+    pytest.exit(reason, returncode=pytest.ExitCode.USAGE_ERROR)

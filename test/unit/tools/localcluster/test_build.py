@@ -1,0 +1,111 @@
+"""tools.localcluster.build: binaries are built once, and a build that is cut short leaves nothing."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tools.localcluster import build
+from tools.localcluster.build import BuildError, cache_directory, ensure_built, find_programs
+from tools.localcluster.progress import Progress, silent
+from tools.localcluster.recipe import Target
+
+FAKE_GO = """#!/bin/sh
+echo "$1" >> "{log}"
+if [ "$1" = list ]; then printf 'a\\nb\\nc\\nd\\n'; exit 0; fi
+while [ "$1" != -o ]; do shift; done
+echo a >&2; echo b >&2
+{build}
+"""
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    module = tmp_path / "module"
+    module.mkdir()
+    (module / "go.mod").write_text("module x")
+    return Target("thing", module, ".", "-s -w", ("thing", "one", "two"))
+
+
+@pytest.fixture
+def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a Go in place that builds a file at once; the returned file lists how it was called."""
+    return install_go(tmp_path, monkeypatch, 'echo binary > "$2"')
+
+
+def install_go(directory: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    log = directory / "calls"
+    go = directory / "go"
+    go.write_text(FAKE_GO.format(log=log, build=script))
+    go.chmod(0o755)
+    monkeypatch.setattr(build, "find_go", lambda cache: go)
+    return log
+
+
+def test_cache_directory_follows_the_environment() -> None:
+    assert cache_directory({"XDG_CACHE_HOME": "/caches"}) == Path("/caches/lws-localcluster")
+    assert cache_directory({}) == Path.home() / ".cache" / "lws-localcluster"
+
+
+def test_built_once_with_a_link_for_each_name(target: Target, calls: Path, tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    directory = ensure_built(target, tmp_path / "cache", seen.append)
+    for name in ("thing", "one", "two"):
+        assert (directory / name).read_text() == "binary\n"
+    assert ensure_built(target, tmp_path / "cache", seen.append) == directory
+    assert calls.read_text().split() == ["list", "build"]
+    assert [each.step for each in seen if each.finished] == ["find Go", "download thing", "compile thing"]
+    assert all(each.fraction is None or 0 <= each.fraction <= 1 for each in seen)
+
+
+def test_changed_module_is_built_again(target: Target, calls: Path, tmp_path: Path) -> None:
+    first = ensure_built(target, tmp_path / "cache", silent)
+    (target.module / "go.mod").write_text("module y")
+    second = ensure_built(target, tmp_path / "cache", silent)
+    assert first != second
+    assert (first / "one").exists()
+    assert (second / "one").exists()
+
+
+def test_failed_build_leaves_nothing_and_says_why(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install_go(tmp_path, monkeypatch, 'echo half > "$2"; echo "no space left" >&2; exit 1')
+    with pytest.raises(BuildError, match=r"(?s)compile thing failed in .*no space left"):
+        ensure_built(target, tmp_path / "cache", silent)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_interrupted_build_leaves_nothing(target: Target, calls: Path, tmp_path: Path) -> None:
+    def interrupt(progress: Progress) -> None:
+        if progress.step == "compile thing":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ensure_built(target, tmp_path / "cache", interrupt)
+    assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
+
+
+def test_two_builds_side_by_side_do_the_work_once(target: Target, calls: Path, tmp_path: Path) -> None:
+    found: list[Path] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(ensure_built(target, tmp_path / "cache", silent)))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found[0] == found[1]
+    assert calls.read_text().split() == ["list", "build"]
+
+
+def test_supplied_binaries_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    supplied = tmp_path / "etcd"
+    supplied.touch(mode=0o755)
+    built = tmp_path / "built"
+    monkeypatch.setattr(build, "ensure_built", lambda target, cache, report: built)
+    found = find_programs(["etcd", "kwok"], silent, {"KUBEBUILDER_ASSETS": str(tmp_path)})
+    assert found == {"etcd": supplied, "kwok": built / "kwok"}

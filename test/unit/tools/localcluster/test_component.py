@@ -1,0 +1,102 @@
+"""tools.localcluster.component: one child, started, stopped, revived; told to the guard."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.localcluster.component import Blueprint, Component, ComponentError, Guard
+
+WAITS = "import sys; print('working', flush=True); sys.stdin.read(); import time; time.sleep(60)"
+DIES = "raise SystemExit('wrong flag')"
+
+
+class RecordingGuard(Guard):
+    """A guard that starts nothing and only remembers."""
+
+    def __init__(self) -> None:
+        self.known: list[int] = []
+
+    def watch(self, pid: int) -> None:
+        self.known.append(pid)
+
+    def forget(self, pid: int) -> None:
+        self.known.remove(pid)
+
+
+def test_guard_that_was_killed_is_no_obstacle(tmp_path: Path) -> None:
+    guard = Guard(tmp_path)
+    part = make(tmp_path, guard, WAITS)
+    guard._child.kill()
+    guard._child.wait()
+    part.start()
+    part.stop()
+    guard.close()
+    assert part.pid is None
+
+
+@pytest.fixture
+def guard() -> RecordingGuard:
+    return RecordingGuard()
+
+
+def make(tmp_path: Path, guard: Guard, script: str) -> Component:
+    command = [sys.executable, "-c", script]
+    return Component(Blueprint("part", command, tmp_path / "part.log"), guard)
+
+
+def test_start_and_stop(tmp_path: Path, guard: RecordingGuard) -> None:
+    part = make(tmp_path, guard, WAITS)
+    assert part.pid is None
+    part.start()
+    part.wait_healthy(5)
+    assert guard.known == [part.pid]
+    with pytest.raises(ComponentError, match="part is already running"):
+        part.start()
+    part.stop()
+    part.stop()
+    assert (part.pid, guard.known) == (None, [])
+    with pytest.raises(ComponentError, match="part is not running"):
+        part.send_signal(signal.SIGSTOP)
+
+
+def test_stopped_by_signal_can_still_be_ended(tmp_path: Path, guard: RecordingGuard) -> None:
+    part = make(tmp_path, guard, WAITS)
+    part.start()
+    part.send_signal(signal.SIGSTOP)
+    part.stop()
+    assert part.pid is None
+
+
+def test_death_while_starting_shows_the_log(tmp_path: Path, guard: RecordingGuard) -> None:
+    part = make(tmp_path, guard, DIES)
+    part.start()
+    assert part._child is not None
+    part._child.wait()
+    with pytest.raises(ComponentError, match=r"(?s)part ended while starting.*wrong flag"):
+        part.wait_healthy(5)
+    part.revive()
+    assert part.pid is None
+    part.stop()
+
+
+def test_revived_only_when_it_ended_unasked(tmp_path: Path, guard: RecordingGuard) -> None:
+    part = make(tmp_path, guard, WAITS)
+    part.start()
+    part.wait_healthy(5)
+    first = part.pid
+    part.revive()
+    assert part.pid == first
+    assert part._child is not None
+    part._child.kill()
+    part._child.wait()
+    part.revive()
+    assert part.pid not in (None, first)
+    assert guard.known == [part.pid]
+    part.kill()
+    part.revive()
+    assert guard.known == []
+    assert not part.pid

@@ -1,0 +1,36 @@
+"""tools.localcluster.nodes: what simulated nodes look like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tools.localcluster.nodes import POOL_LABEL, ZONE_LABEL, build_node, is_ready
+
+
+def test_pools_are_neighbours_and_take_turns_over_zones() -> None:
+    labels = [build_node(index, zones=2, nodes_per_pool=2)["metadata"]["labels"] for index in range(6)]
+    assert [each[POOL_LABEL] for each in labels] == ["pool-0"] * 2 + ["pool-1"] * 2 + ["pool-2"] * 2
+    assert [each[ZONE_LABEL] for each in labels] == ["zone-0"] * 2 + ["zone-1"] * 2 + ["zone-0"] * 2
+    assert [each["kubernetes.io/hostname"] for each in labels] == [f"node-{index}" for index in range(6)]
+
+
+def test_accelerators() -> None:
+    status = build_node(0, 1, 1)["status"]
+    assert status["capacity"] == status["allocatable"]
+    assert {"nvidia.com/gpu", "google.com/tpu", "cpu", "memory", "pods"} <= set(status["capacity"])
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ({"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, True),
+        ({"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, False),
+        ({"status": {"conditions": [{"type": "Ready", "status": "True"}]}, "spec": {"taints": [{}]}}, False),
+        ({}, False),
+    ],
+    ids=["ready", "not ready", "still tainted", "no status"],
+)
+def test_is_ready(node: dict[str, Any], expected: bool) -> None:
+    assert is_ready(node) is expected

@@ -1,0 +1,118 @@
+"""tools.localcluster.recipe: what is compiled, by which command, under which key."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tools.localcluster.recipe import (
+    TARGETS,
+    Target,
+    all_programs,
+    build_command,
+    cache_key,
+    go_environment,
+    kubernetes_linker_flags,
+    packages_command,
+    target_of,
+)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Target:
+    for name in ("go.mod", "go.sum", "main.go"):
+        (tmp_path / name).write_text(name)
+    return Target("thing", tmp_path, "example.com/thing", "-s -w", ("one", "two"))
+
+
+@pytest.mark.parametrize("name", ["go.mod", "go.sum", "main.go"])
+def test_key_follows_every_pinned_file(target: Target, name: str) -> None:
+    before = cache_key(target, "linux-x86_64")
+    (target.module / name).write_text("changed")
+    assert cache_key(target, "linux-x86_64") != before
+
+
+def test_key_follows_platform_and_command(target: Target) -> None:
+    keys = {
+        cache_key(target, "linux-x86_64"),
+        cache_key(target, "darwin-arm64"),
+        cache_key(replace(target, linker_flags="-s"), "linux-x86_64"),
+        cache_key(replace(target, package="example.com/other"), "linux-x86_64"),
+        cache_key(replace(target, programs=("one",)), "linux-x86_64"),
+    }
+    assert len(keys) == 5
+
+
+def test_key_is_the_same_for_the_same_content_elsewhere(target: Target, tmp_path: Path) -> None:
+    copied = tmp_path / "copied"
+    copied.mkdir()
+    for name in ("go.mod", "go.sum", "main.go"):
+        (copied / name).write_bytes((target.module / name).read_bytes())
+    assert cache_key(replace(target, module=copied), "linux-x86_64") == cache_key(target, "linux-x86_64")
+
+
+def test_key_does_not_move_text_between_files(target: Target) -> None:
+    before = cache_key(target, "linux-x86_64")
+    (target.module / "go.mod").write_text("go.modgo.sum")
+    (target.module / "go.sum").write_text("")
+    assert cache_key(target, "linux-x86_64") != before
+
+
+def test_build_command(target: Target) -> None:
+    assert build_command(Path("/go"), target, Path("/out")) == [
+        "/go",
+        "build",
+        "-v",
+        "-trimpath",
+        "-mod=readonly",
+        "-ldflags",
+        "-s -w",
+        "-o",
+        "/out",
+        "example.com/thing",
+    ]
+
+
+def test_packages_command(target: Target) -> None:
+    assert packages_command(Path("/go"), target) == [
+        "/go",
+        "list",
+        "-mod=readonly",
+        "-deps",
+        "example.com/thing",
+    ]
+
+
+def test_environment_needs_no_compiler_and_no_other_go() -> None:
+    environment = go_environment({"HOME": "/home/x", "CGO_ENABLED": "1"})
+    assert environment["HOME"] == "/home/x"
+    assert (environment["CGO_ENABLED"], environment["GOTOOLCHAIN"]) == ("0", "local")
+
+
+def test_linker_flags_name_the_version_twice() -> None:
+    flags = kubernetes_linker_flags("1.36.3")
+    for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+        for setting in ("gitVersion=v1.36.3", "gitMajor=1", "gitMinor=36"):
+            assert f"-X {package}.{setting}" in flags
+
+
+def test_every_program_has_one_target() -> None:
+    assert len(set(all_programs())) == len(all_programs())
+    assert all(program in target_of(program).programs for program in all_programs())
+    with pytest.raises(KeyError, match="no such program: docker; known are etcd"):
+        target_of("docker")
+
+
+def test_modules_are_pinned() -> None:
+    for target in TARGETS:
+        assert (target.module / "go.mod").is_file()
+        assert (target.module / "go.sum").is_file()
+
+
+def test_kubernetes_module_replaces_all_staging_modules() -> None:
+    text = (target_of("etcd").module / "go.mod").read_text()
+    replaced = [line.split() for line in text.splitlines() if " => " in line]
+    assert len(replaced) == 33
+    assert all(old == new and version == "v0.36.3" for old, _, new, version in replaced)

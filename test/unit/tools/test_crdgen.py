@@ -1,0 +1,288 @@
+"""tools.crdgen: the CRDs say what the models say, and the committed files say what the CRDs say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import yaml
+from pydantic import Field
+
+from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import KIND
+from lws_api.meta import KubeModel, PodTemplate, ResourceKind
+from tools import crdgen
+
+
+@cache
+def schema() -> dict[str, Any]:
+    versions = definitions()[KIND]["spec"]["versions"]
+    found: dict[str, Any] = versions[0]["schema"]["openAPIV3Schema"]
+    return found
+
+
+def at(path: str) -> dict[str, Any]:
+    node = schema()
+    for field in path.split("."):
+        node = node["properties"][field.removesuffix("[]")]
+        if field.endswith("[]"):
+            node = node["items"]
+    return node
+
+
+def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, node
+    for field, child in node.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{field}")
+    if "items" in node:
+        yield from nodes(node["items"], f"{path}[]")
+    if "additionalProperties" in node:
+        yield from nodes(node["additionalProperties"], f"{path}{{}}")
+
+
+def test_the_committed_files_are_what_the_models_say() -> None:
+    assert crdgen.outdated() == []
+
+
+def test_what_is_not_schema() -> None:
+    crd = definitions()[KIND]
+    assert crd["metadata"] == {"name": "leaderworkersets.leaderworkerset.x-k8s.io"}
+    spec = crd["spec"]
+    assert spec["scope"] == "Namespaced"
+    assert spec["names"] == {
+        "kind": "LeaderWorkerSet",
+        "listKind": "LeaderWorkerSetList",
+        "plural": "leaderworkersets",
+        "singular": "leaderworkerset",
+        "shortNames": ["lws"],
+    }
+    (version,) = spec["versions"]
+    assert (version["name"], version["served"], version["storage"]) == ("v1", True, True)
+    assert version["subresources"] == {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.hpaPodSelector",
+        },
+    }
+    assert [(c["name"], c["type"], c["jsonPath"]) for c in version["additionalPrinterColumns"]] == [
+        ("Ready", "integer", ".status.readyReplicas"),
+        ("Desired", "integer", ".spec.replicas"),
+        ("Up-to-date", "integer", ".status.updatedReplicas"),
+        ("Age", "date", ".metadata.creationTimestamp"),
+    ]
+    assert all(column["description"] for column in version["additionalPrinterColumns"])
+
+
+def test_the_copy_in_the_chart_differs_only_in_being_kept() -> None:
+    text = (crdgen.ROOT / crdgen.CHART / "leaderworkersets.yaml").read_text(encoding="utf-8")
+    chart = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    assert chart["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+    assert chart == definitions()[KIND]
+
+
+def test_plain_kubectl_apply_can_carry_it() -> None:
+    assert len(json.dumps(definitions()[KIND], separators=(",", ":"))) < 200_000
+
+
+OWN = "spec.leaderWorkerTemplate"
+ROLLING = "spec.rolloutStrategy.rollingUpdateConfiguration"
+INT_OR_STRING = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
+
+CONSTRAINTS: dict[str, dict[str, Any]] = {
+    "spec": {"type": "object", "required": ["leaderWorkerTemplate"]},
+    "spec.replicas": {"type": "integer", "format": "int32", "minimum": 0, "maximum": 1_000_000, "default": 1},
+    "spec.startupPolicy": {
+        "type": "string",
+        "enum": ["LeaderCreated", "LeaderReady"],
+        "default": "LeaderCreated",
+    },
+    "spec.networkConfig": {"type": "object"},
+    "spec.networkConfig.subdomainPolicy": {"type": "string", "enum": ["Shared", "UniquePerReplica"]},
+    "spec.rolloutStrategy": {"type": "object"},
+    "spec.rolloutStrategy.type": {"type": "string", "enum": ["RollingUpdate"], "default": "RollingUpdate"},
+    ROLLING: {"type": "object"},
+    f"{ROLLING}.partition": {"type": "integer", "format": "int32", "default": 0},
+    f"{ROLLING}.maxUnavailable": {**INT_OR_STRING, "default": 1},
+    f"{ROLLING}.maxSurge": {**INT_OR_STRING, "default": 0},
+    OWN: {"type": "object", "required": ["workerTemplate"]},
+    f"{OWN}.size": {"type": "integer", "format": "int32", "default": 1},
+    f"{OWN}.restartPolicy": {
+        "type": "string",
+        "enum": ["Default", "None", "RecreateGroupOnPodRestart", "RecreateGroupAfterStart"],
+        "default": "RecreateGroupOnPodRestart",
+    },
+    f"{OWN}.subGroupPolicy": {"type": "object"},
+    f"{OWN}.subGroupPolicy.subGroupPolicyType": {
+        "type": "string",
+        "enum": ["LeaderWorker", "LeaderExcluded"],
+        "default": "LeaderWorker",
+    },
+    f"{OWN}.subGroupPolicy.subGroupSize": {"type": "integer", "format": "int32"},
+    f"{OWN}.volumeClaimTemplates": {"type": "array"},
+    f"{OWN}.persistentVolumeClaimRetentionPolicy": {"type": "object"},
+    f"{OWN}.persistentVolumeClaimRetentionPolicy.whenDeleted": {"type": "string"},
+    f"{OWN}.persistentVolumeClaimRetentionPolicy.whenScaled": {"type": "string"},
+    "status": {"type": "object"},
+    "status.conditions": {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    },
+    "status.conditions[]": {
+        "type": "object",
+        "required": ["type", "status", "reason", "message", "lastTransitionTime"],
+    },
+    "status.conditions[].status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+    "status.conditions[].lastTransitionTime": {"type": "string", "format": "date-time"},
+    "status.conditions[].message": {"type": "string", "maxLength": 32768},
+    "status.conditions[].observedGeneration": {"type": "integer", "format": "int64", "minimum": 0},
+    "status.replicas": {"type": "integer", "format": "int32"},
+    "status.readyReplicas": {"type": "integer", "format": "int32"},
+    "status.updatedReplicas": {"type": "integer", "format": "int32"},
+    "status.hpaPodSelector": {"type": "string"},
+    "status.observedGeneration": {"type": "integer", "format": "int64"},
+    "status.currentRevision": {"type": "string"},
+    "status.updateRevision": {"type": "string"},
+    "status.collisionCount": {"type": "integer", "format": "int32"},
+}
+
+
+@pytest.mark.parametrize(("path", "expected"), CONSTRAINTS.items(), ids=CONSTRAINTS.keys())
+def test_own_fields(path: str, expected: dict[str, Any]) -> None:
+    apart = ("description", "properties", "items")
+    assert {key: value for key, value in at(path).items() if key not in apart} == expected
+
+
+def test_there_are_no_other_fields_of_ours() -> None:
+    listed = set(CONSTRAINTS) | {f"{OWN}.leaderTemplate", f"{OWN}.workerTemplate"}
+    listed |= {f"status.conditions[].{field}" for field in ("type", "reason")} | {
+        "apiVersion",
+        "kind",
+        "metadata",
+    }
+    ours = {
+        path.strip(".")
+        for path, _ in nodes(schema())
+        if "Template." not in path.replace(OWN, "") and "Templates[]" not in path
+    }
+    assert ours - {""} == listed
+
+
+def test_every_field_of_ours_is_explained() -> None:
+    silent = {
+        path
+        for path, node in nodes(schema())
+        if not node.get("description")
+        and "Template." not in path.replace(OWN, "")
+        and "Templates[]" not in path
+    }
+    # Which the API server forbids to describe.
+    assert silent == {".metadata"}
+
+
+def test_nothing_inside_pod_templates_is_explained() -> None:
+    for template in ("leaderTemplate", "workerTemplate"):
+        inside = [path for path, node in nodes(at(f"{OWN}.{template}")) if path and "description" in node]
+        assert inside == []
+
+
+def test_it_is_structural() -> None:
+    forbidden = {"$ref", "title", "allOf", "oneOf", "not", "nullable", "x-kubernetes-validations"}
+    for path, node in nodes(schema()):
+        assert not forbidden & node.keys(), path
+        assert ("anyOf" in node) == ("x-kubernetes-int-or-string" in node), path
+        assert "type" in node or "x-kubernetes-int-or-string" in node, path
+        assert "x-kubernetes-preserve-unknown-fields" not in node, path
+        assert not ("properties" in node and "additionalProperties" in node), path
+
+
+def test_list_map_keys_are_required_or_have_a_default() -> None:
+    keyed = {path: node for path, node in nodes(schema()) if node.get("x-kubernetes-list-type") == "map"}
+    assert f".{OWN}.workerTemplate.spec.containers[].env" in keyed
+    for path, node in keyed.items():
+        item = node["items"]
+        for key in node["x-kubernetes-list-map-keys"]:
+            assert key in item.get("required", ()) or "default" in item["properties"][key], f"{path}: {key}"
+
+
+def made_of(model: type[KubeModel]) -> ResourceKind:
+    return ResourceKind("example.com", "v1", "Thing", "things", "thing", model)
+
+
+class Nested(KubeModel):
+    """What a nested object is."""
+
+    texts: tuple[str, ...] = Field(default_factory=tuple)
+    by_name: dict[str, int] = Field(default_factory=dict)
+
+
+class Thing(KubeModel):
+    """A thing."""
+
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    described: Nested | None = None
+    """What this
+    field is."""
+    plain: Nested = Field(default_factory=Nested)
+    template: PodTemplate | None = None
+    """What the template is."""
+
+
+def test_models_become_structural_schemas() -> None:
+    schema = crdgen.schema_of(made_of(Thing))
+    nested = {
+        "type": "object",
+        "properties": {
+            "texts": {"type": "array", "items": {"type": "string"}},
+            "byName": {"type": "object", "additionalProperties": {"type": "integer"}},
+        },
+    }
+    template = schema["properties"].pop("template")
+    assert schema == {
+        "type": "object",
+        "description": "A thing.",
+        "properties": {
+            "metadata": {"type": "object"},
+            "described": {**nested, "description": "What this field is."},
+            "plain": {**nested, "description": "What a nested object is."},
+        },
+    }
+    assert template["description"] == "What the template is."
+    assert set(template["properties"]) == {"metadata", "spec"}
+
+
+def test_what_a_schema_cannot_say_is_an_error() -> None:
+    class Odd(KubeModel):
+        either: Annotated[int, Field(multiple_of=5)] = 5
+
+    with pytest.raises(ValueError, match=r"Thing\.either: a structural schema has no multipleOf"):
+        crdgen.schema_of(made_of(Odd))
+
+
+def test_a_text_that_helm_would_expand_is_an_error() -> None:
+    with pytest.raises(ValueError, match="Helm would take for a template"):
+        crdgen.rendered({"description": "{{ .Values }}"})
+
+
+def test_writing_and_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    package = crdgen.PACKAGE / "leaderworkersets.yaml"
+    chart = crdgen.CHART / "leaderworkersets.yaml"
+    assert crdgen.main(["--check"], tmp_path) == 1
+    complaint = capsys.readouterr().err
+    assert f"{package} differs from the models in api/lws_api: run `python -m tools.crdgen`" in complaint
+    assert not (tmp_path / package).exists()
+
+    assert crdgen.main([], tmp_path) == 0
+    assert capsys.readouterr().out == f"wrote {package}\nwrote {chart}\n"
+    assert crdgen.main(["--check"], tmp_path) == 0
+    assert capsys.readouterr() == ("", "")
+
+    (tmp_path / chart).write_text("edited: by hand\n", encoding="utf-8")
+    assert crdgen.main(["--check"], tmp_path) == 1
+    assert str(chart) in capsys.readouterr().err

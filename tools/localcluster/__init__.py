@@ -1,0 +1,32 @@
+"""A real Kubernetes control plane with simulated nodes on this machine, for demos, tests and benchmarks.
+
+In: options. Out: `LocalCluster`, a context manager. It knows nothing of what is tested on it.
+"""
+
+from tools.localcluster.access import ClusterAccess, CommandError
+from tools.localcluster.api import Api, ApiError
+from tools.localcluster.build import BuildError
+from tools.localcluster.cluster import COMPONENTS, LocalCluster
+from tools.localcluster.component import ComponentError
+from tools.localcluster.components import AUDIT_METADATA, Options
+from tools.localcluster.pods import Pods, PodView
+from tools.localcluster.progress import Progress, Report
+from tools.localcluster.toolchain import NoGoError
+
+__all__ = [
+    "AUDIT_METADATA",
+    "COMPONENTS",
+    "Api",
+    "ApiError",
+    "BuildError",
+    "ClusterAccess",
+    "CommandError",
+    "ComponentError",
+    "LocalCluster",
+    "NoGoError",
+    "Options",
+    "PodView",
+    "Pods",
+    "Progress",
+    "Report",
+]

@@ -1,0 +1,56 @@
+"""Answers: how somebody gets a cluster to play with. Run as `python -m tools.localcluster [--nodes N]`.
+
+In: the command line. Out: a cluster that stays until Ctrl-C or SIGTERM.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import threading
+
+from tools.localcluster.build import BuildError, find_programs
+from tools.localcluster.cluster import LocalCluster
+from tools.localcluster.component import ComponentError
+from tools.localcluster.components import AUDIT_METADATA, Options
+from tools.localcluster.progress import LinePrinter
+from tools.localcluster.recipe import all_programs
+from tools.localcluster.toolchain import NoGoError
+
+
+def main() -> int:
+    """Build, start, wait, stop; 1 with one message when something is missing or does not come up."""
+    description = "Run a Kubernetes control plane with simulated nodes on this machine until Ctrl-C."
+    parser = argparse.ArgumentParser(prog="python -m tools.localcluster", description=description)
+    parser.add_argument("--nodes", type=int, default=Options.nodes, help="how many (default: %(default)s)")
+    parser.add_argument("--audit", action="store_true", help="write an audit log at Metadata level")
+    parser.add_argument("--build-only", action="store_true", help="build the binaries and exit")
+    arguments = parser.parse_args()
+    try:
+        if arguments.build_only:
+            for path in find_programs(all_programs(), LinePrinter()).values():
+                print(path)
+            return 0
+        return _run(Options(nodes=arguments.nodes, audit_policy=AUDIT_METADATA if arguments.audit else None))
+    except (BuildError, ComponentError, NoGoError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(options: Options) -> int:
+    asked_to_end = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: asked_to_end.set())
+    with LocalCluster(options) as cluster:
+        print(f"export KUBECONFIG={cluster.kubeconfig}")
+        print(f"export PATH={cluster.binary('kubectl').parent}:$PATH")
+        print(f"# logs: {cluster.logs}   Ctrl-C ends the cluster and removes its files", flush=True)
+        asked_to_end.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Answers: how a test or a demo uses a cluster, whoever made it.
+
+In: an admin kubeconfig, kubectl and helm. Out: what they print, and kubeconfigs of ServiceAccounts.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+from tools.localcluster.kubeconfig import Access, kubeconfig_text
+from tools.localcluster.pods import PodView
+
+_TOKEN_LIFETIME = "24h"
+
+
+class CommandError(RuntimeError):
+    """A command failed: what was called, and what it printed on stderr."""
+
+
+class ClusterAccess(ABC):
+    """A cluster seen through its admin kubeconfig."""
+
+    @property
+    @abstractmethod
+    def kubeconfig(self) -> Path:
+        """The admin's kubeconfig."""
+
+    @property
+    @abstractmethod
+    def workspace(self) -> Path:
+        """A directory for files that go with the cluster."""
+
+    @abstractmethod
+    def binary(self, name: str) -> Path:
+        """Return the path of a program, such as kubectl or helm."""
+
+    @property
+    def pods(self) -> PodView:
+        """The pods, read as the admin."""
+        return PodView(lambda path: dict(json.loads(self.kubectl("get", "--raw", path))))
+
+    def kubectl(self, *arguments: str, input: str | None = None) -> str:
+        """Run kubectl as the admin and return what it prints; `input` is its stdin. Raises CommandError."""
+        return self._run("kubectl", arguments, input)
+
+    def helm(self, *arguments: str) -> str:
+        """Run helm as the admin and return what it prints. Raises CommandError."""
+        return self._run("helm", arguments, None)
+
+    def kubeconfig_for_service_account(self, namespace: str, name: str) -> Path:
+        """Write a kubeconfig with a fresh token of an existing ServiceAccount and return its path."""
+        lifetime = f"--duration={_TOKEN_LIFETIME}"
+        token = self.kubectl("create", "token", name, "-n", namespace, lifetime).strip()
+        shown = json.loads(self.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
+        cluster = shown["clusters"][0]["cluster"]
+        ca = base64.b64decode(cluster["certificate-authority-data"])
+        path = self.workspace / f"service-account-{namespace}-{name}.yaml"
+        path.touch(mode=0o600)
+        path.write_text(kubeconfig_text(Access(cluster["server"], ca, token, namespace)))
+        return path
+
+    def _run(self, program: str, arguments: tuple[str, ...], text: str | None) -> str:
+        done = subprocess.run(
+            [self.binary(program), *arguments],
+            input=text,
+            env={**os.environ, **environment(self.kubeconfig, self.workspace)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise CommandError(f"{program} {' '.join(arguments)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+
+def environment(kubeconfig: Path, workspace: Path) -> dict[str, str]:
+    """Return the variables that tie kubectl and helm to a cluster, their caches and settings included.
+
+    HOME stays: credential plugins of a foreign cluster need it.
+    """
+    return {
+        "KUBECONFIG": str(kubeconfig),
+        "KUBECACHEDIR": str(workspace / "kubectl"),
+        # A user's own defaults for kubectl would change what tests see.
+        "KUBECTL_KUBERC": "false",
+        **{f"HELM_{kind}_HOME": str(workspace / "helm" / kind) for kind in ("CACHE", "CONFIG", "DATA")},
+    }

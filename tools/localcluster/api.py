@@ -1,0 +1,140 @@
+"""Answers: how this package talks to the API server with nothing but the standard library.
+
+In: an address, a CA file, a bearer token. Out: JSON objects, watch events, ApiError for refusals.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+MERGE_PATCH = "application/merge-patch+json"
+METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+WATCH_METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+_TIMEOUT_SECONDS = 30.0
+
+
+class ApiError(RuntimeError):
+    """The API server refused: HTTP status and its message."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Call:
+    """One request; `query` is appended to `path`."""
+
+    method: str
+    path: str
+    body: Mapping[str, Any] | None = None
+    query: Mapping[str, str] | None = None
+    content_type: str = "application/json"
+    accept: str = "application/json"
+
+    @property
+    def target(self) -> str:
+        return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+class Api:
+    """A client that may be used from several threads; each keeps a connection of its own."""
+
+    def __init__(self, server: str, ca: bytes, token: str, user_agent: str = "localcluster") -> None:
+        address = urlsplit(server)
+        self._host, self._port = address.hostname or "", address.port or 443
+        self._tls = ssl.create_default_context(cadata=ca.decode())
+        self._headers = {"Authorization": f"Bearer {token}", "User-Agent": user_agent}
+        self._local = threading.local()
+        self._kept: list[http.client.HTTPSConnection] = []
+
+    def get(self, path: str) -> dict[str, Any]:
+        return self.send(Call("GET", path))
+
+    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        return self.send(Call("POST", path, body))
+
+    def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        return self.send(Call("PATCH", path, patch, content_type=MERGE_PATCH))
+
+    def delete(self, path: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        return self.send(Call("DELETE", path, options or {}))
+
+    def send(self, call: Call) -> dict[str, Any]:
+        """Return the answer as JSON; ApiError when refused, OSError or HTTPException when nobody answers."""
+        connection = self._own_connection()
+        try:
+            status, payload = self._ask(connection, call)
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+            # A kept connection that the server has closed meanwhile says nothing about the server now.
+            status, payload = self._ask(connection, call)
+        _raise_for_status(status, payload)
+        found: dict[str, Any] = json.loads(payload)
+        return found
+
+    def close(self) -> None:
+        """Close the connections of all threads."""
+        for connection in self._kept:
+            connection.close()
+
+    def watch(self, call: Call) -> Iterator[dict[str, Any]]:
+        """Yield watch events until the server ends the stream; ApiError when it refuses or sends an error."""
+        connection = self._connect()
+        try:
+            with self._exchange(connection, call) as answer:
+                if answer.status != http.client.OK:
+                    _raise_for_status(answer.status, answer.read())
+                for line in answer:
+                    event: dict[str, Any] = json.loads(line)
+                    if event["type"] == "ERROR":
+                        status = event["object"]
+                        raise ApiError(status.get("code", 500), status.get("message", "watch failed"))
+                    yield event
+        finally:
+            connection.close()
+
+    def _ask(self, connection: http.client.HTTPSConnection, call: Call) -> tuple[int, bytes]:
+        """Return status and body; after a failure the connection is closed, so that it can be used again."""
+        try:
+            answer = self._exchange(connection, call)
+            return answer.status, answer.read()
+        except BaseException:
+            connection.close()
+            raise
+
+    def _own_connection(self) -> http.client.HTTPSConnection:
+        """Return the connection of this thread; one that was closed opens again by itself."""
+        if not hasattr(self._local, "connection"):
+            self._local.connection = self._connect()
+            self._kept.append(self._local.connection)
+        connection: http.client.HTTPSConnection = self._local.connection
+        return connection
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        return http.client.HTTPSConnection(
+            self._host, self._port, context=self._tls, timeout=_TIMEOUT_SECONDS
+        )
+
+    def _exchange(self, connection: http.client.HTTPSConnection, call: Call) -> http.client.HTTPResponse:
+        body = None if call.body is None else json.dumps(call.body)
+        headers = {**self._headers, "Content-Type": call.content_type, "Accept": call.accept}
+        connection.request(call.method, call.target, body, headers)
+        return connection.getresponse()
+
+
+def _raise_for_status(status: int, payload: bytes) -> None:
+    if status < http.client.BAD_REQUEST:
+        return
+    try:
+        message = json.loads(payload).get("message", "")
+    except ValueError:
+        message = payload.decode(errors="replace")[:500]
+    raise ApiError(status, message)

@@ -1,0 +1,166 @@
+"""Answers: where the binaries of the control plane are, building what is missing.
+
+In: the recipe, $KUBEBUILDER_ASSETS and the user's cache directory. Out: a path for every program asked for.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tools.localcluster.progress import Progress, Report
+from tools.localcluster.recipe import (
+    Target,
+    build_command,
+    cache_key,
+    go_environment,
+    packages_command,
+    platform_name,
+    target_of,
+)
+from tools.localcluster.toolchain import find_go
+
+
+class BuildError(RuntimeError):
+    """A binary could not be built; the message ends with the last lines of the compiler's output."""
+
+
+def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory that keeps built binaries between runs, below $XDG_CACHE_HOME or ~/.cache."""
+    base = environment.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "lws-localcluster"
+
+
+def find_programs(
+    names: Iterable[str], report: Report, environment: Mapping[str, str] = os.environ
+) -> dict[str, Path]:
+    """Return the binary of every program in `names`: that of $KUBEBUILDER_ASSETS if any, else built once.
+
+    Raises BuildError or NoGoError.
+    """
+    assets = environment.get("KUBEBUILDER_ASSETS")
+    found: dict[str, Path] = {}
+    for name in names:
+        supplied = Path(assets) / name if assets else None
+        if supplied and os.access(supplied, os.X_OK):
+            found[name] = supplied
+        else:
+            found[name] = ensure_built(target_of(name), cache_directory(environment), report) / name
+    return found
+
+
+def ensure_built(target: Target, cache: Path, report: Report) -> Path:
+    """Return the directory with the finished binary of `target` and a link for each of its names."""
+    finished = cache / f"{target.name}-{cache_key(target, platform_name())}"
+    if finished.exists():
+        return finished
+    cache.mkdir(parents=True, exist_ok=True)
+    with _only_one(cache / f"{finished.name}.lock", f"wait for {target.name}", report):
+        if not finished.exists():
+            _build(target, finished, report)
+    return finished
+
+
+def _build(target: Target, finished: Path, report: Report) -> None:
+    """Build beside `finished` and rename: a build that is cut short must not look like a finished one."""
+    with _Step("find Go", report):
+        go = find_go(finished.parent)
+    unfinished = Path(tempfile.mkdtemp(prefix=f".{finished.name}-", dir=finished.parent))
+    try:
+        with _Step(f"download {target.name}", report) as step:
+            total = len(_run(packages_command(go, target), target, step, total=None))
+        binary = unfinished / target.name
+        with _Step(f"compile {target.name}", report) as step:
+            _run(build_command(go, target, binary), target, step, total)
+        for program in target.programs:
+            if program != target.name:
+                (unfinished / program).symlink_to(target.name)
+        unfinished.chmod(0o755)
+        unfinished.rename(finished)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+class _Step:
+    """Times one step and reports it; `advance` may be called from any one thread."""
+
+    def __init__(self, name: str, report: Report) -> None:
+        self.name = name
+        self._report = report
+        self._began = time.monotonic()
+        self.fraction: float | None = None
+
+    def __enter__(self) -> _Step:
+        self.tell()
+        return self
+
+    def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
+        if failure is None:
+            self._report(Progress(self.name, time.monotonic() - self._began, 1.0, finished=True))
+
+    def tell(self) -> None:
+        self._report(Progress(self.name, time.monotonic() - self._began, self.fraction))
+
+
+def _run(command: list[str], target: Target, step: _Step, total: int | None) -> list[str]:
+    """Run a Go command and return the lines of its stdout; `total` counts the lines expected on stderr."""
+    output: list[str] = []
+    last: deque[str] = deque(maxlen=30)
+    environment = go_environment(os.environ)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=target.module, env=environment, text=True, stdout=pipe, stderr=pipe
+    ) as child:
+        assert child.stdout and child.stderr
+        readers = [
+            threading.Thread(target=output.extend, args=(child.stdout,), daemon=True),
+            threading.Thread(target=_follow, args=(child.stderr, last, step, total), daemon=True),
+        ]
+        for reader in readers:
+            reader.start()
+        try:
+            while child.poll() is None:
+                step.tell()
+                time.sleep(0.2)
+        except BaseException:
+            child.terminate()
+            raise
+        finally:
+            for reader in readers:
+                reader.join()
+    if child.returncode != 0:
+        raise BuildError(f"{step.name} failed in {target.module}:\n" + "\n".join(last))
+    return output
+
+
+def _follow(lines: IO[str], last: deque[str], step: _Step, total: int | None) -> None:
+    """Turn each named package into progress; linking, which names nothing, keeps the bar just below full."""
+    for count, line in enumerate(lines, start=1):
+        last.append(line.rstrip())
+        if total:
+            step.fraction = min(count / total, 0.99)
+
+
+@contextmanager
+def _only_one(path: Path, waiting: str, report: Report) -> Iterator[None]:
+    """Hold a file lock, so that two builds side by side do the work once."""
+    began = time.monotonic()
+    with path.open("w") as lock:
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                report(Progress(waiting, time.monotonic() - began, None))
+                time.sleep(0.5)
+        yield

@@ -1,0 +1,238 @@
+"""Answers: how a whole Kubernetes control plane with simulated nodes comes up, is disturbed, and goes away.
+
+In: options. Out: a running cluster on the loopback address whose state lives in one temporary directory.
+"""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+import yaml
+
+from tools.localcluster.access import ClusterAccess
+from tools.localcluster.api import Api, ApiError
+from tools.localcluster.build import find_programs
+from tools.localcluster.component import Blueprint, Component, ComponentError, Guard
+from tools.localcluster.components import PROGRAMS, Options, Plan, Ports, command_lines, health_addresses
+from tools.localcluster.credentials import write_credentials
+from tools.localcluster.kubeconfig import Access, kubeconfig_text
+from tools.localcluster.nodes import build_node, is_ready
+from tools.localcluster.pods import Pods
+from tools.localcluster.ports import pick_ports
+from tools.localcluster.progress import LinePrinter, Report
+from tools.localcluster.supervisor import Supervisor
+from tools.localcluster.volumes import STORAGE_CLASS
+
+ADMIN = "admin"
+KUBELET = "kubelet"
+COMPONENTS = (*PROGRAMS, KUBELET)
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_START_SECONDS = 90.0
+_NOT_FOUND = 404
+
+
+class LocalCluster(ClusterAccess):
+    """A control plane of one's own. Use it as a context manager, or call `start` and `stop`.
+
+    Several can run side by side. `report` is told how far the first build is. Raises BuildError or NoGoError
+    when there are no binaries, ComponentError when a part does not come up; nothing is left running then.
+    """
+
+    def __init__(self, options: Options | None = None, report: Report | None = None) -> None:
+        self._options = options or Options()
+        self._report = report or LinePrinter()
+        self._components: dict[str, Component] = {}
+        self._supervisor: Supervisor | None = None
+        self._guard: Guard | None = None
+        self._plan: Plan | None = None
+        self._api: Api | None = None
+
+    def __enter__(self) -> LocalCluster:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> LocalCluster:
+        """Build what is missing, start every component, and return when pods can be placed on all nodes."""
+        if self._plan is not None:
+            raise ComponentError("this cluster is already running")
+        programs = find_programs([*PROGRAMS, "kubectl"], self._report)
+        state = Path(tempfile.mkdtemp(prefix="localcluster-"))
+        self._guard = Guard(state)
+        try:
+            self._plan = _prepare(state, programs, self._options)
+            token = self._plan.credentials.tokens[ADMIN]
+            self._api = Api(self._plan.server, self.ca_file.read_bytes(), token)
+            blueprints = _blueprints(self._plan)
+            self._components = {each.name: Component(each, self._guard) for each in blueprints}
+            self._bring_up()
+            self._supervisor = Supervisor(self._components.values())
+            self._supervisor.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop what was started, in reverse order, and remove its files; does nothing the second time."""
+        if self._supervisor is not None:
+            self._supervisor.stop()
+        for component in reversed(self._components.values()):
+            component.stop()
+        if self._api is not None:
+            self._api.close()
+        if self._guard is not None:
+            self._guard.close()
+            shutil.rmtree(self._guard.state, ignore_errors=True)
+        self._components, self._supervisor, self._guard = {}, None, None
+        self._plan, self._api = None, None
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The admin's kubeconfig."""
+        return self._running.kubeconfig(ADMIN)
+
+    @property
+    def server(self) -> str:
+        """The address of the API server."""
+        return self._running.server
+
+    @property
+    def ca_file(self) -> Path:
+        """The CA that the API server's certificate is checked with."""
+        return self._running.credentials.ca
+
+    @property
+    def logs(self) -> Path:
+        """The directory with one log per component."""
+        return self._running.state / "logs"
+
+    @property
+    def audit_log(self) -> Path:
+        """The audit log, one JSON object per line; empty or absent without an audit policy."""
+        return self._running.audit_log
+
+    @property
+    def api(self) -> Api:
+        """A client with the admin's rights."""
+        if self._api is None:
+            raise ComponentError("this cluster is not running: call start() first")
+        return self._api
+
+    @property
+    def pods(self) -> Pods:
+        """The pods, and what may befall them."""
+        return Pods(self.api)
+
+    @property
+    def workspace(self) -> Path:
+        """The state directory, which is removed at the end."""
+        return self._running.state
+
+    def binary(self, name: str) -> Path:
+        """Return the path of a program, such as kubectl or helm, building it if needed."""
+        known = self._running.programs.get(name)
+        return known or find_programs([name], self._report)[name]
+
+    def component(self, name: str) -> Component:
+        """Return one of COMPONENTS; KeyError for another name."""
+        return self._components[name]
+
+    def stop_component(self, name: str) -> None:
+        """Let one component end in its own way."""
+        self.component(name).stop()
+
+    def kill_component(self, name: str) -> None:
+        """SIGKILL one component."""
+        self.component(name).kill()
+
+    def signal_component(self, name: str, number: signal.Signals) -> None:
+        """Send a signal to one component: SIGSTOP and SIGCONT play a partition."""
+        self.component(name).send_signal(number)
+
+    def start_component(self, name: str) -> None:
+        """Start a stopped or killed component with its old ports and data; returns when it is healthy."""
+        self.component(name).start()
+        self.component(name).wait_healthy(_START_SECONDS)
+
+    @property
+    def _running(self) -> Plan:
+        if self._plan is None:
+            raise ComponentError("this cluster is not running: call start() first")
+        return self._plan
+
+    def _bring_up(self) -> None:
+        """The API server waits for etcd by itself, so both start at once; the others give up sooner."""
+        for names in (("etcd", "kube-apiserver"), COMPONENTS[2:]):
+            for name in names:
+                self.component(name).start()
+            for name in names:
+                self.component(name).wait_healthy(_START_SECONDS)
+        self.api.create("/apis/storage.k8s.io/v1/storageclasses", STORAGE_CLASS)
+        self._create_nodes()
+        _wait(self._has_default_service_account, "the default ServiceAccount does not appear")
+        _wait(self._nodes_are_ready, "the simulated nodes do not get ready")
+
+    def _create_nodes(self) -> None:
+        options = self._options
+        nodes = [build_node(index, options.zones, options.nodes_per_pool) for index in range(options.nodes)]
+        with ThreadPoolExecutor(8) as pool:
+            for _ in pool.map(lambda node: self.api.create("/api/v1/nodes", node), nodes):
+                pass
+
+    def _nodes_are_ready(self) -> bool:
+        return all(is_ready(node) for node in self.api.get("/api/v1/nodes")["items"])
+
+    def _has_default_service_account(self) -> bool:
+        try:
+            self.api.get("/api/v1/namespaces/default/serviceaccounts/default")
+        except ApiError as refusal:
+            if refusal.status == _NOT_FOUND:
+                return False
+            raise
+        return True
+
+
+def _prepare(state: Path, programs: dict[str, Path], options: Options) -> Plan:
+    """Write every file that a component reads."""
+    plan = Plan(state, programs, Ports(*pick_ports(6)), write_credentials(state / "pki"), options)
+    plan.audit_log.parent.mkdir()
+    plan.kubeconfig(ADMIN).parent.mkdir()
+    ca = plan.credentials.ca.read_bytes()
+    for user, token in plan.credentials.tokens.items():
+        plan.kubeconfig(user).touch(mode=0o600)
+        plan.kubeconfig(user).write_text(kubeconfig_text(Access(plan.server, ca, token)))
+    shutil.copyfile(Path(__file__).with_name("stages.yaml"), plan.stages)
+    if options.audit_policy is not None:
+        plan.audit_policy.write_text(yaml.safe_dump(dict(options.audit_policy)))
+    return plan
+
+
+def _blueprints(plan: Plan) -> list[Blueprint]:
+    logs, health = plan.state / "logs", health_addresses(plan)
+    known = [
+        Blueprint(name, command, logs / f"{name}.log", health[name])
+        for name, command in command_lines(plan).items()
+    ]
+    command = [sys.executable, "-m", "tools.localcluster.kubelet", str(plan.kubeconfig(KUBELET))]
+    return [*known, Blueprint(KUBELET, command, logs / f"{KUBELET}.log", directory=_REPOSITORY)]
+
+
+def _wait(is_true: Callable[[], bool], complaint: str) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not is_true():
+        if time.monotonic() > deadline:
+            raise ComponentError(f"{complaint} within {_START_SECONDS:g} s")
+        time.sleep(0.05)

@@ -1,0 +1,182 @@
+"""Answers: is this part of the control plane running, and how is it stopped, killed and started again.
+
+In: a command line, a log file, a health address. Out: one child in a session of its own, known to the guard.
+"""
+
+from __future__ import annotations
+
+import signal
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_STOP_SECONDS = 5.0
+_POLL_SECONDS = 0.05
+_LOG_LINES = 15
+
+
+class ComponentError(RuntimeError):
+    """A component died or does not become healthy; the message ends with the last lines of its log."""
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """How to run a component, in which directory.
+
+    `health` is an address that answers 200, or "" when running is all there is to know.
+    """
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    health: str = ""
+    directory: Path | None = None
+
+
+class Guard:
+    """A child that outlives us: when we are killed it ends the components and removes the state directory."""
+
+    def __init__(self, state: Path) -> None:
+        self.state = state
+        script = Path(__file__).with_name("guard.py")
+        self._child = subprocess.Popen(
+            [sys.executable, "-I", str(script)], stdin=subprocess.PIPE, bufsize=0, start_new_session=True
+        )
+        self._tell(str(state))
+
+    def watch(self, pid: int) -> None:
+        self._tell(f"+{pid}")
+
+    def forget(self, pid: int) -> None:
+        self._tell(f"-{pid}")
+
+    def close(self) -> None:
+        """Let it remove the state directory and end."""
+        assert self._child.stdin
+        self._child.stdin.close()
+        self._child.wait()
+
+    def _tell(self, line: str) -> None:
+        assert self._child.stdin
+        # Somebody may have killed the guard; then there is nobody to tell, and stopping goes on without it.
+        with suppress(BrokenPipeError):
+            self._child.stdin.write(f"{line}\n".encode())
+
+
+class Component:
+    """One program of the cluster, which may be started several times, always with the same command line."""
+
+    def __init__(self, blueprint: Blueprint, guard: Guard) -> None:
+        self.blueprint = blueprint
+        self._guard = guard
+        self._child: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+        self._keep_alive = False
+
+    @property
+    def name(self) -> str:
+        return self.blueprint.name
+
+    @property
+    def pid(self) -> int | None:
+        """The process id while it runs."""
+        return self._child.pid if self._child and self._child.poll() is None else None
+
+    def start(self) -> None:
+        """Start the program, appending to its log; ComponentError when it runs already."""
+        with self._lock:
+            if self.pid is not None:
+                raise ComponentError(f"{self.name} is already running (pid {self.pid})")
+            self._spawn()
+
+    def revive(self) -> None:
+        """Start the program again if it was healthy and has ended without being stopped or killed by us."""
+        with self._lock:
+            if self._keep_alive and self._child is not None and self._child.poll() is not None:
+                self._guard.forget(self._child.pid)
+                self._spawn()
+
+    def wait_healthy(self, timeout: float) -> None:
+        """Return once it answers; ComponentError when it dies or `timeout` seconds pass first."""
+        deadline = time.monotonic() + timeout
+        while not self._is_healthy():
+            if self._child is None or self._child.poll() is not None:
+                raise ComponentError(f"{self.name} ended while starting{self.last_words()}")
+            if time.monotonic() > deadline:
+                raise ComponentError(f"{self.name} is not healthy after {timeout:g} s{self.last_words()}")
+            time.sleep(_POLL_SECONDS)
+        self._keep_alive = True
+
+    def stop(self) -> None:
+        """SIGTERM, a while, SIGKILL; returns when it is gone."""
+        self._end(signal.SIGTERM, _STOP_SECONDS)
+
+    def kill(self) -> None:
+        """SIGKILL; returns when it is gone."""
+        self._end(signal.SIGKILL, _STOP_SECONDS)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal, such as SIGSTOP, to the running program; ComponentError when it does not run."""
+        if self._child is None or self.pid is None:
+            raise ComponentError(f"{self.name} is not running{self.last_words()}")
+        self._child.send_signal(number)
+
+    def last_words(self) -> str:
+        """Return the end of its log, for messages."""
+        try:
+            lines = self.blueprint.log.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+        except OSError:
+            lines = []
+        return "; its log ends with:\n" + "\n".join(lines) if lines else ""
+
+    def _spawn(self) -> None:
+        with self.blueprint.log.open("ab") as log:
+            self._child = subprocess.Popen(
+                self.blueprint.command,
+                cwd=self.blueprint.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                # Ctrl-C in the terminal is ours to act on: components stop in order, not all at once.
+                start_new_session=True,
+            )
+        self._guard.watch(self._child.pid)
+
+    def _is_healthy(self) -> bool:
+        if not self.blueprint.health:
+            return self.pid is not None
+        # Not a secret is sent, and the serving certificate of our own child proves nothing that matters here.
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        try:
+            with urllib.request.urlopen(self.blueprint.health, timeout=2, context=trusting) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.HTTPError as refusal:
+            refusal.close()
+            return False
+        except OSError:
+            return False
+
+    def _end(self, number: signal.Signals, grace: float) -> None:
+        with self._lock:
+            self._keep_alive = False
+            if self._child is None:
+                return
+            self._child.send_signal(number)
+            # A process under SIGSTOP sees no other signal before it goes on.
+            self._child.send_signal(signal.SIGCONT)
+            try:
+                self._child.wait(grace)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait()
+            self._guard.forget(self._child.pid)
+            self._child = None

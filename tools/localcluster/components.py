@@ -1,0 +1,224 @@
+"""Answers: with which arguments each part of the control plane runs.
+
+In: binaries, ports, credentials, options, a state directory. Out: argument lists and health addresses. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tools.localcluster.credentials import Credentials
+from tools.localcluster.ports import LOOPBACK
+
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
+
+AUDIT_METADATA: Mapping[str, object] = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata"}],
+}
+
+# What these would do needs a cloud or real networks.
+_DISABLED_CONTROLLERS = (
+    "node-ipam-controller",
+    "node-route-controller",
+    "service-lb-controller",
+    "cloud-node-lifecycle-controller",
+)
+_QUICK = ("--kube-api-qps=1000", "--kube-api-burst=2000")
+_POD_CIDR = "10.64.0.0/12"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What may differ between clusters.
+
+    `audit_policy`: an audit.k8s.io Policy, None for no audit log. `feature_gates` reach the API server, the
+    controller manager and the scheduler. `extra_flags`: program -> flags appended to ours; the last one wins.
+    `node_grace_seconds`: how long a node may be silent before it counts as dead.
+    """
+
+    nodes: int = 8
+    zones: int = 2
+    nodes_per_pool: int = 2
+    audit_policy: Mapping[str, object] | None = None
+    feature_gates: Mapping[str, bool] = field(default_factory=dict)
+    extra_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    node_grace_seconds: int = 600
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The loopback ports of one cluster."""
+
+    etcd: int
+    etcd_peer: int
+    api_server: int
+    controller_manager: int
+    scheduler: int
+    kwok: int
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that command lines are made from; it stays the same while components come and go."""
+
+    state: Path
+    programs: Mapping[str, Path]
+    ports: Ports
+    credentials: Credentials
+    options: Options
+
+    @property
+    def server(self) -> str:
+        return f"https://{LOOPBACK}:{self.ports.api_server}"
+
+    @property
+    def audit_log(self) -> Path:
+        return self.state / "logs" / "audit.log"
+
+    @property
+    def audit_policy(self) -> Path:
+        return self.state / "audit-policy.yaml"
+
+    @property
+    def stages(self) -> Path:
+        return self.state / "kwok.yaml"
+
+    def kubeconfig(self, user: str) -> Path:
+        return self.state / "kubeconfigs" / f"{user.replace(':', '-')}.yaml"
+
+
+def command_lines(plan: Plan) -> dict[str, list[str]]:
+    """Return the command line of every program, in the order in which they have to start."""
+    flags = {
+        "etcd": _etcd(plan),
+        "kube-apiserver": _api_server(plan),
+        "kube-controller-manager": _controller_manager(plan),
+        "kube-scheduler": _scheduler(plan),
+        "kwok": _kwok(plan),
+    }
+    extra = plan.options.extra_flags
+    return {name: [str(plan.programs[name]), *flags[name], *extra.get(name, ())] for name in PROGRAMS}
+
+
+def health_addresses(plan: Plan) -> dict[str, str]:
+    """Return the address of every program that answers 200 once it is up."""
+    ports = plan.ports
+    return {
+        "etcd": f"http://{LOOPBACK}:{ports.etcd}/readyz",
+        "kube-apiserver": f"{plan.server}/readyz",
+        "kube-controller-manager": f"https://{LOOPBACK}:{ports.controller_manager}/healthz",
+        "kube-scheduler": f"https://{LOOPBACK}:{ports.scheduler}/healthz",
+        "kwok": f"http://{LOOPBACK}:{ports.kwok}/healthz",
+    }
+
+
+def _etcd(plan: Plan) -> list[str]:
+    client, peer = (f"http://{LOOPBACK}:{port}" for port in (plan.ports.etcd, plan.ports.etcd_peer))
+    return [
+        "--name=local",
+        f"--data-dir={plan.state / 'etcd'}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=local={peer}",
+        # The data dies with the cluster; waiting for the disk would only make everything slower.
+        "--unsafe-no-fsync",
+        "--quota-backend-bytes=8589934592",
+        "--log-level=warn",
+    ]
+
+
+def _api_server(plan: Plan) -> list[str]:
+    credentials = plan.credentials
+    return [
+        f"--etcd-servers=http://{LOOPBACK}:{plan.ports.etcd}",
+        f"--bind-address={LOOPBACK}",
+        f"--advertise-address={LOOPBACK}",
+        f"--secure-port={plan.ports.api_server}",
+        # It refuses to publish a loopback address as the endpoint of the `kubernetes` Service otherwise.
+        "--endpoint-reconciler-type=none",
+        "--authorization-mode=Node,RBAC",
+        # Many real clusters have it on, and it finds missing permissions for owner references.
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        f"--tls-cert-file={credentials.certificate}",
+        f"--tls-private-key-file={credentials.key}",
+        f"--client-ca-file={credentials.ca}",
+        f"--token-auth-file={credentials.token_file}",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={credentials.service_account_key}",
+        f"--service-account-signing-key-file={credentials.service_account_key}",
+        "--service-cluster-ip-range=10.96.0.0/16",
+        "--allow-privileged=true",
+        *_feature_gates(plan.options),
+        *_audit(plan),
+    ]
+
+
+def _audit(plan: Plan) -> list[str]:
+    if plan.options.audit_policy is None:
+        return []
+    return [
+        f"--audit-policy-file={plan.audit_policy}",
+        f"--audit-log-path={plan.audit_log}",
+        "--audit-log-maxsize=10000",
+    ]
+
+
+def _controller_manager(plan: Plan) -> list[str]:
+    credentials = plan.credentials
+    return [
+        f"--kubeconfig={plan.kubeconfig('system:kube-controller-manager')}",
+        *_serving(plan, plan.ports.controller_manager),
+        f"--controllers={','.join(['*', *(f'-{name}' for name in _DISABLED_CONTROLLERS)])}",
+        "--use-service-account-credentials",
+        f"--service-account-private-key-file={credentials.service_account_key}",
+        f"--root-ca-file={credentials.ca}",
+        "--concurrent-statefulset-syncs=20",
+        f"--node-monitor-grace-period={plan.options.node_grace_seconds}s",
+        "--node-monitor-period=1s",
+        *_QUICK,
+        *_feature_gates(plan.options),
+    ]
+
+
+def _scheduler(plan: Plan) -> list[str]:
+    return [
+        f"--kubeconfig={plan.kubeconfig('system:kube-scheduler')}",
+        *_serving(plan, plan.ports.scheduler),
+        *_QUICK,
+        *_feature_gates(plan.options),
+    ]
+
+
+def _kwok(plan: Plan) -> list[str]:
+    return [
+        f"--config={plan.stages}",
+        f"--kubeconfig={plan.kubeconfig('kwok')}",
+        "--manage-all-nodes",
+        # Longer leases are renewed so rarely that the node controller declares the nodes dead.
+        "--node-lease-duration-seconds=40",
+        f"--cidr={_POD_CIDR}",
+        f"--node-ip={LOOPBACK}",
+        f"--server-address={LOOPBACK}:{plan.ports.kwok}",
+    ]
+
+
+def _serving(plan: Plan, port: int) -> list[str]:
+    return [
+        f"--bind-address={LOOPBACK}",
+        f"--secure-port={port}",
+        f"--tls-cert-file={plan.credentials.certificate}",
+        f"--tls-private-key-file={plan.credentials.key}",
+        "--leader-elect=false",
+    ]
+
+
+def _feature_gates(options: Options) -> list[str]:
+    gates = ",".join(f"{name}={str(on).lower()}" for name, on in sorted(options.feature_gates.items()))
+    return [f"--feature-gates={gates}"] if gates else []

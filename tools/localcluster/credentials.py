@@ -1,0 +1,138 @@
+"""Answers: who may talk to the cluster, and how its API server proves itself.
+
+In: an empty directory. Out: CA, serving certificate, ServiceAccount keys and static tokens as files in it.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import io
+import ipaddress
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tools.localcluster.ports import LOOPBACK
+
+# User -> group. Control-plane parts use the names that Kubernetes' own bootstrap RBAC knows.
+USERS: Mapping[str, str] = {
+    "admin": "system:masters",
+    "kwok": "system:masters",
+    "kubelet": "system:masters",
+    "system:kube-controller-manager": "",
+    "system:kube-scheduler": "",
+}
+
+_LIFETIME = datetime.timedelta(days=30)
+_SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Paths of what was written, and the token of each user in USERS."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+    service_account_key: Path
+    token_file: Path
+    tokens: Mapping[str, str]
+
+
+def write_credentials(directory: Path) -> Credentials:
+    """Write fresh credentials, readable by this user only, into `directory`."""
+    directory.mkdir(mode=0o700, parents=True)
+    credentials = Credentials(
+        ca=directory / "ca.crt",
+        certificate=directory / "server.crt",
+        key=directory / "server.key",
+        service_account_key=directory / "service-account.key",
+        token_file=directory / "tokens.csv",
+        tokens={user: secrets.token_urlsafe(32) for user in USERS},
+    )
+    ca_key = ec.generate_private_key(ec.SECP256R1())
+    ca = _certificate("localcluster-ca", ca_key, issuer=None)
+    server_key = ec.generate_private_key(ec.SECP256R1())
+    server = _certificate("kube-apiserver", server_key, issuer=(ca, ca_key))
+    credentials.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
+    credentials.certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
+    _write_key(credentials.key, server_key)
+    service_account_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    _write_key(credentials.service_account_key, service_account_key)
+    credentials.token_file.write_text(token_table(credentials.tokens))
+    credentials.token_file.chmod(0o600)
+    return credentials
+
+
+def token_table(tokens: Mapping[str, str]) -> str:
+    """Return the API server's static token file: token, user, uid and, quoted, groups."""
+    table = io.StringIO()
+    writer = csv.writer(table, lineterminator="\n")
+    for user, token in tokens.items():
+        writer.writerow([token, user, user, *([USERS[user]] if USERS[user] else [])])
+    return table.getvalue()
+
+
+def _certificate(
+    name: str,
+    key: ec.EllipticCurvePrivateKey,
+    issuer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None,
+) -> x509.Certificate:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.datetime.now(datetime.UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer[0].subject if issuer else subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        # An hour back, because clocks of virtual machines jump.
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + _LIFETIME)
+        .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+    if issuer is None:
+        builder = builder.add_extension(_ca_key_usage(), critical=True)
+    else:
+        names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
+        names.append(x509.IPAddress(ipaddress.ip_address(LOOPBACK)))
+        authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer[1].public_key())
+        builder = (
+            builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(authority, critical=False)
+        )
+    return builder.sign(issuer[1] if issuer else key, hashes.SHA256())
+
+
+def _ca_key_usage() -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _write_key(path: Path, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:
+    path.touch(mode=0o600)
+    path.write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        )
+    )

@@ -1,0 +1,128 @@
+"""Answers: who ends the pods of simulated nodes. Run as `python -m tools.localcluster.kubelet KUBECONFIG`.
+
+In: a kubeconfig and the stream of pods. Out: a last status and a DELETE by UID for each that waits for it.
+
+Pods held by finalizers (foreground deletion) lose their grace period but stay, as with a real kubelet.
+"""
+
+from __future__ import annotations
+
+import datetime
+import http.client
+import logging
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tools.localcluster import podstatus
+from tools.localcluster.api import Api, ApiError
+from tools.localcluster.kubeconfig import read_access
+from tools.localcluster.stream import Stream
+from tools.localcluster.volumes import Provisioner
+
+STOPS_AFTER = "localcluster/stops-after"
+NEVER = "never"
+
+_RETRY_SECONDS = 0.5
+_WORKERS = 8
+_GONE_OR_REPLACED = (404, 409)
+
+_log = logging.getLogger("kubelet")
+
+
+def waits_for_kubelet(metadata: dict[str, Any]) -> bool:
+    """Tell whether a pod is being deleted and its grace period not yet cut to zero, as its kubelet does."""
+    return "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds", 0) > 0
+
+
+def stopping_time(metadata: dict[str, Any]) -> float | None:
+    """Return how many seconds the containers take to stop: 0, or what the pod's annotation says.
+
+    None means for ever. Otherwise a container that is slower than the grace period is killed at its end.
+    """
+    asked = metadata.get("annotations", {}).get(STOPS_AFTER, "0")
+    if asked == NEVER:
+        return None
+    try:
+        seconds = float(asked)
+    except ValueError:
+        _log.warning("pod %s: %s=%r is no number of seconds: using 0", metadata["name"], STOPS_AFTER, asked)
+        seconds = 0.0
+    return min(seconds, float(metadata["deletionGracePeriodSeconds"]))
+
+
+class Kubelet:
+    """Ends the pods that wait for it, several at a time."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._workers = ThreadPoolExecutor(_WORKERS)
+        self._ending: set[str] = set()
+        self._lock = threading.Lock()
+
+    def consider(self, pod: dict[str, Any]) -> None:
+        """End a pod, of which only the metadata is needed, if it waits for that; returns at once."""
+        metadata = pod["metadata"]
+        if not waits_for_kubelet(metadata):
+            return
+        delay = stopping_time(metadata)
+        with self._lock:
+            if delay is None or metadata["uid"] in self._ending:
+                return
+            self._ending.add(metadata["uid"])
+        if delay:
+            timer = threading.Timer(delay, self._workers.submit, (self._end, metadata))
+            timer.daemon = True
+            timer.start()
+        else:
+            self._workers.submit(self._end, metadata)
+
+    def _end(self, metadata: dict[str, Any]) -> None:
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+        options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+        while True:
+            try:
+                if metadata.get("finalizers"):
+                    self._write_last_status(path, metadata["uid"])
+                self._api.delete(path, options)
+                _log.info("ended %s/%s uid=%s", metadata["namespace"], metadata["name"], metadata["uid"])
+                break
+            except ApiError as refusal:
+                if refusal.status in _GONE_OR_REPLACED:
+                    break
+                _log.warning("ending %s failed, trying again: %s", path, refusal)
+            except (OSError, http.client.HTTPException) as error:
+                _log.warning("ending %s failed, trying again: %s", path, error)
+            time.sleep(_RETRY_SECONDS)
+        with self._lock:
+            self._ending.discard(metadata["uid"])
+
+    def _write_last_status(self, path: str, uid: str) -> None:
+        """Show that the containers have ended, which is visible only where finalizers keep the pod."""
+        pod = self._api.get(path)
+        if pod["metadata"]["uid"] == uid:
+            now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            patch = podstatus.ended(pod, podstatus.SIGTERMED, now)
+            # Only the UID: a kubelet knows its containers, whoever else has written to the status meanwhile.
+            self._api.merge(f"{path}/status", {**patch, "metadata": {"uid": uid}})
+
+
+def main() -> None:
+    """Read the kubeconfig named on the command line; play kubelet and provisioner of volumes until killed."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    access = read_access(Path(sys.argv[1]).read_text())
+    api = Api(access.server, access.ca, access.token, user_agent="localcluster-kubelet")
+    provisioner = Provisioner(api)
+    for stream in (
+        Stream(api, "/api/v1/persistentvolumeclaims", provisioner.consider_claim),
+        Stream(api, "/api/v1/persistentvolumes", provisioner.consider_volume),
+    ):
+        threading.Thread(target=stream.run, daemon=True).start()
+    Stream(api, "/api/v1/pods", Kubelet(api).consider, metadata_only=True).run()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""Answers: what the simulated nodes look like.
+
+In: how many, in how many zones and pools. Out: Node objects. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+POOL_LABEL = "cloud.google.com/gke-nodepool"
+
+CAPACITY = {
+    "cpu": "64",
+    "memory": "512Gi",
+    "ephemeral-storage": "2Ti",
+    "pods": "500",
+    "nvidia.com/gpu": "8",
+    "google.com/tpu": "8",
+}
+
+
+def build_node(index: int, zones: int, nodes_per_pool: int) -> dict[str, Any]:
+    """Return node number `index`: pools are runs of neighbours, and the pools take turns over the zones."""
+    name = f"node-{index}"
+    pool = index // nodes_per_pool
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "topology.kubernetes.io/region": "local",
+        ZONE_LABEL: f"zone-{pool % zones}",
+        POOL_LABEL: f"pool-{pool}",
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": dict(CAPACITY), "allocatable": dict(CAPACITY)},
+    }
+
+
+def is_ready(node: dict[str, Any]) -> bool:
+    """Tell whether pods can be placed on `node`: it reports Ready and no taint keeps them away."""
+    conditions = node.get("status", {}).get("conditions", [])
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return ready and not node.get("spec", {}).get("taints")

@@ -1,0 +1,52 @@
+"""Answers: how far is something that takes minutes.
+
+In: steps with elapsed time and, where known, a fraction. Out: a line of text now and then.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TextIO
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A moment of one step: seconds since it began, and the part done from 0 to 1, None when nobody knows."""
+
+    step: str
+    elapsed: float
+    fraction: float | None
+    finished: bool = False
+
+
+Report = Callable[[Progress], None]
+
+
+class LinePrinter:
+    """A `Report` that prints a line when a step begins, every `interval` seconds, and when it ends."""
+
+    def __init__(self, stream: TextIO | None = None, interval: float = 15.0) -> None:
+        self._stream = stream or sys.stderr
+        self._interval = interval
+        self._step = ""
+        self._printed = 0.0
+
+    def __call__(self, progress: Progress) -> None:
+        begins = progress.step != self._step
+        due = progress.elapsed - self._printed >= self._interval
+        if begins or due or progress.finished:
+            print(render(progress), file=self._stream, flush=True)
+            self._step, self._printed = progress.step, progress.elapsed
+
+
+def render(progress: Progress) -> str:
+    """Return one line: "compile kubernetes  42 %  1:05"."""
+    minutes, seconds = divmod(int(progress.elapsed), 60)
+    done = "done" if progress.finished else "" if progress.fraction is None else f"{progress.fraction:.0%}"
+    return f"{progress.step:<32} {done:>5}  {minutes}:{seconds:02d}"
+
+
+def silent(progress: Progress) -> None:
+    """Report nothing."""

@@ -1,0 +1,110 @@
+"""Answers: what has to be compiled, by which command, and which earlier result may be used again.
+
+In: the Go modules beside this file, the platform. Out: targets, `go` argument lists and cache keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+KUBERNETES_VERSION = "1.36.3"
+MINIMUM_GO = (1, 26)
+
+_SOURCES = Path(__file__).parent / "go"
+_PINNED_FILES = ("go.mod", "go.sum", "main.go")
+_LINKER_FLAGS = "-s -w"
+_VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+
+
+@dataclass(frozen=True)
+class Target:
+    """One binary: the module it is built in, the package that is its `main`, and the names it answers to."""
+
+    name: str
+    module: Path
+    package: str
+    linker_flags: str
+    programs: tuple[str, ...]
+
+
+def kubernetes_linker_flags(version: str) -> str:
+    """Return linker flags that make the control plane and kubectl report `version` ("1.36.3")."""
+    major, minor, _ = version.split(".")
+    facts = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    settings = [f"-X {package}.{key}={fact}" for package in _VERSION_PACKAGES for key, fact in facts.items()]
+    return " ".join([_LINKER_FLAGS, *settings])
+
+
+TARGETS: tuple[Target, ...] = (
+    Target(
+        name="kubernetes",
+        module=_SOURCES / "kubernetes",
+        package=".",
+        linker_flags=kubernetes_linker_flags(KUBERNETES_VERSION),
+        programs=("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"),
+    ),
+    Target(
+        name="helm",
+        module=_SOURCES / "helm",
+        package="helm.sh/helm/v3/cmd/helm",
+        linker_flags=_LINKER_FLAGS,
+        programs=("helm",),
+    ),
+)
+
+
+def target_of(program: str) -> Target:
+    """Return the target whose binary answers to `program`; KeyError when there is none."""
+    for target in TARGETS:
+        if program in target.programs:
+            return target
+    raise KeyError(f"no such program: {program}; known are {', '.join(all_programs())}")
+
+
+def all_programs() -> tuple[str, ...]:
+    """Return the names of every program that can be built."""
+    return tuple(program for target in TARGETS for program in target.programs)
+
+
+def build_command(go: Path, target: Target, output: Path) -> list[str]:
+    """Return the command that builds `target` into `output`; it names every compiled package on stderr."""
+    flags = ["-v", "-trimpath", "-mod=readonly", "-ldflags", target.linker_flags]
+    return [str(go), "build", *flags, "-o", str(output), target.package]
+
+
+def packages_command(go: Path, target: Target) -> list[str]:
+    """Return the command that prints one line for each package of `target`, downloading sources as needed."""
+    return [str(go), "list", "-mod=readonly", "-deps", target.package]
+
+
+def go_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return `environment` changed so that Go needs no C compiler and downloads no other Go than itself."""
+    settings = {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off", "GOFLAGS": "-buildvcs=false"}
+    return {**environment, **settings}
+
+
+def cache_key(target: Target, platform_name: str) -> str:
+    """Return 16 hexadecimal digits that change with the pinned files, the command or the platform."""
+    digest = hashlib.sha256()
+    for part in _key_parts(target, platform_name):
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
+    return digest.hexdigest()[:16]
+
+
+def platform_name() -> str:
+    """Return the operating system and processor that binaries are built for, such as "linux-x86_64"."""
+    return f"{sys.platform}-{platform.machine()}"
+
+
+def _key_parts(target: Target, platform_name: str) -> Iterable[bytes]:
+    yield platform_name.encode()
+    yield " ".join([target.package, target.linker_flags, *target.programs]).encode()
+    for name in _PINNED_FILES:
+        path = target.module / name
+        yield path.read_bytes() if path.exists() else b""
