@@ -1,0 +1,5 @@
+"""The API that users write: models, constants and CustomResourceDefinitions of the kinds that this project
+serves.
+
+In: nothing of the controller. Out: what the controller, its tools and any Python client share.
+"""

@@ -1,0 +1,153 @@
+"""What may stand in the manager's configuration file?
+
+In: the file as plain data. Out: a frozen Configuration with every default in place. Keys that it does not
+have are errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from lws_api.config.duration import Duration
+from lws_api.meta import KubeModel
+
+GROUP = "config.lws.x-k8s.io"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+KIND = "Configuration"
+
+
+class _Section(KubeModel):
+    """A part of the file: strict about keys and types; null and empty text are as good as absent."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, validate_by_name=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_absent(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        known = {field.alias for field in cls.__pydantic_fields__.values()}
+        return {key: item for key, item in value.items() if item not in ("", None) or key not in known}
+
+
+def _default_of(model: type[KubeModel], info: ValidationInfo) -> Any:
+    return model.model_fields[str(info.field_name)].default
+
+
+class Webhook(_Section):
+    """Where the webhooks are served."""
+
+    port: int = Field(default=9443, ge=0, le=65535)
+    """Port; 0 means the default."""
+    host: str = ""
+    """Address to listen on; empty means all."""
+    cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"
+    """Directory with `tls.crt` and `tls.key`, read again when they change."""
+
+    @field_validator("port")
+    @classmethod
+    def _zero_is_default(cls, value: int, info: ValidationInfo) -> int:
+        return value or _default_of(cls, info)
+
+
+class LeaderElection(_Section):
+    """Which one of several managers acts."""
+
+    leader_elect: bool = True
+    """Act only while holding the Lease."""
+    lease_duration: Duration = timedelta(seconds=15)
+    """How long others wait for a holder that has fallen silent."""
+    renew_deadline: Duration = timedelta(seconds=10)
+    """How long a holder that cannot renew goes on acting."""
+    retry_period: Duration = timedelta(seconds=2)
+    """How often the Lease is tried or renewed."""
+    resource_lock: str = "leases"
+    """The kind of lock; `leases` is the only one."""
+    resource_name: str = "b8b2488c.x-k8s.io"
+    """Name of the Lease."""
+    resource_namespace: str = ""
+    """Read and ignored, as it has always been: the Lease is in the manager's own namespace."""
+
+    @field_validator("lease_duration", "renew_deadline", "retry_period")
+    @classmethod
+    def _zero_is_default(cls, value: timedelta, info: ValidationInfo) -> timedelta:
+        return value or _default_of(cls, info)
+
+
+class Metrics(_Section):
+    """The metrics endpoint."""
+
+    bind_address: str = ":8443"
+    """Address to listen on; `"0"` means none."""
+
+
+class Health(_Section):
+    """The probes."""
+
+    health_probe_bind_address: str = ":8081"
+    """Address to listen on; `"0"` means none."""
+    readiness_endpoint_name: str = "/readyz"
+    """URL path of the readiness probe."""
+    liveness_endpoint_name: str = "/healthz"
+    """URL path of the liveness probe."""
+
+
+class Tls(_Section):
+    """What clients of the webhook and metrics servers must be able to speak."""
+
+    min_version: str = ""
+    """VersionTLS12 or VersionTLS13; VersionTLS12 if it is left out."""
+    cipher_suites: tuple[str, ...] = Field(default=(), strict=False)
+    """Names of cipher suites as IANA and Go spell them; they concern TLS 1.2 only."""
+
+
+class InternalCertManagement(_Section):
+    """The manager's own certificates, for clusters without cert-manager."""
+
+    enable: bool = True
+    """Make, store, inject and rotate the certificate of the webhooks."""
+    webhook_service_name: str = "lws-webhook-service"
+    """The Service that the certificate is for."""
+    webhook_secret_name: str = "lws-webhook-server-cert"
+    """The Secret that it is kept in; it must exist."""
+
+
+class ClientConnection(_Section):
+    """How hard the API server may be pressed."""
+
+    qps: float = Field(default=500.0, allow_inf_nan=False)
+    """Requests per second; 0 means the default, a negative number no limit."""
+    burst: int = Field(default=500, ge=0, le=2**31 - 1)
+    """Requests at once; 0 means the default."""
+
+    @field_validator("qps", "burst")
+    @classmethod
+    def _zero_is_default(cls, value: float, info: ValidationInfo) -> float:
+        return value or _default_of(cls, info)
+
+
+class GangSchedulingManagement(_Section):
+    """Gang scheduling; off where this section is absent."""
+
+    scheduler_provider: str
+    """Who schedules groups as a whole: `volcano`."""
+
+
+class Configuration(_Section):
+    """The whole file."""
+
+    api_version: Literal["config.lws.x-k8s.io/v1alpha1"]
+    kind: Literal["Configuration"]
+    webhook: Webhook = Webhook()
+    leader_election: LeaderElection = LeaderElection()
+    metrics: Metrics = Metrics()
+    health: Health = Health()
+    tls: Tls = Tls()
+    internal_cert_management: InternalCertManagement = InternalCertManagement()
+    client_connection: ClientConnection = ClientConnection()
+    gang_scheduling_management: GangSchedulingManagement | None = None

@@ -1,0 +1,4 @@
+"""The LeaderWorkerSet API.
+
+In: nothing of the controller. Out: versions of its models and constants, one module each.
+"""

@@ -1,0 +1,172 @@
+"""What every kind of ours is made of: the base of all models, the types that recur, and how a kind presents
+itself.
+
+In: objects as the API server returned them. Out: frozen views of them, and the facts that a
+CustomResourceDefinition needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.alias_generators import to_camel
+
+EMBEDS = "x-lws-embeds"
+"""Schema keyword that stands for a type of Kubernetes itself; the generator of the CRDs puts that type's
+schema there.
+"""
+
+
+class KubeModel(BaseModel):
+    """A view for reading one object, or a part of one.
+
+    Frozen; unknown fields are kept; snake_case here is camelCase on the wire. A null counts as absent
+    wherever a field is declared, as it does for the API server. Bounds stand in the schema only: what an
+    older release let through must still be readable. A plain default is also the default of the CRD; one made
+    by a `default_factory` is for readers only.
+    """
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="allow",
+        alias_generator=to_camel,
+        validate_by_name=True,
+        validate_by_alias=True,
+        serialize_by_alias=True,
+        use_attribute_docstrings=True,
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _null_is_absent(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        declared = {
+            field.alias for field in cls.__pydantic_fields__.values()
+        } | cls.__pydantic_fields__.keys()
+        return {key: item for key, item in value.items() if item is not None or key not in declared}
+
+
+def constrained(kind: str, **keywords: Any) -> WithJsonSchema:
+    """The schema of a scalar, for `Annotated`; told to the API server, not enforced when reading."""
+    return WithJsonSchema({"type": kind, **keywords})
+
+
+Int32 = Annotated[int, constrained("integer", format="int32")]
+Int64 = Annotated[int, constrained("integer", format="int64")]
+
+
+def list_map(*keys: str) -> dict[str, Any]:
+    """For `json_schema_extra`: a list whose items are told apart by `keys`, so that appliers can own items
+    one by one.
+    """
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+IntOrPercent = Annotated[
+    int | str,
+    WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}),
+]
+"""A number, or a percentage such as `25%`."""
+
+PodTemplate = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", EMBEDS: "io.k8s.api.core.v1.PodTemplateSpec"})
+]
+"""A core/v1 PodTemplateSpec exactly as the user wrote it."""
+
+ClaimTemplate = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", EMBEDS: "io.k8s.api.core.v1.PersistentVolumeClaim"})
+]
+"""A core/v1 PersistentVolumeClaim exactly as the user wrote it."""
+
+
+class ObjectMeta(KubeModel):
+    """The part of metav1.ObjectMeta that readers ask for; the rest is kept as extra fields."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
+
+
+_DOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_CONDITION_TYPE = rf"^({_DOMAIN}/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+_CONDITION_REASON = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+
+
+class Condition(KubeModel):
+    """One aspect of the state of an object, with the moment at which it last became true or false."""
+
+    type: Annotated[str, constrained("string", maxLength=316, pattern=_CONDITION_TYPE)]
+    """Which aspect this is; at most one condition of each type exists."""
+    status: Annotated[str, constrained("string", enum=["True", "False", "Unknown"])]
+    """Whether the condition holds: True, False or Unknown."""
+    reason: Annotated[str, constrained("string", minLength=1, maxLength=1024, pattern=_CONDITION_REASON)]
+    """One word, for programs, that says why the status is what it is."""
+    message: Annotated[str, constrained("string", maxLength=32768)]
+    """One sentence, for people, that says why the status is what it is."""
+    last_transition_time: datetime
+    """When the status last changed from one value to another."""
+    observed_generation: Annotated[int, constrained("integer", format="int64", minimum=0)] = Field(
+        default_factory=int
+    )
+    """The metadata.generation that this condition speaks about; if it is lower than the current one, the
+    condition is out of date.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class PrinterColumn:
+    """One column of `kubectl get`; `type` is an OpenAPI type or `date`, `path` a JSON path such as
+    `.spec.replicas`.
+    """
+
+    name: str
+    type: str
+    path: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Where the scale subresource reads and writes, as JSON paths."""
+
+    spec_path: str
+    status_path: str
+    selector_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceKind:
+    """How one namespaced kind with a status subresource presents itself; its model's schema is the other half
+    of the CRD.
+    """
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    singular: str
+    model: type[KubeModel]
+    short_names: tuple[str, ...] = ()
+    columns: tuple[PrinterColumn, ...] = ()
+    scale: Scale | None = None
+
+    @property
+    def api_version(self) -> str:
+        """Group and version as objects carry them, e.g. `leaderworkerset.x-k8s.io/v1`."""
+        return f"{self.group}/{self.version}"
+
+    @property
+    def crd_name(self) -> str:
+        """The name of the CustomResourceDefinition, e.g. `leaderworkersets.leaderworkerset.x-k8s.io`."""
+        return f"{self.plural}.{self.group}"

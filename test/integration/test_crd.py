@@ -1,0 +1,325 @@
+"""Does a real API server take our CRD, and does it do with objects what `lws_api.crds` says it does?
+
+The schema is installed under a group of its own, so that neither an installed chart nor its webhooks can
+interfere.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lws_api.crds import definitions
+from lws_api.crds.defaulting import stored
+from lws_api.leaderworkerset.v1 import KIND, LeaderWorkerSet
+from tools.crdgen import CHART, ROOT
+from tools.localcluster import ClusterAccess, CommandError
+
+GROUP = "schema.test.example.com"
+PLURAL = f"leaderworkersets.{GROUP}"
+SHORT_NAME = "lwsschema"
+
+
+def definition() -> dict[str, Any]:
+    """Our CRD, moved to the group of this test."""
+    crd = copy.deepcopy(dict(definitions()[KIND]))
+    crd["metadata"] = {"name": PLURAL}
+    crd["spec"]["group"] = GROUP
+    crd["spec"]["names"]["shortNames"] = [SHORT_NAME]
+    return crd
+
+
+def wait_until_served(cluster: ClusterAccess) -> None:
+    """Discovery and the OpenAPI document follow a new CRD after a moment."""
+    for _ in range(120):
+        if f"apis/{GROUP}/v1" in cluster.kubectl("get", "--raw", "/openapi/v3") and PLURAL in cluster.kubectl(
+            "api-resources", "--cached=false", "-o", "name", f"--api-group={GROUP}"
+        ):
+            return
+        time.sleep(0.25)
+    pytest.fail(f"{PLURAL} is not served after 30 seconds")
+
+
+@pytest.fixture(scope="module")
+def crd(cluster: ClusterAccess) -> Iterator[ClusterAccess]:
+    """A cluster that serves the schema, brought there by client-side apply, which puts the whole CRD into one
+    annotation.
+    """
+    cluster.kubectl("apply", "-f", "-", input=json.dumps(definition()))
+    wait_until_served(cluster)
+    yield cluster
+    cluster.kubectl("delete", "crd", PLURAL, "--timeout=60s")
+
+
+def a_set(spec: dict[str, Any], **root: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": KIND,
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": spec,
+    } | root
+
+
+def with_workers(pod: dict[str, Any], **template: Any) -> dict[str, Any]:
+    containers = pod.pop("containers", [{"name": "c", "image": "i"}])
+    return a_set(
+        {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": containers, **pod}, **template}}}
+    )
+
+
+MINIMAL = with_workers({})
+
+VOLUMES: list[dict[str, Any]] = [
+    {"name": "a", "azureDisk": {"diskName": "d", "diskURI": "u"}},
+    {"name": "b", "iscsi": {"iqn": "q", "lun": 0, "targetPortal": "p", "secretRef": {}}},
+    {"name": "c", "rbd": {"image": "i", "monitors": ["m"]}},
+    {"name": "d", "scaleIO": {"gateway": "g", "system": "s", "secretRef": {}}},
+    {"name": "e", "configMap": {}},
+    {
+        "name": "f",
+        "projected": {"sources": [{"configMap": {}}, {"secret": {}}, {"serviceAccountToken": {"path": "t"}}]},
+    },
+    {"name": "g", "csi": {"driver": "d", "nodePublishSecretRef": {}}},
+    {
+        "name": "h",
+        "ephemeral": {
+            "volumeClaimTemplate": {
+                "metadata": {"labels": {"a": "b"}, "generateName": "gone", "creationTimestamp": None},
+                "spec": {"resources": {"requests": {"storage": "1Gi"}}},
+            }
+        },
+    },
+    {"name": "i", "emptyDir": {}},
+    {"name": "j", "emptyDir": {"sizeLimit": 1}},
+]
+
+CONTAINER: dict[str, Any] = {
+    "name": "c",
+    "image": "i",
+    "command": None,
+    "unheardOf": {"deeply": [1]},
+    "ports": [
+        {"containerPort": 80},
+        {"containerPort": 80, "protocol": "UDP"},
+        {"containerPort": 81, "protocol": None},
+    ],
+    "env": [
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"key": "k"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"key": "k", "name": None}}},
+        {"name": "C", "valueFrom": {"fileKeyRef": {"key": "k", "path": "p", "volumeName": "v"}}},
+        {"name": "D", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": 1}}},
+    ],
+    "envFrom": [{"configMapRef": {}}, {"secretRef": {}}],
+    "livenessProbe": {"grpc": {"port": 1}},
+    "readinessProbe": {"httpGet": {"port": "http"}},
+    "startupProbe": {"tcpSocket": {"port": 80}},
+    "resources": {"limits": {"cpu": 1, "memory": "1.5Gi", "nvidia.com/gpu": "8"}, "requests": {"cpu": None}},
+    "securityContext": {},
+}
+
+CLAIM: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "d", "uid": "gone", "annotations": {"a": "b"}, "creationTimestamp": None},
+    "spec": {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": 1}},
+        "storageClassName": None,
+    },
+    "status": {},
+}
+
+ACCEPTED = {
+    "minimal": MINIMAL,
+    "every default of our own fields": a_set(
+        {
+            "leaderWorkerTemplate": {
+                "workerTemplate": {"spec": {"containers": [CONTAINER]}},
+                "leaderTemplate": {
+                    "metadata": {"labels": {"a": "b"}, "ownerReferences": []},
+                    "spec": {"containers": [CONTAINER]},
+                },
+                "subGroupPolicy": {},
+                "volumeClaimTemplates": [CLAIM],
+                "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "whatever"},
+            },
+            "rolloutStrategy": {"rollingUpdateConfiguration": {"maxUnavailable": "25%"}},
+            "networkConfig": {"subdomainPolicy": None},
+        }
+    ),
+    "nulls": a_set(
+        {
+            "replicas": None,
+            "startupPolicy": None,
+            "rolloutStrategy": {"type": None, "rollingUpdateConfiguration": None},
+            "networkConfig": None,
+            "leaderWorkerTemplate": {
+                "size": None,
+                "leaderTemplate": None,
+                "subGroupPolicy": None,
+                "volumeClaimTemplates": None,
+                "workerTemplate": {
+                    "metadata": {"creationTimestamp": None},
+                    "spec": {"containers": [{"name": "c"}]},
+                },
+            },
+        }
+    ),
+    "unknown fields": a_set({**MINIMAL["spec"], "surprise": {"a": 1}}, extra=True),
+    "defaults in volumes": with_workers({"volumes": VOLUMES}),
+    "defaults in containers": with_workers({"containers": [CONTAINER], "initContainers": [CONTAINER]}),
+    "defaults in pods": with_workers(
+        {"imagePullSecrets": [{}], "tolerations": [{}], "affinity": {}, "hostAliases": [{"ip": "1"}]}
+    ),
+    "values that only a kubelet would refuse": with_workers(
+        {"restartPolicy": "Sometimes", "dnsPolicy": "none"}
+    ),
+}
+
+
+@pytest.mark.parametrize("manifest", ACCEPTED.values(), ids=ACCEPTED.keys())
+def test_what_the_api_server_stores_is_what_we_compute(crd: ClusterAccess, manifest: dict[str, Any]) -> None:
+    ours = stored(manifest, definition()["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+    theirs = json.loads(
+        crd.kubectl(
+            "create",
+            "--dry-run=server",
+            "--validate=false",
+            "-o",
+            "json",
+            "-f",
+            "-",
+            input=json.dumps(manifest),
+        )
+    )
+    assert ours["spec"] == theirs["spec"]
+    assert ours.keys() == theirs.keys()
+    LeaderWorkerSet.model_validate(theirs)
+
+
+REFUSED = {
+    "no spec": ({key: value for key, value in MINIMAL.items() if key != "spec"}, "spec: Required value"),
+    "no workers": (a_set({"leaderWorkerTemplate": {}}), "workerTemplate: Required value"),
+    "no containers": (
+        a_set({"leaderWorkerTemplate": {"workerTemplate": {"spec": {}}}}),
+        "containers: Required value",
+    ),
+    "replicas below 0": (a_set({**MINIMAL["spec"], "replicas": -1}), "greater than or equal to 0"),
+    "replicas above a million": (
+        a_set({**MINIMAL["spec"], "replicas": 1_000_001}),
+        "less than or equal to 1000000",
+    ),
+    "unknown startup policy": (
+        a_set({**MINIMAL["spec"], "startupPolicy": "Never"}),
+        'Unsupported value: "Never"',
+    ),
+    "one variable twice": (
+        with_workers(
+            {"containers": [{"name": "c", "env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}]}
+        ),
+        "env[1]: Duplicate value",
+    ),
+    "one port twice": (
+        with_workers(
+            {
+                "containers": [
+                    {"name": "c", "ports": [{"containerPort": 1}, {"containerPort": 1, "protocol": "TCP"}]}
+                ]
+            }
+        ),
+        "ports[1]: Duplicate value",
+    ),
+    "no quantity": (
+        with_workers({"containers": [{"name": "c", "resources": {"limits": {"cpu": "many"}}}]}),
+        "should match",
+    ),
+}
+
+
+@pytest.mark.parametrize(("manifest", "message"), REFUSED.values(), ids=REFUSED.keys())
+def test_the_schema_refuses(crd: ClusterAccess, manifest: dict[str, Any], message: str) -> None:
+    with pytest.raises(CommandError) as refusal:
+        crd.kubectl("create", "--dry-run=server", "--validate=false", "-f", "-", input=json.dumps(manifest))
+    assert "is invalid" in str(refusal.value)
+    assert message in str(refusal.value)
+
+
+def test_scaling_is_a_subresource_of_its_own(crd: ClusterAccess) -> None:
+    crd.kubectl("create", "-f", "-", input=json.dumps(MINIMAL))
+    status = {
+        "status": {"replicas": 3, "hpaPodSelector": "a=b", "collisionCount": 1, "currentRevision": "a-1"}
+    }
+    crd.kubectl("patch", PLURAL, "a", "--subresource=status", "--type=merge", "-p", json.dumps(status))
+    crd.kubectl("scale", PLURAL, "a", "--replicas=7")
+    scale = json.loads(
+        crd.kubectl("get", "--raw", f"/apis/{GROUP}/v1/namespaces/default/leaderworkersets/a/scale")
+    )
+    assert scale["spec"] == {"replicas": 7}
+    assert scale["status"] == {"replicas": 3, "selector": "a=b"}
+    after = json.loads(crd.kubectl("get", PLURAL, "a", "-o", "json"))
+    assert after["spec"]["replicas"] == 7
+    assert after["status"] == status["status"], "every field of the status is in the schema"
+
+
+def test_columns(crd: ClusterAccess) -> None:
+    assert crd.kubectl("get", PLURAL).split("\n")[0].split() == [
+        "NAME",
+        "READY",
+        "DESIRED",
+        "UP-TO-DATE",
+        "AGE",
+    ]
+
+
+def test_explain_says_what_fields_are_for(crd: ClusterAccess) -> None:
+    text = " ".join(crd.kubectl("explain", f"{SHORT_NAME}.spec").split())
+    assert "How many groups the set has." in text
+    assert "<empty>" not in text
+
+
+APPLY = {
+    "by kubectl": ("apply", "--dry-run=server"),
+    "by another field manager": (
+        "apply",
+        "--dry-run=server",
+        "--server-side",
+        "--force-conflicts",
+        "--field-manager=other",
+    ),
+}
+
+
+@pytest.mark.parametrize("command", APPLY.values(), ids=APPLY.keys())
+def test_it_replaces_a_crd_with_a_conversion_webhook(
+    cluster: ClusterAccess, command: tuple[str, ...]
+) -> None:
+    """The original project's CRD has one, which can never be called."""
+    group = "takeover.test.example.com"
+    ours = definition()
+    ours["metadata"]["name"] = f"leaderworkersets.{group}"
+    ours["spec"] |= {"group": group, "names": ours["spec"]["names"] | {"shortNames": ["lwstakeover"]}}
+    theirs = copy.deepcopy(ours)
+    theirs["spec"]["conversion"] = {
+        "strategy": "Webhook",
+        "webhook": {
+            "conversionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": "none", "namespace": "default", "path": "/convert"}},
+        },
+    }
+    cluster.kubectl("create", "-f", "-", input=json.dumps(theirs))
+    try:
+        assert "takeover" in cluster.kubectl(*command, "-o", "name", "-f", "-", input=json.dumps(ours))
+    finally:
+        cluster.kubectl("delete", "crd", f"leaderworkersets.{group}", "--timeout=60s")
+
+
+def test_the_copy_in_the_chart_is_accepted(cluster: ClusterAccess) -> None:
+    chart = str(ROOT / CHART / "leaderworkersets.yaml")
+    assert "leaderworkersets.leaderworkerset.x-k8s.io" in cluster.kubectl(
+        *APPLY["by another field manager"], "-o", "name", "-f", chart
+    )
