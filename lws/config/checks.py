@@ -1,0 +1,126 @@
+"""Which values of a configuration fit their type but cannot be meant?
+
+In: a Configuration. Out: mistakes, each with the key that it is about.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+from lws.config import ciphers
+from lws.config.errors import KeyPath
+from lws.kube.names import dns1035_label_errors, dns1123_subdomain_errors
+from lws_api.config.duration import render
+from lws_api.config.v1alpha1 import Configuration
+
+GANG_PROVIDERS = ("volcano",)
+TLS_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+
+# Retries are spread by up to this factor; a deadline has to leave room for one.
+_JITTER = 1.2
+
+Mistake = tuple[KeyPath, str]
+
+
+def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
+    """Everything that is wrong, as (key, what to do) pairs."""
+    yield from _leader_election(configuration)
+    yield from _addresses(configuration)
+    yield from _endpoints(configuration)
+    yield from _tls(configuration)
+    yield from _names(configuration)
+
+
+def _leader_election(configuration: Configuration) -> Iterator[Mistake]:
+    election = configuration.leader_election
+    if not election.leader_elect:
+        return
+    lease, renew, retry = election.lease_duration, election.renew_deadline, election.retry_period
+    if election.resource_lock != "leases":
+        yield ("leaderElection", "resourceLock"), f"must be leases, not {election.resource_lock!r}"
+    if problems := dns1123_subdomain_errors(election.resource_name):
+        yield (
+            ("leaderElection", "resourceName"),
+            f"{election.resource_name!r} cannot name a Lease: {problems[0]}",
+        )
+    if lease.total_seconds() < 1:
+        yield ("leaderElection", "leaseDuration"), f"must be 1s or more, not {render(lease)}"
+    elif renew >= lease:
+        message = f"must be shorter than leaseDuration ({render(lease)}), not {render(renew)}"
+        yield ("leaderElection", "renewDeadline"), message
+    if retry.total_seconds() <= 0:
+        yield ("leaderElection", "retryPeriod"), f"must be longer than 0s, not {render(retry)}"
+    elif retry * _JITTER >= renew:
+        message = (
+            f"{_JITTER} times it must be shorter than renewDeadline ({render(renew)}); it is {render(retry)}"
+        )
+        yield ("leaderElection", "retryPeriod"), message
+
+
+def _addresses(configuration: Configuration) -> Iterator[Mistake]:
+    addresses = {
+        ("metrics", "bindAddress"): configuration.metrics.bind_address,
+        ("health", "healthProbeBindAddress"): configuration.health.health_probe_bind_address,
+    }
+    for path, address in addresses.items():
+        host, separator, port = address.rpartition(":")
+        # An IPv6 address without brackets would give its last group away as the port.
+        well_formed = (
+            separator
+            and port.isascii()
+            and port.isdecimal()
+            and (":" not in host or host[:1] + host[-1:] == "[]")
+        )
+        if address != "0" and not (well_formed and int(port) <= 65535):
+            yield (
+                path,
+                f'must be host:port such as ":8443" or "127.0.0.1:8443", or "0" for none; not {address!r}',
+            )
+
+
+def _endpoints(configuration: Configuration) -> Iterator[Mistake]:
+    health = configuration.health
+    for key, path in (
+        ("readinessEndpointName", health.readiness_endpoint_name),
+        ("livenessEndpointName", health.liveness_endpoint_name),
+    ):
+        if not path.startswith("/") or path == "/":
+            yield ("health", key), f"must be a URL path such as /healthz, not {path!r}"
+    if health.readiness_endpoint_name == health.liveness_endpoint_name:
+        yield ("health", "livenessEndpointName"), "must differ from readinessEndpointName"
+
+
+def _tls(configuration: Configuration) -> Iterator[Mistake]:
+    tls = configuration.tls
+    if tls.min_version and tls.min_version not in TLS_VERSIONS:
+        yield ("tls", "minVersion"), f"must be {' or '.join(TLS_VERSIONS)}, not {tls.min_version!r}"
+    unknown = [suite for suite in tls.cipher_suites if not ciphers.is_known(suite)]
+    for suite in unknown:
+        yield (
+            ("tls", "cipherSuites"),
+            f"there is no suite {suite!r}: write names such as {next(iter(ciphers.TLS12_SUITES))}",
+        )
+    if tls.cipher_suites and tls.min_version == "VersionTLS13":
+        yield (
+            ("tls", "cipherSuites"),
+            "must be left out with minVersion VersionTLS13: the suites of TLS 1.3 are fixed",
+        )
+    asks_for_tls12 = ciphers.TLS13_SUITES.isdisjoint(tls.cipher_suites)
+    if tls.cipher_suites and not unknown and asks_for_tls12 and not ciphers.openssl_names(tls.cipher_suites):
+        yield ("tls", "cipherSuites"), f"none of them can be served by {ssl.OPENSSL_VERSION}: add a newer one"
+
+
+def _names(configuration: Configuration) -> Iterator[Mistake]:
+    certificates = configuration.internal_cert_management
+    if certificates.enable:
+        if problems := dns1035_label_errors(certificates.webhook_service_name):
+            message = f"{certificates.webhook_service_name!r} cannot name a Service: {problems[0]}"
+            yield ("internalCertManagement", "webhookServiceName"), message
+        if problems := dns1123_subdomain_errors(certificates.webhook_secret_name):
+            message = f"{certificates.webhook_secret_name!r} cannot name a Secret: {problems[0]}"
+            yield ("internalCertManagement", "webhookSecretName"), message
+    gang = configuration.gang_scheduling_management
+    if gang is not None and gang.scheduler_provider not in GANG_PROVIDERS:
+        message = f"must be {' or '.join(GANG_PROVIDERS)}, not {gang.scheduler_provider!r}"
+        yield ("gangSchedulingManagement", "schedulerProvider"), message

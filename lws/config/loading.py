@@ -1,0 +1,132 @@
+"""Which settings does the manager run with?
+
+In: a configuration file, the flags that were given, the environment. Out: Settings; defaults yield to the
+file, the file to flags.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from lws.config import ciphers
+from lws.config.checks import TLS_VERSIONS, mistakes_in
+from lws.config.errors import ConfigError, KeyPath, Origin, config_error
+from lws.config.file import read
+from lws.config.flags import flag_of, overrides
+from lws.config.settings import Certificates, LeaderElection, Settings, Tls, Webhook
+from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
+
+NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+DEFAULT_NAMESPACE = "lws-system"
+
+_UNLIMITED_QPS = 1e9
+"""Requests per second that nothing reaches."""
+
+
+def load(
+    path: str | None,
+    flags: Mapping[str, object],
+    environ: Mapping[str, str],
+    namespace_file: Path = NAMESPACE_FILE,
+) -> Settings:
+    """The settings; raises ConfigError with one line per mistake.
+
+    path: of the configuration file; None or empty for built-in defaults.
+    flags: only those that were given, by name without dashes, such as `kube-api-qps`.
+    """
+    document = read(path) if path else {"apiVersion": API_VERSION, "kind": KIND}
+    # The file is checked by itself first: a flag that happens to override it does not excuse a mistake in it.
+    _parsed(document, lambda keys: _in_file(path, keys))
+    given = overrides(flags)
+
+    def origin(keys: KeyPath) -> str:
+        return (flag_of(keys) if keys in given else None) or _in_file(path, keys)
+
+    configuration = _parsed(_merged(document, given), origin)
+    lines = [f"{origin(keys)}: {message}" for keys, message in mistakes_in(configuration)]
+    if lines:
+        raise ConfigError(lines)
+    return _settings(configuration, operator_namespace(namespace_file), environ)
+
+
+def operator_namespace(path: Path = NAMESPACE_FILE) -> str:
+    """The namespace that the manager runs in, as its service account says; `lws-system` outside a cluster."""
+    try:
+        return path.read_text(encoding="utf-8").strip() or DEFAULT_NAMESPACE
+    except (OSError, UnicodeDecodeError):
+        return DEFAULT_NAMESPACE
+
+
+def _in_file(path: str | None, keys: KeyPath) -> str:
+    return ": ".join(part for part in (path or "built-in defaults", ".".join(keys)) if part)
+
+
+def _parsed(document: Mapping[str, Any], origin: Origin) -> Configuration:
+    try:
+        return Configuration.model_validate(document)
+    except ValidationError as error:
+        raise config_error(error, origin) from error
+
+
+def _merged(document: Mapping[str, Any], given: Mapping[KeyPath, Any]) -> dict[str, Any]:
+    merged = dict(document)
+    for (section, key), value in given.items():
+        merged[section] = {**(merged.get(section) or {}), key: value}
+    return merged
+
+
+def _settings(configuration: Configuration, namespace: str, environ: Mapping[str, str]) -> Settings:
+    webhook, election = configuration.webhook, configuration.leader_election
+    certificates, client = configuration.internal_cert_management, configuration.client_connection
+    gang = configuration.gang_scheduling_management
+    return Settings(
+        namespace=namespace,
+        webhook=Webhook(
+            enabled=environ.get("ENABLE_WEBHOOKS") != "false",
+            host=webhook.host,
+            port=webhook.port,
+            cert_dir=webhook.cert_dir,
+        ),
+        leader_election=LeaderElection(
+            enabled=election.leader_elect,
+            resource_name=election.resource_name,
+            lease_duration=election.lease_duration.total_seconds(),
+            renew_deadline=election.renew_deadline.total_seconds(),
+            retry_period=election.retry_period.total_seconds(),
+        ),
+        metrics_bind_address=_address(configuration.metrics.bind_address),
+        health_bind_address=_address(configuration.health.health_probe_bind_address),
+        readiness_endpoint=configuration.health.readiness_endpoint_name,
+        liveness_endpoint=configuration.health.liveness_endpoint_name,
+        tls=_tls(configuration),
+        certificates=Certificates(
+            internal=certificates.enable,
+            service_name=certificates.webhook_service_name,
+            secret_name=certificates.webhook_secret_name,
+        ),
+        client_qps=client.qps if client.qps > 0 else _UNLIMITED_QPS,
+        client_burst=client.burst,
+        gang_provider=gang.scheduler_provider if gang is not None else None,
+        effective=yaml.safe_dump(configuration.model_dump(mode="json", exclude_none=True), sort_keys=False),
+    )
+
+
+def _address(address: str) -> str | None:
+    return None if address == "0" else address
+
+
+def _tls(configuration: Configuration) -> Tls:
+    suites = configuration.tls.cipher_suites
+    if suites and ciphers.TLS13_SUITES.issuperset(suites):
+        # Nothing is left for TLS 1.2 then.
+        return Tls(minimum_version=ssl.TLSVersion.TLSv1_3, ciphers=())
+    return Tls(
+        minimum_version=TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2),
+        ciphers=ciphers.openssl_names(suites),
+    )

@@ -1,0 +1,79 @@
+"""What the manager is told to do: every setting, with its unit, checked and complete.
+
+In: a checked Configuration. Out: frozen dataclasses for the parts of the manager.
+"""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """enabled: serve webhooks at all. host: empty means every interface. cert_dir: has tls.crt, tls.key."""
+
+    enabled: bool
+    host: str
+    port: int
+    cert_dir: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElection:
+    """The Lease in the manager's namespace; durations in seconds, lease_duration > renew_deadline >
+    retry_period.
+    """
+
+    enabled: bool
+    resource_name: str
+    lease_duration: float
+    renew_deadline: float
+    retry_period: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What clients must be able to speak. ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's
+    choice.
+    """
+
+    minimum_version: ssl.TLSVersion
+    ciphers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """internal: the manager makes and rotates the webhook certificate itself, kept in the Secret, for the
+    Service.
+    """
+
+    internal: bool
+    service_name: str
+    secret_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that is configured.
+
+    namespace: where the manager runs, with its Lease, Secret and Service. metrics_bind_address,
+    health_bind_address: `host:port`, an empty host meaning every interface; None: not served.
+    readiness_endpoint, liveness_endpoint: URL paths that start with a slash and differ. client_qps,
+    client_burst: limits of requests to the API server, per second and at once, both above 0. gang_provider:
+    who schedules groups as a whole; None: nobody. effective: the whole configuration as YAML, for the log.
+    """
+
+    namespace: str
+    webhook: Webhook
+    leader_election: LeaderElection
+    metrics_bind_address: str | None
+    health_bind_address: str | None
+    readiness_endpoint: str
+    liveness_endpoint: str
+    tls: Tls
+    certificates: Certificates
+    client_qps: float
+    client_burst: int
+    gang_provider: str | None
+    effective: str

@@ -1,0 +1,192 @@
+"""lws.config.checks: values that fit their type but cannot be meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.config.checks import mistakes_in
+from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
+
+
+def mistakes(part: dict[str, Any]) -> list[tuple[str, str]]:
+    configuration = Configuration.model_validate({"apiVersion": API_VERSION, "kind": KIND} | part)
+    return [(".".join(path), message) for path, message in mistakes_in(configuration)]
+
+
+MODERN = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+
+FINE: dict[str, dict[str, Any]] = {
+    "defaults": {},
+    "other times": {"leaderElection": {"leaseDuration": "1m", "renewDeadline": "59s", "retryPeriod": "40s"}},
+    "anything where nobody is elected": {
+        "leaderElection": {
+            "leaderElect": False,
+            "leaseDuration": "1s",
+            "resourceLock": "configmaps",
+            "resourceName": "_",
+        }
+    },
+    "nothing served": {"metrics": {"bindAddress": "0"}, "health": {"healthProbeBindAddress": "0"}},
+    "addresses": {
+        "metrics": {"bindAddress": "127.0.0.1:0"},
+        "health": {"healthProbeBindAddress": "[::1]:65535"},
+    },
+    "other endpoints": {"health": {"readinessEndpointName": "/a/b", "livenessEndpointName": "/c"}},
+    "TLS 1.2 with suites": {
+        "tls": {"minVersion": "VersionTLS12", "cipherSuites": [MODERN, "TLS_AES_128_GCM_SHA256"]}
+    },
+    "suites alone": {"tls": {"cipherSuites": [MODERN]}},
+    "suites of TLS 1.3 alone": {"tls": {"cipherSuites": ["TLS_AES_128_GCM_SHA256"]}},
+    "TLS 1.3": {"tls": {"minVersion": "VersionTLS13", "cipherSuites": []}},
+    "names nobody uses": {
+        "internalCertManagement": {"enable": False, "webhookServiceName": "1", "webhookSecretName": "_"}
+    },
+    "gang": {"gangSchedulingManagement": {"schedulerProvider": "volcano"}},
+}
+
+
+@pytest.mark.parametrize("part", FINE.values(), ids=FINE.keys())
+def test_fine(part: dict[str, Any]) -> None:
+    assert mistakes(part) == []
+
+
+ADDRESS = 'must be host:port such as ":8443" or "127.0.0.1:8443", or "0" for none; not '
+
+WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
+    "lock": (
+        {"leaderElection": {"resourceLock": "endpoints"}},
+        "leaderElection.resourceLock",
+        "must be leases, not 'endpoints'",
+    ),
+    "lease name": (
+        {"leaderElection": {"resourceName": "A_b"}},
+        "leaderElection.resourceName",
+        "'A_b' cannot name a Lease: a lowercase RFC 1123 subdomain must consist of",
+    ),
+    "lease below a second": (
+        {"leaderElection": {"leaseDuration": "900ms", "renewDeadline": "500ms", "retryPeriod": "100ms"}},
+        "leaderElection.leaseDuration",
+        "must be 1s or more, not 0.9s",
+    ),
+    "renewal as long as the lease": (
+        {"leaderElection": {"leaseDuration": "10s"}},
+        "leaderElection.renewDeadline",
+        "must be shorter than leaseDuration (10s), not 10s",
+    ),
+    "retry as long as the renewal": (
+        {"leaderElection": {"retryPeriod": "10s"}},
+        "leaderElection.retryPeriod",
+        "1.2 times it must be shorter than renewDeadline (10s); it is 10s",
+    ),
+    "retry that leaves no room for spreading": (
+        {"leaderElection": {"retryPeriod": "8400ms"}},
+        "leaderElection.retryPeriod",
+        "1.2 times it must be shorter than renewDeadline (10s); it is 8.4s",
+    ),
+    "negative retry": (
+        {"leaderElection": {"retryPeriod": "-1s"}},
+        "leaderElection.retryPeriod",
+        "must be longer than 0s, not -1s",
+    ),
+    "metrics without port": (
+        {"metrics": {"bindAddress": "localhost"}},
+        "metrics.bindAddress",
+        f"{ADDRESS}'localhost'",
+    ),
+    "metrics by name": ({"metrics": {"bindAddress": ":https"}}, "metrics.bindAddress", f"{ADDRESS}':https'"),
+    "probes, port too high": (
+        {"health": {"healthProbeBindAddress": ":65536"}},
+        "health.healthProbeBindAddress",
+        f"{ADDRESS}':65536'",
+    ),
+    "probes, bare IPv6": (
+        {"health": {"healthProbeBindAddress": "::1:8081"}},
+        "health.healthProbeBindAddress",
+        f"{ADDRESS}'::1:8081'",
+    ),
+    "probes, foreign digits": (
+        {"health": {"healthProbeBindAddress": ":٨٠"}},
+        "health.healthProbeBindAddress",
+        f"{ADDRESS}':٨٠'",
+    ),
+    "endpoint without slash": (
+        {"health": {"readinessEndpointName": "readyz"}},
+        "health.readinessEndpointName",
+        "must be a URL path such as /healthz, not 'readyz'",
+    ),
+    "endpoint at the root": (
+        {"health": {"livenessEndpointName": "/"}},
+        "health.livenessEndpointName",
+        "must be a URL path such as /healthz, not '/'",
+    ),
+    "one endpoint for both": (
+        {"health": {"livenessEndpointName": "/readyz"}},
+        "health.livenessEndpointName",
+        "must differ from readinessEndpointName",
+    ),
+    "TLS 1.1": (
+        {"tls": {"minVersion": "VersionTLS11"}},
+        "tls.minVersion",
+        "must be VersionTLS12 or VersionTLS13, not 'VersionTLS11'",
+    ),
+    "TLS 1.4": (
+        {"tls": {"minVersion": "VersionTLS14"}},
+        "tls.minVersion",
+        "must be VersionTLS12 or VersionTLS13, not 'VersionTLS14'",
+    ),
+    "unknown suite": (
+        {"tls": {"cipherSuites": [MODERN, "AES128-SHA"]}},
+        "tls.cipherSuites",
+        "there is no suite 'AES128-SHA': write names such as TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    ),
+    "suites with TLS 1.3": (
+        {"tls": {"minVersion": "VersionTLS13", "cipherSuites": [MODERN]}},
+        "tls.cipherSuites",
+        "must be left out with minVersion VersionTLS13: the suites of TLS 1.3 are fixed",
+    ),
+    "service name": (
+        {"internalCertManagement": {"webhookServiceName": "1a"}},
+        "internalCertManagement.webhookServiceName",
+        "'1a' cannot name a Service: a DNS-1035 label must consist of",
+    ),
+    "secret name": (
+        {"internalCertManagement": {"webhookSecretName": "a_b"}},
+        "internalCertManagement.webhookSecretName",
+        "'a_b' cannot name a Secret: a lowercase RFC 1123 subdomain must consist of",
+    ),
+    "gang provider": (
+        {"gangSchedulingManagement": {"schedulerProvider": "yunikorn"}},
+        "gangSchedulingManagement.schedulerProvider",
+        "must be volcano, not 'yunikorn'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("part", "where", "what"), WRONG.values(), ids=WRONG.keys())
+def test_wrong(part: dict[str, Any], where: str, what: str) -> None:
+    ((path, message),) = mistakes(part)
+    assert path == where
+    assert message.startswith(what)
+
+
+def test_suites_that_this_openssl_cannot_serve(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lws.config.ciphers.openssl_names", lambda suites: ())
+    ((path, message),) = mistakes({"tls": {"cipherSuites": ["TLS_RSA_WITH_RC4_128_SHA"]}})
+    assert path == "tls.cipherSuites"
+    assert message.startswith("none of them can be served by OpenSSL")
+
+
+def test_all_mistakes_are_found_at_once() -> None:
+    part = {
+        "leaderElection": {"resourceLock": "x", "leaseDuration": "5s"},
+        "metrics": {"bindAddress": "x"},
+        "tls": {"minVersion": "x"},
+    }
+    assert [where for where, _ in mistakes(part)] == [
+        "leaderElection.resourceLock",
+        "leaderElection.renewDeadline",
+        "metrics.bindAddress",
+        "tls.minVersion",
+    ]

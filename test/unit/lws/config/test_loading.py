@@ -1,0 +1,241 @@
+"""lws.config.loading: defaults yield to the file, the file to flags."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lws.config import Certificates, ConfigError, LeaderElection, Settings, Tls, Webhook, load
+from lws.config.loading import operator_namespace
+from lws_api.config.v1alpha1 import Configuration
+
+HEAD = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
+NOWHERE = Path("/nonexistent/namespace")
+
+
+def settings(
+    path: str | None = None,
+    flags: Mapping[str, object] | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> Settings:
+    return load(path, flags or {}, environ or {}, NOWHERE)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+@pytest.mark.parametrize("path", [None, ""])
+def test_without_a_file(path: str | None) -> None:
+    found = settings(path)
+    assert yaml.safe_load(found.effective)["leaderElection"]["leaseDuration"] == "15s"
+    assert found == Settings(
+        namespace="lws-system",
+        webhook=Webhook(enabled=True, host="", port=9443, cert_dir="/tmp/k8s-webhook-server/serving-certs"),
+        leader_election=LeaderElection(True, "b8b2488c.x-k8s.io", 15.0, 10.0, 2.0),
+        metrics_bind_address=":8443",
+        health_bind_address=":8081",
+        readiness_endpoint="/readyz",
+        liveness_endpoint="/healthz",
+        tls=Tls(ssl.TLSVersion.TLSv1_2, ()),
+        certificates=Certificates(True, "lws-webhook-service", "lws-webhook-server-cert"),
+        client_qps=500.0,
+        client_burst=500,
+        gang_provider=None,
+        effective=found.effective,
+    )
+
+
+def test_everything_in_a_file(config: Path) -> None:
+    config.write_text(
+        HEAD
+        + """
+webhook: {port: 1, host: 127.0.0.1, certDir: /certs}
+leaderElection:
+  leaderElect: false
+  leaseDuration: 1m
+  renewDeadline: 30s
+  retryPeriod: 500ms
+  resourceLock: leases
+  resourceName: mine
+  resourceNamespace: elsewhere
+metrics: {bindAddress: "0"}
+health: {healthProbeBindAddress: ":2", readinessEndpointName: /r, livenessEndpointName: /l}
+tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}
+internalCertManagement: {enable: false, webhookServiceName: s, webhookSecretName: t}
+clientConnection: {qps: 50, burst: 60}
+gangSchedulingManagement: {schedulerProvider: volcano}
+""",
+        encoding="utf-8",
+    )
+    found = settings(str(config))
+    assert found == Settings(
+        namespace="lws-system",
+        webhook=Webhook(enabled=True, host="127.0.0.1", port=1, cert_dir="/certs"),
+        leader_election=LeaderElection(False, "mine", 60.0, 30.0, 0.5),
+        metrics_bind_address=None,
+        health_bind_address=":2",
+        readiness_endpoint="/r",
+        liveness_endpoint="/l",
+        tls=Tls(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",)),
+        certificates=Certificates(False, "s", "t"),
+        client_qps=50.0,
+        client_burst=60,
+        gang_provider="volcano",
+        effective=found.effective,
+    )
+
+
+def test_the_effective_configuration_is_a_file_of_its_own(config: Path) -> None:
+    config.write_text(HEAD + "leaderElection: {leaseDuration: 1m}\n", encoding="utf-8")
+    before = settings(str(config), {"kube-api-qps": 20.0})
+    Configuration.model_validate(yaml.safe_load(before.effective))
+    config.write_text(before.effective, encoding="utf-8")
+    assert settings(str(config)) == before
+
+
+def test_flags_that_were_given_win(config: Path) -> None:
+    config.write_text(
+        HEAD + 'metrics: {bindAddress: "0"}\nclientConnection: {qps: 1, burst: 2}\nleaderElection:\n',
+        encoding="utf-8",
+    )
+    found = settings(
+        str(config),
+        {
+            "kube-api-qps": 3.0,
+            "leader-elect": False,
+            "leader-elect-lease-duration": "20s",
+            "metrics-bind-address": ":5",
+            "health-probe-bind-address": "",
+        },
+    )
+    assert (found.client_qps, found.client_burst) == (3.0, 2)
+    assert found.leader_election == LeaderElection(False, "b8b2488c.x-k8s.io", 20.0, 10.0, 2.0)
+    assert (found.metrics_bind_address, found.health_bind_address) == (":5", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param('metrics: {bindAddress: ""}\n', ":8443", id="empty means default"),
+        pytest.param('metrics: {bindAddress: "0"}\n', None, id="0 means none"),
+        pytest.param("metrics: {}\n", ":8443", id="absent means default"),
+    ],
+)
+def test_metrics_address_in_a_file(config: Path, text: str, expected: str | None) -> None:
+    config.write_text(HEAD + text, encoding="utf-8")
+    assert settings(str(config)).metrics_bind_address == expected
+
+
+def test_an_empty_metrics_flag_means_the_default() -> None:
+    assert settings(flags={"metrics-bind-address": ""}).metrics_bind_address == ":8443"
+
+
+@pytest.mark.parametrize(
+    ("qps", "expected"), [("0", 500.0), ("0.5", 0.5), ("-1", 1e9)], ids=["zero", "slow", "no limit"]
+)
+def test_requests_per_second(qps: str, expected: float) -> None:
+    assert settings(flags={"kube-api-qps": qps}).client_qps == expected
+
+
+@pytest.mark.parametrize(
+    ("suites", "version", "ciphers"),
+    [
+        pytest.param(
+            "[TLS_AES_128_GCM_SHA256]", ssl.TLSVersion.TLSv1_3, (), id="suites of TLS 1.3 leave none for 1.2"
+        ),
+        pytest.param(
+            "[TLS_AES_128_GCM_SHA256, TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384]",
+            ssl.TLSVersion.TLSv1_2,
+            ("ECDHE-RSA-AES256-GCM-SHA384",),
+            id="both",
+        ),
+        pytest.param("[]", ssl.TLSVersion.TLSv1_2, (), id="none named"),
+    ],
+)
+def test_cipher_suites(config: Path, suites: str, version: ssl.TLSVersion, ciphers: tuple[str, ...]) -> None:
+    config.write_text(f"{HEAD}tls: {{cipherSuites: {suites}}}\n", encoding="utf-8")
+    assert settings(str(config)).tls == Tls(version, ciphers)
+
+
+def test_tls_13(config: Path) -> None:
+    config.write_text(HEAD + "tls: {minVersion: VersionTLS13}\n", encoding="utf-8")
+    assert settings(str(config)).tls == Tls(ssl.TLSVersion.TLSv1_3, ())
+
+
+@pytest.mark.parametrize(
+    ("environ", "enabled"),
+    [
+        ({}, True),
+        ({"ENABLE_WEBHOOKS": "false"}, False),
+        ({"ENABLE_WEBHOOKS": "False"}, True),
+        ({"ENABLE_WEBHOOKS": ""}, True),
+    ],
+)
+def test_only_the_word_false_switches_webhooks_off(environ: dict[str, str], enabled: bool) -> None:
+    assert settings(environ=environ).webhook.enabled is enabled
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"team-a", "team-a"),
+        (b"  team-a\n", "team-a"),
+        (b"", "lws-system"),
+        (b" \n", "lws-system"),
+        (b"\xff", "lws-system"),
+    ],
+)
+def test_namespace_of_the_manager(tmp_path: Path, content: bytes, expected: str) -> None:
+    path = tmp_path / "namespace"
+    path.write_bytes(content)
+    assert operator_namespace(path) == expected
+    assert load(None, {}, {}, path).namespace == expected
+
+
+def test_namespace_outside_a_cluster() -> None:
+    assert operator_namespace(NOWHERE) == "lws-system"
+
+
+def lines(path: str | None, flags: Mapping[str, object] | None = None) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as error:
+        settings(path, flags)
+    return error.value.lines
+
+
+def test_a_mistake_in_the_file_names_the_file(config: Path) -> None:
+    config.write_text(
+        HEAD + "webhook: {prot: 1}\nhealth: {readinessEndpointName: readyz}\n", encoding="utf-8"
+    )
+    assert lines(str(config)) == (f"{config}: webhook.prot: no such key; did you mean port?",)
+    config.write_text(HEAD + "health: {readinessEndpointName: readyz}\n", encoding="utf-8")
+    assert lines(str(config)) == (
+        f"{config}: health.readinessEndpointName: must be a URL path such as /healthz, not 'readyz'",
+    )
+
+
+def test_a_mistake_in_a_flag_names_the_flag(config: Path) -> None:
+    config.write_text(HEAD, encoding="utf-8")
+    assert lines(str(config), {"leader-elect-retry-period": "soon"}) == (
+        "--leader-elect-retry-period: must be a duration such as 15s, 5m or 1m30s, not 'soon'",
+    )
+    (line,) = lines(str(config), {"health-probe-bind-address": "8081"})
+    assert line.startswith('--health-probe-bind-address: must be host:port such as ":8443"')
+
+
+def test_a_flag_excuses_no_mistake_in_the_file(config: Path) -> None:
+    config.write_text(HEAD + "clientConnection: {qps: fast}\n", encoding="utf-8")
+    assert lines(str(config), {"kube-api-qps": 5.0}) == (
+        f"{config}: clientConnection.qps: must be a number without quotes, not 'fast'",
+    )
+
+
+def test_a_flag_against_a_default() -> None:
+    assert lines(None, {"leader-elect-lease-duration": "5s"}) == (
+        "built-in defaults: leaderElection.renewDeadline: must be shorter than leaseDuration (5s), not 10s",
+    )
