@@ -1,0 +1,5 @@
+"""LeaderWorkerSet controller: observe → plan → apply, with every decision pure."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,143 @@
+"""The vocabulary of plans: what a pass may want done to the cluster, as data.
+
+In: nothing. Out: frozen actions that `lws.cluster.apply` carries out and that tests and stories can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Object = Mapping[str, Any]
+"""One Kubernetes object (or a part of one) as plain JSON data; never changed in place."""
+
+EventType = Literal["Normal", "Warning"]
+Propagation = Literal["Foreground", "Background", "Orphan"]
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """JSON text that must reach the API server byte for byte (ControllerRevision.data)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """Names one object; with `uid` it can only ever mean that very object."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+
+    @classmethod
+    def to(cls, obj: Object) -> Reference:
+        """The reference of an object as the API server returned it."""
+        metadata = obj["metadata"]
+        return cls(
+            api_version=obj["apiVersion"],
+            kind=obj["kind"],
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+            uid=metadata.get("uid", ""),
+            resource_version=metadata.get("resourceVersion", ""),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Announce:
+    """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it speaks of."""
+
+    regarding: Reference
+    reason: str
+    action: str
+    note: str
+    type: EventType = "Normal"
+    related: Reference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of the whole intent, field manager `lws`.
+
+    `uid` is that of the object that the plan has seen: empty means that there was none, and then the apply is
+    not forced, so that it cannot take fields from a stranger that appeared meanwhile. `failure` is announced
+    with the error appended to its note.
+    """
+
+    intent: Object
+    why: str
+    uid: str = ""
+    announce: tuple[Announce, ...] = ()
+    failure: Announce | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create if absent; an existing object with the same controller counts as done, any other is an error."""
+
+    intent: Object
+    why: str
+    announce: tuple[Announce, ...] = ()
+    failure: Announce | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """A small JSON merge patch (RFC 7386) on an object that we control, guarded by its UID."""
+
+    target: Reference
+    patch: Object
+    why: str
+    announce: tuple[Announce, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete the object of this name *and* UID; one that is gone already counts as done."""
+
+    target: Reference
+    propagation: Propagation
+    why: str
+    announce: tuple[Announce, ...] = ()
+
+
+Action = Apply | Create | Merge | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A JSON merge patch of the status subresource, guarded by the UID; planned only where it changes it."""
+
+    target: Reference
+    patch: Object
+    announce: tuple[Announce, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything one pass wants.
+
+    sequences: within one, in order, stop at the first failure; each on its own.
+    statuses: written last, whatever happened above.
+    announce: what users are told without any write (a refusal, a wait).
+    again_after: seconds until the next pass; for waiting that no event will end.
+    """
+
+    sequences: tuple[tuple[Action, ...], ...] = ()
+    statuses: tuple[Status, ...] = ()
+    announce: tuple[Announce, ...] = ()
+    again_after: float | None = None
+    waiting_for: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """True when carrying the plan out would write nothing."""
+        return not (any(self.sequences) or self.statuses or self.announce)

@@ -1,0 +1,175 @@
+"""Would a server-side apply of this intent change anything?
+
+In: an intent, the stored object, the field manager. Out: the paths that differ; empty means that the apply
+is not needed. An apply that changes nothing still costs a request, and for a StatefulSet a pass over all its
+pods.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from lws.kube import quantities
+from lws.kube.typed import POD_TYPES, Normaliser
+
+Path = tuple[str, ...]
+
+# Fields of a pod template whose strings are quantities: the API server stores them in its own spelling.
+_QUANTITY_FIELDS = frozenset({"limits", "requests", "overhead", "capacity", "sizeLimit", "divisor"})
+
+_TYPED = Normaliser(POD_TYPES)
+
+
+def differences(
+    intent: Mapping[str, Any],
+    stored: Mapping[str, Any],
+    manager: str,
+    is_tolerated: Callable[[Path], bool] = lambda path: False,
+) -> list[str]:
+    """Paths, dotted, at which an apply of `intent` by `manager` would change `stored`.
+
+    A path differs if its intended value is not the stored one, or if the manager's own apply entry in
+    managedFields has it and the intent has not (the apply would remove it). A path that the manager owns but
+    that the object has not was dropped by the server, a feature gate say: applying it again would not bring
+    it back.
+
+    is_tolerated: paths that may stay although they are not intended any more.
+    """
+    intent, owned = _as_stored(intent), _owned_fields(stored, manager)
+    found = [*_unlike(intent, stored, owned, ())]
+    found += [path for path in _abandoned(owned, intent, stored, ()) if not is_tolerated(path)]
+    return [".".join(path) for path in found]
+
+
+def digest(intent: Mapping[str, Any]) -> str:
+    """A short fingerprint of an intent: equal for equal intents."""
+    return hashlib.sha256(json.dumps(intent, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _as_stored(intent: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The intent without what the API server leaves out of a pod template: zero values that mean nothing.
+
+    A zero that it keeps (`runAsUser: 0`) stays: where that is missing, something is missing.
+    """
+    spec = intent.get("spec")
+    if not isinstance(spec, Mapping) or not isinstance(spec.get("template"), Mapping):
+        return intent
+    return {**intent, "spec": {**spec, "template": _TYPED.write("PodTemplateSpec", spec["template"])}}
+
+
+def _owned_fields(stored: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
+    for entry in stored["metadata"].get("managedFields") or ():
+        if (
+            entry.get("manager") == manager
+            and entry.get("operation") == "Apply"
+            and not entry.get("subresource")
+        ):
+            fields: Mapping[str, Any] = entry.get("fieldsV1") or {}
+            return fields
+    return {}
+
+
+def _unlike(wanted: Any, actual: Any, owned: Mapping[str, Any], path: Path) -> Iterator[Path]:
+    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
+        for key, value in wanted.items():
+            below = owned.get(f"f:{key}")
+            if key in actual:
+                yield from _unlike(value, actual[key], below or {}, (*path, key))
+            elif below is None and not _is_nothing(value):
+                yield (*path, key)
+    elif isinstance(wanted, Sequence) and isinstance(actual, Sequence) and not isinstance(wanted, str):
+        yield from _unlike_lists(wanted, actual, owned, path)
+    elif wanted is not None and not _is_same_scalar(wanted, actual, path):
+        yield path
+
+
+def _unlike_lists(
+    wanted: Sequence[Any], actual: Sequence[Any], owned: Mapping[str, Any], path: Path
+) -> Iterator[Path]:
+    if path[-1:] == ("ownerReferences",):
+        # Others may add references of their own.
+        by_uid = {reference["uid"]: reference for reference in actual}
+        for reference in wanted:
+            yield from _unlike(reference, by_uid.get(reference["uid"], {}), {}, path)
+        return
+    if any(selector.startswith("k:") for selector in owned):
+        # So they may to a list that is merged by keys; an apply leaves elements alone that it does not own.
+        actual = [element for element in actual if _owned_element(owned, element) is not None]
+    if len(wanted) != len(actual):
+        yield path
+        return
+    for position, (one, two) in enumerate(zip(wanted, actual, strict=True)):
+        yield from _unlike(one, two, _owned_element(owned, two) or {}, (*path, str(position)))
+
+
+def _owned_element(owned: Mapping[str, Any], element: Any) -> Mapping[str, Any] | None:
+    """What managedFields says of one element of a list that is merged by keys (`k:{"name":"a"}`)."""
+    for selector, below in owned.items():
+        if selector.startswith("k:") and isinstance(element, Mapping) and _is_selected(selector, element):
+            fields: Mapping[str, Any] = below
+            return fields
+    return None
+
+
+def _is_selected(selector: str, element: Mapping[str, Any]) -> bool:
+    """A key that the element leaves to the server's default (a port's protocol) may have any value."""
+    return all(element.get(key, value) == value for key, value in _keys_of(selector))
+
+
+@lru_cache(maxsize=4096)
+def _keys_of(selector: str) -> tuple[tuple[str, Any], ...]:
+    return tuple(json.loads(selector[2:]).items())
+
+
+def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
+    for selector, below in owned.items():
+        kind, _, rest = selector.partition(":")
+        if kind == "f":
+            actual = stored.get(rest) if isinstance(stored, Mapping) else None
+            if not isinstance(intent, Mapping) or rest not in intent:
+                if not _is_nothing(actual):
+                    yield (*path, rest)
+            else:
+                yield from _abandoned(below, intent[rest], actual, (*path, rest))
+        elif kind == "k":
+            of_intent, of_stored = _element(intent, selector), _element(stored, selector)
+            if of_intent is None and of_stored is not None:
+                yield (*path, rest)
+            elif of_intent is not None:
+                yield from _abandoned(below, of_intent, of_stored, (*path, rest))
+        elif kind == "v" and json.loads(rest) not in (intent or ()) and json.loads(rest) in (stored or ()):
+            yield (*path, rest)
+
+
+def _element(elements: Any, selector: str) -> Mapping[str, Any] | None:
+    for element in elements or ():
+        if isinstance(element, Mapping) and _is_selected(selector, element):
+            return element
+    return None
+
+
+def _is_same_scalar(wanted: Any, actual: Any, path: Path) -> bool:
+    if wanted == actual:
+        return type(wanted) is type(actual) or not isinstance(wanted, bool)
+    if not _QUANTITY_FIELDS.isdisjoint(path[-2:]):
+        try:
+            # The API server keeps no more than thousandths, rounded up.
+            return _thousandths(wanted) == _thousandths(actual)
+        except ValueError:
+            return False
+    return False
+
+
+def _thousandths(value: Any) -> quantities.Quantity:
+    return quantities.parse(value).rounded_up(quantities.MILLI)
+
+
+def _is_nothing(value: Any) -> bool:
+    """What no object says by having it: null, or a structure of nothing but such."""
+    if isinstance(value, Mapping):
+        return all(_is_nothing(each) for each in value.values())
+    return value is None or (isinstance(value, list | tuple) and not value)

@@ -1,0 +1,210 @@
+"""Do two Kubernetes objects, or parts of them, say the same; and if not, what is the difference in words?
+
+In: plain JSON data. Out: a canonical form, a verdict, lines for people. The verdict costs microseconds, the
+words cost milliseconds: explain only what is known to differ.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+NOISE = frozenset(
+    {
+        "annotations",
+        "labels",
+        "limits",
+        "metadata",
+        "nodeSelector",
+        "requests",
+        "resources",
+        "status",
+    }
+)
+"""Fields in which an empty mapping says nothing; elsewhere it does (`emptyDir: {}` is a volume)."""
+
+_MERGE_KEYS = {
+    "conditions": "type",
+    "hostAliases": "ip",
+    "ports": "containerPort",
+    "topologySpreadConstraints": "topologyKey",
+    "volumeDevices": "devicePath",
+    "volumeMounts": "mountPath",
+}
+"""What tells the elements of a list apart where it is not their name (list-map keys of Kubernetes)."""
+
+_WORDS: Mapping[str, str] = {
+    "annotations": "annotation",
+    "containers": "container",
+    "ephemeralContainers": "ephemeral container",
+    "initContainers": "init container",
+    "labels": "label",
+    "limits": "limit",
+    "metadata": "",
+    "ports": "port",
+    "requests": "request",
+    "resources": "",
+    "spec": "",
+    "template": "",
+    "tolerations": "toleration",
+    "volumeMounts": "volume mount",
+    "volumes": "volume",
+}
+
+_MAPS = frozenset({"annotations", "labels", "limits", "matchLabels", "nodeSelector", "requests"})
+"""Fields whose keys are names that users gave, not fields."""
+
+_NAME = "\0"
+"""Before a key that is a name: a container named `spec` is not the field. No name contains it."""
+_ORDER = _NAME
+"""Key of the order of a list that was made a mapping."""
+
+_LONGEST_VALUE = 60
+
+
+def canonical(value: Any) -> Any:
+    """The value without nulls, and without empty mappings where they say nothing. List order counts."""
+    if isinstance(value, Mapping):
+        return dict(_meaningful(value))
+    if isinstance(value, list | tuple):
+        return [canonical(item) for item in value]
+    return value
+
+
+def same(one: Any, other: Any) -> bool:
+    """True if both have one canonical form. Unlike in Python, true is not 1."""
+    return _is_identical(canonical(one), canonical(other))
+
+
+def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    """One line per difference, such as `container main image: a:1 → a:2`; empty if both say the same.
+
+    Elements of lists are told apart by name where they have one. words: what to call a field in the lines,
+    beside the words that are known here; an empty one leaves it out.
+    """
+    # Imported here: it takes 0.1 s, which a command that explains nothing should not wait for.
+    from deepdiff import DeepDiff
+
+    tree = DeepDiff(
+        _by_name(canonical(old)),
+        _by_name(canonical(new)),
+        view="tree",
+        ignore_private_variables=False,
+        threshold_to_diff_deeper=0,
+    )
+    levels = [level for found in tree.values() for level in found]
+    lines = [
+        line
+        for level in levels
+        for line in _lines(level.path(output_format="list"), level.t1, level.t2, {**_WORDS, **words})
+    ]
+    return sorted(lines)
+
+
+def _meaningful(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for key, item in value.items():
+        if item is not None:
+            kept = canonical(item)
+            if kept != {} or key not in NOISE:
+                yield key, kept
+
+
+def _is_identical(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return (
+            isinstance(other, dict)
+            and one.keys() == other.keys()
+            and all(_is_identical(item, other[key]) for key, item in one.items())
+        )
+    if isinstance(one, list):
+        return (
+            isinstance(other, list)
+            and len(one) == len(other)
+            and all(_is_identical(first, second) for first, second in zip(one, other, strict=True))
+        )
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _by_name(value: Any, field: str = "") -> Any:
+    """Lists of named elements as mappings, so that an element is compared with its namesake."""
+    if isinstance(value, dict):
+        prefix = _NAME if field in _MAPS else ""
+        return {prefix + key: _by_name(item, key) for key, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    names = _names(value, _MERGE_KEYS.get(field, "name"))
+    if names is None:
+        return [_by_name(item) for item in value]
+    elements = {_NAME + name: _element(item, field) for name, item in zip(names, value, strict=True)}
+    return {**elements, _ORDER: _ORDER.join(names)}
+
+
+def _names(elements: list[Any], key: str) -> list[str] | None:
+    """The names of all elements, if they have some and no two the same."""
+    if not elements or not all(isinstance(item, dict) and key in item for item in elements):
+        return None
+    names = [str(item[key]) for item in elements]
+    return names if len(set(names)) == len(names) else None
+
+
+def _element(item: Mapping[str, Any], field: str) -> Any:
+    if field == "env" and item.keys() <= {"name", "value"}:
+        return item.get("value", "")
+    key = _MERGE_KEYS.get(field, "name")
+    return {name: _by_name(part, name) for name, part in item.items() if name != key}
+
+
+def _lines(path: list[Any], old: Any, new: Any, words: Mapping[str, str]) -> Iterator[str]:
+    if path and path[-1] == _ORDER:
+        if sorted(_parts(old)) == sorted(_parts(new)):
+            yield f"{_phrase(path[:-1], words)} order: {', '.join(_parts(old))} → {', '.join(_parts(new))}"
+        return
+    place = _phrase(path, words) or "value"
+    if not _is_missing(old) and not _is_missing(new):
+        yield f"{place}: {_shown(old)} → {_shown(new)}"
+    elif names := _parts(_elements(new if _is_missing(old) else old).get(_ORDER)):
+        # The whole list came or went: what matters is which elements it had.
+        for name in names:
+            yield f"{place} {name} {'added' if _is_missing(old) else 'removed'}"
+    elif _is_missing(old):
+        yield f"{place} added{_shown_after(': ', new)}"
+    else:
+        yield f"{place} removed{_shown_after(', was ', old)}"
+
+
+def _elements(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _parts(order: Any) -> list[str]:
+    return order.split(_ORDER) if isinstance(order, str) and order else []
+
+
+def _is_missing(value: Any) -> bool:
+    # deepdiff has a marker of its own; no JSON value is of another type than these.
+    return not isinstance(value, str | int | float | dict | list)
+
+
+def _phrase(path: Iterable[Any], words: Mapping[str, str]) -> str:
+    phrase = ""
+    for part in path:
+        if isinstance(part, int):
+            phrase += f"[{part}]"
+        elif part.startswith(_NAME):
+            phrase += f" {part.removeprefix(_NAME)}"
+        elif word := words.get(part, part):
+            phrase += f" {word}"
+    return phrase.strip()
+
+
+def _shown_after(separator: str, value: Any) -> str:
+    """The value, unless it is a structure, which would bury the fact that it is new or gone."""
+    return "" if isinstance(value, dict | list) else separator + _shown(value)
+
+
+def _shown(value: Any) -> str:
+    text = value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
+    text = text.replace(_NAME, " ")
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"

@@ -1,0 +1,68 @@
+"""Conditions of a status: find one, set one, remove one, with one rule for when a transition time moves.
+
+In: a stored list of metav1.Condition as plain JSON data, and what is to be true now. Out: new lists; the
+stored one is never changed, and conditions of other writers stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a condition should say; the moment of its last transition is not for the caller to choose."""
+
+    type: str
+    is_true: bool
+    reason: str
+    message: str
+
+
+def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[str, Any] | None:
+    """The stored condition of this type, or None."""
+    return next((each for each in conditions or () if each.get("type") == type_), None)
+
+
+def is_true(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
+    """True if a condition of this type is stored and its status is True; Unknown counts as not true."""
+    found = find(conditions, type_)
+    return found is not None and found.get("status") == "True"
+
+
+def with_condition(
+    conditions: Iterable[Mapping[str, Any]] | None, wanted: Condition, generation: int, now: datetime
+) -> list[dict[str, Any]]:
+    """All conditions, with `wanted` in the place of the stored one of its type, or at the end.
+
+    generation: of the object that `wanted` speaks of. `lastTransitionTime` becomes `now` only if the status
+    changes (rule of metav1.Condition); a new reason, message or generation alone does not move it.
+    """
+    stored = [dict(each) for each in conditions or ()]
+    status = "True" if wanted.is_true else "False"
+    said = {
+        "status": status,
+        "reason": wanted.reason,
+        "message": wanted.message,
+        "observedGeneration": generation,
+    }
+    for condition in stored:
+        if condition.get("type") == wanted.type:
+            if condition.get("status") != status or not condition.get("lastTransitionTime"):
+                condition["lastTransitionTime"] = timestamp(now)
+            condition.update(said)
+            return stored
+    return [*stored, {"type": wanted.type, **said, "lastTransitionTime": timestamp(now)}]
+
+
+def without_condition(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> list[dict[str, Any]]:
+    """All conditions but the one of this type."""
+    return [dict(each) for each in conditions or () if each.get("type") != type_]
+
+
+def timestamp(moment: datetime) -> str:
+    """A moment, which must know its time zone, as metav1.Time writes it: RFC 3339, UTC, whole seconds, `Z`."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,91 @@
+"""What the metadata of any object says: labels, annotations, owners, deletion.
+
+In: objects as plain JSON data, whatever shape a user gave them. Out: answers and new dicts; the objects are
+never changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
+    """Labels of an object; empty where they are missing, null or no object."""
+    return _strings_at(obj, "labels")
+
+
+def annotations_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
+    """Annotations of an object; empty where they are missing, null or no object."""
+    return _strings_at(obj, "annotations")
+
+
+def is_terminating(obj: Mapping[str, Any]) -> bool:
+    """True once the deletion of the object is accepted and only waits for finalizers or its grace period."""
+    return bool(metadata_of(obj).get("deletionTimestamp"))
+
+
+def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The metadata of an object; empty where it is missing, null or no object."""
+    metadata = obj.get("metadata")
+    return metadata if isinstance(metadata, Mapping) else {}
+
+
+def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The one owner reference with `controller: true`, or None for an orphan (ControllerRef rules)."""
+    references = metadata_of(obj).get("ownerReferences")
+    if not isinstance(references, list):
+        return None
+    for reference in references:
+        if isinstance(reference, Mapping) and reference.get("controller") is True:
+            return reference
+    return None
+
+
+def is_controlled_by(obj: Mapping[str, Any], uid: str) -> bool:
+    """True only if the controller of the object is the very object with this UID; names never count."""
+    controller = controller_of(obj)
+    return controller is not None and bool(uid) and controller.get("uid") == uid
+
+
+def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
+    """The reference by which `owner` controls a child and foreground deletion waits for it.
+
+    `owner` must carry apiVersion, kind, metadata.name and metadata.uid (KeyError otherwise): a reference
+    without one of them would be refused by the API server or point at nothing.
+    """
+    metadata = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:
+    """A new dict of all maps, later ones winning; None counts as empty."""
+    result: dict[str, str] = {}
+    for each in maps:
+        result.update(each or {})
+    return result
+
+
+def copied(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """A deep copy of JSON data that shares no mapping or list with `obj`."""
+    return {key: _copied_value(value) for key, value in obj.items()}
+
+
+def _copied_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return copied(value)
+    if isinstance(value, list):
+        return [_copied_value(item) for item in value]
+    return value
+
+
+def _strings_at(obj: Mapping[str, Any], field: str) -> Mapping[str, str]:
+    values = metadata_of(obj).get(field)
+    return values if isinstance(values, Mapping) else {}

@@ -1,0 +1,125 @@
+"""Which names Kubernetes takes, and how long a name may be so that the names derived from it are taken too.
+
+In: names, and how many groups and pods a set has. Out: complaints in the words of the API server, parts of
+names, limits.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+LABEL_LENGTH = 63
+"""Bytes in a DNS label (RFC 1035, RFC 1123) and in a label value of Kubernetes."""
+SUBDOMAIN_LENGTH = 253
+"""Bytes in a DNS subdomain (RFC 1123), the longest name of any object."""
+
+_REVISION_HASH_LENGTH = 10
+"""Longest hash of a StatefulSet's ControllerRevision: the digits of an unsigned 32-bit number, encoded."""
+_INT32_MAX = 2**31 - 1
+
+_DNS1035_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_DNS1035_LABEL_MESSAGE = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', "
+    f"regex used for validation is '{_DNS1035_LABEL.pattern}')"
+)
+_DNS1123_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_DNS1123_SUBDOMAIN = re.compile(rf"{_DNS1123_LABEL}(\.{_DNS1123_LABEL})*")
+_DNS1123_SUBDOMAIN_MESSAGE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    f"'{_DNS1123_SUBDOMAIN.pattern}')"
+)
+_PARENT_AND_ORDINAL = re.compile(r"(.*)-([0-9]+)", re.DOTALL)
+
+
+def dns1035_label_errors(name: str) -> list[str]:
+    """What is wrong with `name` as a DNS-1035 label, such as the name of a Service; empty when nothing."""
+    return _name_errors(name, _DNS1035_LABEL, LABEL_LENGTH, _DNS1035_LABEL_MESSAGE)
+
+
+def dns1123_subdomain_errors(name: str) -> list[str]:
+    """What is wrong with `name` as a DNS-1123 subdomain, such as the name of a Secret; empty when nothing."""
+    return _name_errors(name, _DNS1123_SUBDOMAIN, SUBDOMAIN_LENGTH, _DNS1123_SUBDOMAIN_MESSAGE)
+
+
+def generate_name_errors(prefix: str) -> list[str]:
+    """What is wrong with `prefix` as the generateName of an object whose name must be a DNS-1035 label.
+
+    A dash at its end is fine: the API server puts letters behind it.
+    """
+    masked = prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+    return dns1035_label_errors(masked)
+
+
+def parent_and_ordinal(name: str) -> tuple[str, int]:
+    """The StatefulSet that a pod name speaks of, and the pod's ordinal: `a-1-0` is ("a-1", 0).
+
+    ("", -1) for a name that no StatefulSet gives; an ordinal beyond int32 is -1, its parent is kept.
+    """
+    match = _PARENT_AND_ORDINAL.fullmatch(name)
+    if match is None:
+        return "", -1
+    parent, digits = match.groups()
+    significant = digits.lstrip("0") or "0"
+    # int() refuses strings of some thousand digits.
+    if len(significant) > len(str(_INT32_MAX)) or int(significant) > _INT32_MAX:
+        return parent, -1
+    return parent, int(significant)
+
+
+@dataclass(frozen=True, slots=True)
+class DerivedName:
+    """A name made from that of a set.
+
+    purpose: where Kubernetes uses it. pattern: how it is made, for people.
+    added: bytes it has more than the name of the set.
+    """
+
+    purpose: str
+    pattern: str
+    added: int
+
+    @property
+    def room(self) -> int:
+        """Bytes that the name of the set may have at most, so that this one stays within 63."""
+        return LABEL_LENGTH - self.added
+
+
+def tightest_derived_name(highest_index: int, size: int) -> DerivedName:
+    """Of all names that Kubernetes derives from the name of a set, the one that leaves least room.
+
+    highest_index: of a group, surge included, ≥ 0. size: pods per group, ≥ 1.
+
+    With i = digits of `highest_index` and w = digits of `size - 1` the name of a set may have at most
+      63 - 11         `<name>-<hash>`: label controller-revision-hash of leader pods
+      63 - 1 - i      `<name>-<index>`: host name and pod-name label of leader pods, name of their Service
+      63 - 12 - i     `<name>-<index>-<hash>`: label controller-revision-hash of worker pods; size > 1 only
+      63 - 2 - i - w  `<name>-<index>-<worker>`: host name and pod-name label of worker pods; size > 1 only
+    bytes. As i is 7 at most (a million replicas, doubled by surge) and w is 10 (int32), the first is the
+    tightest for groups of one: 52; the third for groups with workers: 50 with ten groups, 49 with a hundred.
+    The hash has 10 characters, for about one revision in four fewer: no set may depend on that luck.
+    """
+    hashed = 1 + _REVISION_HASH_LENGTH
+    if size == 1:
+        return DerivedName("the controller-revision-hash label of leader pods", "<name>-<hash>", hashed)
+    return DerivedName(
+        purpose="the controller-revision-hash label of worker pods",
+        pattern=f"<name>-{highest_index}-<hash>",
+        added=1 + len(str(highest_index)) + hashed,
+    )
+
+
+def byte_length(text: str) -> int:
+    """Length of `text` as Kubernetes counts it: UTF-8 bytes; never fails, not even for lone surrogates."""
+    return len(text.encode(errors="surrogatepass"))
+
+
+def _name_errors(name: str, pattern: re.Pattern[str], length: int, message: str) -> list[str]:
+    errors = []
+    if byte_length(name) > length:
+        errors.append(f"must be no more than {length} bytes")
+    if pattern.fullmatch(name) is None:
+        errors.append(message)
+    return errors

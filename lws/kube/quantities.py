@@ -1,0 +1,181 @@
+"""What does a Kubernetes quantity say, and how does Kubernetes itself write it? How many of N is "25%"?
+
+In: quantities and int-or-percent values as manifests spell them.
+Out: parsed values that compare by size, their canonical text, whole numbers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache, total_ordering
+from typing import Literal
+
+Notation = Literal["decimal", "binary", "exponent"]
+
+NANO = -9
+MILLI = -3
+
+# Bounded, because turning digits into a number takes quadratic time.
+_SYNTAX = re.compile(
+    r"([+-]?)([0-9]{0,1000})(?:\.([0-9]{0,1000}))?(|[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,9})"
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = {0: "", **{exponent: suffix for suffix, exponent in _BINARY.items()}}
+
+_MOST_DIGITS = 18
+_LARGEST_BINARY = 2**63 - 1
+
+_PERCENT = re.compile(r"[0-9]+%")
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """`mantissa` × 10^`exponent`, never finer than a nano unit; comparison is by value.
+
+    notation: the family of suffixes that it was written with, and that it is written back with.
+    text: the spelling to keep, or empty where Kubernetes writes a canonical one instead.
+    """
+
+    mantissa: int
+    exponent: int
+    notation: Notation = "decimal"
+    text: str = ""
+
+    @property
+    def value(self) -> Decimal:
+        """The exact number; not an int, because 1e999999999 is a legal quantity."""
+        return Decimal(f"{self.mantissa}E{self.exponent}")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Quantity) and self.value == other.value
+
+    def __hash__(self) -> int:
+        return hash(self.value)
+
+    def __lt__(self, other: Quantity) -> bool:
+        return self.value < other.value
+
+    def __str__(self) -> str:
+        """The text that Kubernetes puts into JSON for this quantity."""
+        return self.text or _written(self)
+
+    def rounded_up(self, exponent: int) -> Quantity:
+        """Without digits below 10^`exponent`, rounded away from zero."""
+        if self.exponent >= exponent:
+            return self
+        return Quantity(_shifted(self.mantissa, self.exponent - exponent), exponent, self.notation)
+
+
+def parse(value: str | int | float) -> Quantity:
+    """The quantity that a manifest value stands for; JSON numbers are read as their digits.
+
+    Raises ValueError if it is not one (resource.Quantity of the Kubernetes API defines the syntax).
+    """
+    text = _as_text(value)
+    match = _SYNTAX.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
+        raise ValueError(f"{value!r} is not a quantity; write digits and a unit, such as 500m, 1.5 or 16Gi")
+    sign = -1 if match[1] == "-" else 1
+    whole, fraction, suffix = match[2].lstrip("0") or "0", match[3] or "", match[4]
+    if suffix in _BINARY:
+        return _parsed_binary(text, sign, whole, fraction, _BINARY[suffix])
+    notation: Notation = "decimal" if suffix in _DECIMAL else "exponent"
+    exponent = _DECIMAL[suffix] if notation == "decimal" else int(suffix[1:])
+    digits = whole + fraction
+    scale = exponent - len(fraction)
+    # Kubernetes trusts such a spelling and keeps it, as it does with odd binary numbers.
+    is_kept = (
+        len(digits) <= _MOST_DIGITS
+        and scale >= NANO
+        and scale % 3 == 0
+        and not digits.startswith("0")
+        and not digits.endswith("000")
+    )
+    return _at_nano(sign * int(digits), scale, notation, text if is_kept else "")
+
+
+@lru_cache(maxsize=4096)
+def canonical(value: str | int | float, smallest: int = NANO) -> str:
+    """How Kubernetes writes the quantity; with `smallest` after rounding up to that power of ten.
+
+    Raises ValueError if it is not one.
+    """
+    return str(parse(value).rounded_up(smallest))
+
+
+def scaled(value: int | str, total: int, round_up: bool) -> int:
+    """The number that an int-or-percent value means out of `total`; integers stand for themselves.
+
+    A surge is rounded up, what may be unavailable down. Raises ValueError for any other string.
+    """
+    if isinstance(value, int):
+        return value
+    if not _PERCENT.fullmatch(value):
+        raise ValueError(f'{value!r} is neither a whole number nor a percentage; write it as 2 or "25%"')
+    product = int(value[:-1]) * total
+    return -(-product // 100) if round_up else product // 100
+
+
+def _as_text(value: str | int | float) -> str:
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    return str(value).strip()
+
+
+def _parsed_binary(text: str, sign: int, whole: str, fraction: str, power: int) -> Quantity:
+    if not fraction and 15 - len(whole) - power * 3 // 10 - 1 >= 0 and int(whole) & 7:
+        return Quantity(sign * int(whole) << power, 0, "binary", text)
+    quantity = _at_nano(int(whole + fraction) << power, -len(fraction), "binary", "")
+    if quantity > Quantity(_LARGEST_BINARY, 0):
+        quantity = Quantity(_LARGEST_BINARY, 0, "binary")
+    return Quantity(sign * quantity.mantissa, quantity.exponent, "binary")
+
+
+def _at_nano(mantissa: int, exponent: int, notation: Notation, text: str) -> Quantity:
+    if exponent >= NANO:
+        return Quantity(mantissa, exponent, notation, text)
+    return Quantity(_shifted(mantissa, exponent - NANO), NANO, notation)
+
+
+def _shifted(mantissa: int, places: int) -> int:
+    """`mantissa` × 10^`places` for negative `places`, rounded away from zero."""
+    if -places > len(str(mantissa)):
+        return (mantissa > 0) - (mantissa < 0)
+    unit: int = 10**-places
+    size = -(-abs(mantissa) // unit)
+    return size if mantissa > 0 else -size
+
+
+def _without_zeros(mantissa: int, exponent: int) -> tuple[int, int]:
+    if mantissa == 0:
+        return 0, 0
+    digits = str(mantissa)
+    kept = digits.rstrip("0")
+    return int(kept), exponent + len(digits) - len(kept)
+
+
+def _written(quantity: Quantity) -> str:
+    mantissa, exponent = _without_zeros(quantity.mantissa, quantity.exponent)
+    if quantity.notation == "binary" and exponent >= 0:
+        value: int = mantissa * 10**exponent
+        if abs(value) >= 1024:
+            return _written_binary(value)
+    spare = exponent % 3
+    mantissa, exponent = mantissa * 10**spare, exponent - spare
+    if quantity.notation == "exponent":
+        return f"{mantissa}e{exponent}" if exponent else str(mantissa)
+    # Kubernetes knows no suffix beyond E and then writes none.
+    return f"{mantissa}{_DECIMAL_SUFFIX.get(exponent, '')}"
+
+
+def _written_binary(value: int) -> str:
+    power = 0
+    while value % 1024 == 0:
+        value //= 1024
+        power += 10
+    return f"{value}{_BINARY_SUFFIX[power]}"

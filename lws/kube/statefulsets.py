@@ -1,0 +1,91 @@
+"""What a StatefulSet says: what it was asked for, and how far its controller has come.
+
+In: StatefulSets as plain JSON data, as the API server or the trimmed store has them. Out: answers; nothing is
+changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from lws.kube.metadata import metadata_of
+
+
+def wanted_replicas(statefulset: Mapping[str, Any]) -> int:
+    """`spec.replicas`, 1 where it is absent (StatefulSet API)."""
+    replicas = _spec(statefulset).get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def partition_of(statefulset: Mapping[str, Any]) -> int:
+    """The ordinal from which pods move to the new template, 0 where it is absent (StatefulSet API)."""
+    return int(_rolling_update(statefulset).get("partition") or 0)
+
+
+def max_unavailable_of(statefulset: Mapping[str, Any]) -> int | None:
+    """How many pods its controller lets go at once in an update, as stored.
+
+    None where the API server dropped it (feature MaxUnavailableStatefulSet off): then it is one, and the next
+    has to wait until that one is back. Percentages, which we never write, count as 1.
+    """
+    stored = _rolling_update(statefulset).get("maxUnavailable")
+    if stored is None:
+        return None
+    return stored if isinstance(stored, int) else 1
+
+
+def update_revision_of(statefulset: Mapping[str, Any]) -> str:
+    """Name of the StatefulSet's own ControllerRevision that updated pods carry as label; empty before the
+    first report.
+    """
+    return str(_status(statefulset).get("updateRevision") or "")
+
+
+def observed_generation_of(statefulset: Mapping[str, Any]) -> int:
+    """The last `metadata.generation` that its controller has reported on; 0 if it never did."""
+    return int(_status(statefulset).get("observedGeneration") or 0)
+
+
+def is_observed(statefulset: Mapping[str, Any]) -> bool:
+    """True once its controller has seen the spec as it stands."""
+    seen = observed_generation_of(statefulset)
+    return seen > 0 and seen >= int(metadata_of(statefulset).get("generation") or 0)
+
+
+def is_settled(statefulset: Mapping[str, Any]) -> bool:
+    """True if all its pods are available on one revision, and its controller said so about the spec as it
+    stands.
+    """
+    status = _status(statefulset)
+    return (
+        is_observed(statefulset)
+        and int(status.get("availableReplicas") or 0) == wanted_replicas(statefulset)
+        and status.get("currentRevision") == status.get("updateRevision")
+    )
+
+
+def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | None:
+    """When `manager` last changed it by server-side apply, to the second; None if that is not recorded
+    (managedFields).
+    """
+    moments = [
+        entry["time"]
+        for entry in metadata_of(statefulset).get("managedFields") or ()
+        if entry.get("manager") == manager and entry.get("operation") == "Apply" and entry.get("time")
+    ]
+    # RFC 3339 in UTC sorts as text.
+    return datetime.fromisoformat(max(moments)).astimezone(UTC) if moments else None
+
+
+def _rolling_update(statefulset: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (_spec(statefulset).get("updateStrategy") or {}).get("rollingUpdate") or {}
+
+
+def _spec(statefulset: Mapping[str, Any]) -> Mapping[str, Any]:
+    return statefulset.get("spec") or {}
+
+
+def _status(statefulset: Mapping[str, Any]) -> Mapping[str, Any]:
+    return statefulset.get("status") or {}

@@ -1,0 +1,132 @@
+"""lws.kube.metadata: what metadata says, whatever its shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.kube.metadata import (
+    annotations_of,
+    controller_of,
+    copied,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    merged,
+    metadata_of,
+    owner_reference,
+)
+
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "s-0", "uid": "u1", "controller": True}
+BYSTANDER = {"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "u2", "controller": False}
+UNDECIDED = {"apiVersion": "v1", "kind": "Pod", "name": "y", "uid": "u3"}
+
+
+def owned_by(*references: Any) -> dict[str, Any]:
+    return {"metadata": {"ownerReferences": list(references)}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "expected"),
+    [
+        pytest.param(owned_by(OWNER), OWNER, id="one"),
+        pytest.param(owned_by(BYSTANDER, UNDECIDED, OWNER), OWNER, id="behind plain owners"),
+        pytest.param(owned_by(BYSTANDER, UNDECIDED), None, id="owners without controller"),
+        pytest.param(owned_by(), None, id="empty list"),
+        pytest.param(owned_by("junk", OWNER), OWNER, id="junk in the list"),
+        pytest.param({"metadata": {"ownerReferences": None}}, None, id="null list"),
+        pytest.param({"metadata": {}}, None, id="no list"),
+        pytest.param({"metadata": None}, None, id="null metadata"),
+        pytest.param({}, None, id="no metadata"),
+    ],
+)
+def test_controller_of(obj: dict[str, Any], expected: dict[str, Any] | None) -> None:
+    assert controller_of(obj) == expected
+
+
+@pytest.mark.parametrize(
+    ("obj", "uid", "expected"),
+    [
+        pytest.param(owned_by(OWNER), "u1", True, id="same uid"),
+        pytest.param(owned_by(OWNER), "u9", False, id="same name, other uid"),
+        pytest.param(owned_by(BYSTANDER), "u2", False, id="owner but no controller"),
+        pytest.param(owned_by(), "u1", False, id="orphan"),
+        pytest.param(owned_by({**OWNER, "uid": ""}), "", False, id="empty uids never match"),
+    ],
+)
+def test_is_controlled_by(obj: dict[str, Any], uid: str, expected: bool) -> None:
+    assert is_controlled_by(obj, uid) is expected
+
+
+def test_owner_reference_controls_and_blocks() -> None:
+    owner = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "s-0", "namespace": "n", "uid": "u1"}}
+    assert owner_reference(owner) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": "s-0",
+        "uid": "u1",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+@pytest.mark.parametrize("missing", ["apiVersion", "kind", "name", "uid"])
+def test_owner_reference_needs_all_parts(missing: str) -> None:
+    owner: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "s-0", "uid": "u1"}}
+    (owner if missing in owner else owner["metadata"]).pop(missing)
+    with pytest.raises(KeyError, match=missing):
+        owner_reference(owner)
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({"a": "b"}, {"a": "b"}, id="given"),
+        pytest.param({}, {}, id="empty"),
+        pytest.param(None, {}, id="null"),
+        pytest.param(["a"], {}, id="list"),
+        pytest.param("a", {}, id="string"),
+    ],
+)
+def test_labels_and_annotations(field: str, value: Any, expected: dict[str, str]) -> None:
+    read = labels_of if field == "labels" else annotations_of
+    assert read({"metadata": {field: value}}) == expected
+
+
+@pytest.mark.parametrize("obj", [{}, {"metadata": None}, {"metadata": []}, {"metadata": "x"}], ids=repr)
+def test_no_metadata_is_empty(obj: dict[str, Any]) -> None:
+    assert (metadata_of(obj), labels_of(obj), annotations_of(obj), is_terminating(obj)) == ({}, {}, {}, False)
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "expected"),
+    [
+        pytest.param("2026-01-01T00:00:00Z", True, id="deleted"),
+        pytest.param(None, False, id="null"),
+    ],
+)
+def test_is_terminating(timestamp: str | None, expected: bool) -> None:
+    assert is_terminating({"metadata": {"deletionTimestamp": timestamp}}) is expected
+
+
+def test_merged_later_wins_and_changes_nothing() -> None:
+    first, second = {"a": "1", "b": "1"}, {"b": "2"}
+    assert merged(first, None, second, {}) == {"a": "1", "b": "2"}
+    assert (first, second) == ({"a": "1", "b": "1"}, {"b": "2"})
+
+
+def test_merged_of_one_is_a_copy() -> None:
+    only = {"a": "1"}
+    merged(only)["a"] = "2"
+    assert only == {"a": "1"}
+
+
+def test_copied_shares_nothing() -> None:
+    original = {"a": {"b": [{"c": [1, "x", None, True, 1.5]}]}, "d": []}
+    copy = copied(original)
+    assert copy == original
+    copy["a"]["b"][0]["c"].append(2)
+    copy["d"].append(3)
+    assert original == {"a": {"b": [{"c": [1, "x", None, True, 1.5]}]}, "d": []}

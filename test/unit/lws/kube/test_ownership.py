@@ -1,0 +1,88 @@
+"""Standings: every combination of owner, life and labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.kube.ownership import Standing, clash_note, standing_of
+
+OURS, OTHER = "uid-ours", "uid-other"
+LABELS = {"app": "demo", "tier": "web"}
+
+
+def _object(
+    controller: str | None = None,
+    *,
+    kind: str = "LeaderWorkerSet",
+    labels: dict[str, str] | None = None,
+    is_going: bool = False,
+    plain_owner: str | None = None,
+) -> dict[str, Any]:
+    metadata: dict[str, Any] = {"name": "demo", "labels": LABELS if labels is None else labels}
+    owners = []
+    if plain_owner is not None:
+        owners.append({"kind": kind, "name": "owner", "uid": plain_owner})
+    if controller is not None:
+        owners.append({"kind": kind, "name": "owner", "uid": controller, "controller": True})
+    if owners:
+        metadata["ownerReferences"] = owners
+    if is_going:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return {"kind": "StatefulSet", "metadata": metadata}
+
+
+@pytest.mark.parametrize(
+    ("obj", "alive", "expected"),
+    [
+        pytest.param(None, [], Standing.ABSENT, id="nothing-of-that-name"),
+        pytest.param(_object(OURS), [], Standing.OURS, id="ours"),
+        pytest.param(_object(OURS, labels={}), [], Standing.OURS, id="ours-though-labels-were-edited"),
+        pytest.param(_object(OURS, is_going=True), [], Standing.LEAVING, id="ours-on-its-way-out"),
+        pytest.param(_object(OURS, plain_owner=OTHER), [OTHER], Standing.OURS, id="ours-with-another-plain-owner"),
+        pytest.param(_object(OTHER), [OTHER], Standing.CLASH, id="of-a-living-stranger"),
+        pytest.param(_object(OTHER), [], Standing.LEAVING, id="of-an-owner-that-is-gone"),
+        pytest.param(
+            _object(OTHER, is_going=True), [OTHER], Standing.LEAVING, id="of-a-stranger-but-on-its-way-out"
+        ),
+        pytest.param(
+            _object(OTHER, labels={}), [OTHER], Standing.CLASH, id="of-a-living-stranger-labels-do-not-matter"
+        ),
+        pytest.param(_object(), [], Standing.ORPHAN, id="nobody's-and-like-ours"),
+        pytest.param(_object(labels=LABELS | {"more": "x"}), [], Standing.ORPHAN, id="nobody's-with-more-labels"),
+        pytest.param(_object(labels={"app": "demo"}), [], Standing.CLASH, id="nobody's-with-a-label-missing"),
+        pytest.param(
+            _object(labels=LABELS | {"tier": "db"}), [], Standing.CLASH, id="nobody's-with-another-value"
+        ),
+        pytest.param(_object(labels={}), [], Standing.CLASH, id="nobody's-without-labels"),
+        pytest.param(_object(is_going=True), [], Standing.LEAVING, id="nobody's-on-its-way-out"),
+        pytest.param(
+            _object(labels={}, is_going=True), [], Standing.LEAVING, id="nobody's-unlike-ours-on-its-way-out"
+        ),
+        pytest.param(
+            _object(plain_owner=OURS), [], Standing.ORPHAN, id="an-owner-that-does-not-control-does-not-count"
+        ),
+    ],
+)
+def test_standing(obj: dict[str, Any] | None, alive: list[str], expected: Standing) -> None:
+    assert standing_of(obj, OURS, LABELS, alive) is expected
+
+
+def test_only_the_uid_makes_it_ours_never_the_name() -> None:
+    namesake = _object("uid-of-a-former-set-of-this-name")
+    assert standing_of(namesake, OURS, LABELS, []) is Standing.LEAVING
+
+
+@pytest.mark.parametrize(
+    ("obj", "owner"),
+    [
+        pytest.param(_object(OTHER, kind="Rollout"), "controlled by Rollout owner", id="owned"),
+        pytest.param(_object(), "not controlled by anything", id="orphan"),
+    ],
+)
+def test_a_clash_names_both_sides_and_the_way_out(obj: dict[str, Any], owner: str) -> None:
+    assert clash_note(obj, "LeaderWorkerSet", "demo") == (
+        f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it untouched; "
+        f"delete or rename one of them"
+    )

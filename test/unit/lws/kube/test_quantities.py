@@ -1,0 +1,169 @@
+"""lws.kube.quantities: how Kubernetes reads, compares and writes quantities; int-or-percent."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.kube.quantities import MILLI, canonical, parse, scaled
+
+CANONICAL = [
+    # The values that the API documents or that its own implementation was seen to write.
+    ("0", "0"),
+    ("1000", "1k"),
+    ("1000m", "1"),
+    ("1.5", "1500m"),
+    ("0.1", "100m"),
+    ("1024Ki", "1Mi"),
+    ("1.5Gi", "1536Mi"),
+    ("0.5Ki", "512"),
+    ("0.1Gi", "107374182400m"),
+    ("512Mi", "512Mi"),
+    ("1000Mi", "1000Mi"),
+    ("12345", "12345"),
+    ("5e-1", "500e-3"),
+    ("2e1", "20"),
+    ("0.0001", "100u"),
+    # Spellings that are kept: whole thousands of the unit, no zeros around them.
+    ("1.500", "1.500"),
+    ("1E3", "1E3"),
+    ("1e9", "1e9"),
+    ("007", "007"),
+    ("+5", "+5"),
+    ("1.G", "1.G"),
+    ("1500u", "1500u"),
+    ("123Mi", "123Mi"),
+    # Spellings that are not.
+    ("0.5", "500m"),
+    ("00", "0"),
+    ("0Gi", "0"),
+    ("0.000", "0"),
+    ("0e5", "0"),
+    ("1e3k", None),
+    ("10000m", "10"),
+    ("100000m", "100"),
+    ("1000G", "1T"),
+    ("1000000", "1M"),
+    ("1e1", "10"),
+    ("12e4", "120e3"),
+    ("1E", "1E"),
+    ("2048Ki", "2Mi"),
+    ("1023Ki", "1023Ki"),
+    ("0.5Gi", "512Mi"),
+    ("1.25Ki", "1280"),
+    ("-1.5", "-1500m"),
+    ("-1.5Gi", "-1536Mi"),
+    ("-0.5Ki", "-512"),
+    ("0.0000000001", "1n"),
+    ("-0.0000000001", "-1n"),
+    ("1.0000000001", "1000000001n"),
+    ("1234567890123456789", "1234567890123456789"),
+    ("1000000000000000000000", "1"),
+    ("9Ei", "9223372036854775807"),
+    ("-9Ei", "-9223372036854775807"),
+    ("7Ei", "7Ei"),
+    (" 1Gi ", "1Gi"),
+    (1, "1"),
+    (1000, "1k"),
+    (0.5, "500m"),
+    (1.0, "1"),
+    (1e9, "1G"),
+]
+
+
+@pytest.mark.parametrize(("written", "expected"), CANONICAL, ids=lambda value: repr(value))
+def test_canonical(written: str | int | float, expected: str | None) -> None:
+    if expected is None:
+        with pytest.raises(ValueError, match="not a quantity"):
+            canonical(written)
+    else:
+        assert canonical(written) == expected
+        assert canonical(expected) == expected, "the canonical text is its own canonical text"
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param("1500u", "2m", id="up to a thousandth"),
+        pytest.param("-1500u", "-2m", id="away from zero"),
+        pytest.param("1n", "1m", id="never down to nothing"),
+        pytest.param("0.0001", "1m", id="fraction"),
+        pytest.param("1.500", "1.500", id="nothing to round, spelling kept"),
+        pytest.param("1.5", "1500m", id="nothing to round, canonical"),
+        pytest.param("0.1Gi", "107374182400m", id="binary"),
+        pytest.param("0", "0", id="zero"),
+    ],
+)
+def test_resource_lists_have_no_more_than_thousandths(written: str, expected: str) -> None:
+    assert canonical(written, MILLI) == expected
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", ".", "-", "Gi", "abc", "1 Gi", "1gi", "1KI", "1e", "1e+", "1.2.3", "--1", "0x10", "1_000", "1,5", "١", "1e5k", "nan"],
+)
+def test_refused_with_an_example(written: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a quantity; write digits and a unit, such as 500m"):
+        parse(written)
+
+
+def test_a_million_digits_are_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="not a quantity"):
+        parse("1" * 1_000_000)
+
+
+@pytest.mark.parametrize(
+    ("smaller", "larger"),
+    [
+        ("1", "1001m"),
+        ("1G", "1Gi"),
+        ("-1", "0"),
+        ("0.9", "1"),
+        ("999Mi", "1Gi"),
+        ("1e999999998", "1e999999999"),
+        ("-1e999999999", "1n"),
+    ],
+)
+def test_order(smaller: str, larger: str) -> None:
+    assert parse(smaller) < parse(larger)
+    assert parse(larger) > parse(smaller)
+    assert parse(smaller) != parse(larger)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("1.5", "1500m"), ("1Gi", "1024Mi"), ("1Gi", "1073741824"), ("1.500", "1500m"), ("0", "0Ki"), ("1e3", "1k")],
+)
+def test_equal_values_are_equal_and_hash_alike(one: str, other: str) -> None:
+    assert parse(one) == parse(other)
+    assert hash(parse(one)) == hash(parse(other))
+
+
+def test_a_quantity_is_not_its_text() -> None:
+    assert parse("1") != "1"
+
+
+@pytest.mark.parametrize(
+    ("value", "total", "up", "down"),
+    [
+        (0, 10, 0, 0),
+        (3, 10, 3, 3),
+        (12, 10, 12, 12),
+        ("0%", 10, 0, 0),
+        ("25%", 10, 3, 2),
+        ("25%", 4, 1, 1),
+        ("1%", 3, 1, 0),
+        ("100%", 7, 7, 7),
+        ("150%", 3, 5, 4),
+        ("33%", 0, 0, 0),
+        ("007%", 100, 7, 7),
+    ],
+)
+def test_int_or_percent(value: int | str, total: int, up: int, down: int) -> None:
+    assert scaled(value, total, round_up=True) == up
+    assert scaled(value, total, round_up=False) == down
+
+
+@pytest.mark.parametrize("value", ["", "%", "25", "-25%", "2.5%", "25 %", "25%%", "a%", "٢٥%", "25%\n"])
+def test_any_other_string_is_refused(value: str) -> None:
+    with pytest.raises(ValueError, match="neither a whole number nor a percentage"):
+        scaled(value, 10, round_up=True)

@@ -1,0 +1,93 @@
+"""What a StatefulSet says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lws.kube.statefulsets import (
+    is_observed,
+    is_settled,
+    last_applied,
+    max_unavailable_of,
+    observed_generation_of,
+    partition_of,
+    update_revision_of,
+    wanted_replicas,
+)
+
+
+def statefulset(status: dict[str, Any] | None = None, generation: int = 2, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"generation": generation}, "spec": spec, "status": status}
+
+
+SETTLED = {"observedGeneration": 2, "availableReplicas": 3, "currentRevision": "a", "updateRevision": "a"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "settled"),
+    [
+        pytest.param({}, True, id="settled"),
+        pytest.param({"observedGeneration": 3}, True, id="seen even later"),
+        pytest.param({"observedGeneration": 1}, False, id="spec not seen yet"),
+        pytest.param({"observedGeneration": None}, False, id="never seen"),
+        pytest.param({"availableReplicas": 2}, False, id="one missing"),
+        pytest.param({"availableReplicas": 4}, False, id="one too many"),
+        pytest.param({"availableReplicas": None}, False, id="none"),
+        pytest.param({"updateRevision": "b"}, False, id="between revisions"),
+    ],
+)
+def test_is_settled(changed: dict[str, Any], settled: bool) -> None:
+    assert is_settled(statefulset({**SETTLED, **changed}, replicas=3)) is settled
+
+
+def test_no_replicas_are_settled_once_seen() -> None:
+    assert is_settled(statefulset({"observedGeneration": 2}, replicas=0))
+    assert not is_settled(statefulset({}, replicas=0))
+    assert not is_settled(statefulset(None, replicas=0))
+
+
+def test_reports() -> None:
+    seen = statefulset({"observedGeneration": 1, "updateRevision": "demo-1"})
+    assert (observed_generation_of(seen), update_revision_of(seen), is_observed(seen)) == (1, "demo-1", False)
+    unseen = statefulset()
+    assert (observed_generation_of(unseen), update_revision_of(unseen), is_observed(unseen)) == (0, "", False)
+
+
+@pytest.mark.parametrize(("spec", "count"), [({"replicas": 3}, 3), ({"replicas": 0}, 0), ({}, 1)])
+def test_wanted_replicas(spec: dict[str, Any], count: int) -> None:
+    assert wanted_replicas(statefulset(**spec)) == count
+
+
+@pytest.mark.parametrize(
+    ("strategy", "partition", "max_unavailable"),
+    [
+        pytest.param({"rollingUpdate": {"partition": 3, "maxUnavailable": 2}}, 3, 2, id="feature on"),
+        pytest.param({"rollingUpdate": {"partition": 3}}, 3, None, id="feature off"),
+        pytest.param({"rollingUpdate": {"maxUnavailable": "50%"}}, 0, 1, id="written by somebody else"),
+        pytest.param({"type": "OnDelete"}, 0, None, id="another strategy"),
+        pytest.param(None, 0, None, id="no strategy"),
+    ],
+)
+def test_rolling_update(strategy: Any, partition: int, max_unavailable: int | None) -> None:
+    stored = statefulset(updateStrategy=strategy)
+    assert (partition_of(stored), max_unavailable_of(stored)) == (partition, max_unavailable)
+
+
+def test_last_applied() -> None:
+    def entry(time: str | None, manager: str = "lws", operation: str = "Apply") -> dict[str, Any]:
+        return {"manager": manager, "operation": operation, "time": time}
+
+    managed = [
+        entry("2026-03-01T12:00:05Z"),
+        entry("2026-03-01T12:00:01Z"),
+        entry("2026-03-01T12:00:09Z", manager="kubectl"),
+        entry("2026-03-01T12:00:09Z", operation="Update"),
+        entry(None),
+    ]
+    stored = {"metadata": {"managedFields": managed}}
+    assert last_applied(stored, "lws") == datetime(2026, 3, 1, 12, 0, 5, tzinfo=UTC)
+    assert last_applied({"metadata": {"managedFields": managed[2:]}}, "lws") is None
+    assert last_applied({"metadata": {}}, "lws") is None

@@ -1,0 +1,175 @@
+"""Which fields do pod and claim templates of Kubernetes have, and how does a typed client write each one?
+
+In: the Go sources of `k8s.io/api` and `k8s.io/apimachinery` at one version. Out: `lws/kube/pod_types.json`.
+The OpenAPI document cannot answer this: it tells no pointer from a value, nor what is always written.
+
+    python -m tools.podtypes [--check]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+VERSION = "v0.36.3"
+SOURCES = {
+    "k8s.io/api": ("core/v1/types.go", "apps/v1/types.go"),
+    "k8s.io/apimachinery": ("pkg/apis/meta/v1/types.go",),
+}
+ROOTS = ("PodTemplateSpec", "PersistentVolumeClaim", "StatefulSetPersistentVolumeClaimRetentionPolicy")
+TABLE = Path(__file__).parent.parent / "lws" / "kube" / "pod_types.json"
+
+SCALARS = {"string": "s", "bool": "b", "int": "i", "int32": "i", "int64": "i", "[]byte": "s"}
+OPAQUE = {"resource.Quantity": "q", "intstr.IntOrString": "x", "Time": "t", "FieldsV1": "j"}
+"""Structs that write themselves; their fields say nothing about the JSON."""
+
+Table = dict[str, dict[str, str]]
+
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_NAMED = re.compile(r"^type (\w+) (?!struct\b|interface\b|func\b)(\S+)$", re.MULTILINE)
+_FIELD = re.compile(r"^\t(?:\w+ +)?(\S+) +`json:\"([^\"]*)\"", re.MULTILINE)
+
+
+def table_of(sources: Iterable[str], roots: Iterable[str] = ROOTS) -> Table:
+    """Field codes of every struct reachable from `roots`; `lws.kube.typed` tells what they mean.
+
+    Raises ValueError for a Go type that no rule covers: no new version of Kubernetes is misread silently.
+    """
+    text = "\n".join(sources)
+    structs = {match[1]: match[2] for match in _STRUCT.finditer(text)}
+    named = {match[1]: match[2] for match in _NAMED.finditer(text)}
+    table: Table = {}
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name not in table:
+            table[name] = _fields(structs, named, name)
+            waiting += [ref for code in table[name].values() if (ref := code.strip("*=?![]{}")) in structs]
+    return {name: dict(sorted(table[name].items())) for name in sorted(table)}
+
+
+def _fields(structs: Mapping[str, str], named: Mapping[str, str], name: str) -> dict[str, str]:
+    if name not in structs:
+        raise ValueError(f"type {name}: no struct of the Go sources; add its file to SOURCES")
+    codes: dict[str, str] = {}
+    for match in _FIELD.finditer(structs[name]):
+        go_type, (key, *options) = match[1].replace("metav1.", ""), match[2].split(",")
+        if "inline" in options:
+            codes |= _fields(structs, named, go_type)
+        elif key != "-":
+            try:
+                codes[key] = _code(structs, named, go_type, frozenset(options))
+            except ValueError as error:
+                raise ValueError(f"type {name}, field {key}: {error}") from error
+    return codes
+
+
+def _code(structs: Mapping[str, str], named: Mapping[str, str], go_type: str, options: frozenset[str]) -> str:
+    pointer = go_type.startswith("*")
+    shape = _shape(structs, named, go_type.removeprefix("*"))
+    if pointer:
+        return ("*" if "omitempty" in options else "?") + shape
+    if "omitzero" in options:
+        return shape
+    # encoding/json leaves structs out for no reason but omitzero, whatever omitempty says.
+    is_struct = shape in structs or shape in OPAQUE.values()
+    return shape if "omitempty" in options and not is_struct else "=" + shape
+
+
+def _shape(structs: Mapping[str, str], named: Mapping[str, str], go_type: str) -> str:
+    go_type = go_type.removeprefix("v1.")
+    if code := SCALARS.get(go_type) or OPAQUE.get(go_type):
+        return code
+    if go_type in structs:
+        return go_type
+    if go_type in named:
+        return _shape(structs, named, named[go_type])
+    if go_type == "types.UID":
+        return "s"
+    if go_type.startswith("[]"):
+        return f"[{_shape(structs, named, go_type[2:])}]"
+    if match := re.fullmatch(r"map\[[\w.]+\](\S+)", go_type):
+        return f"{{{_shape(structs, named, match[1])}}}"
+    raise ValueError(f"no rule for the Go type {go_type}; add it to SCALARS or OPAQUE")
+
+
+def differences(table: Mapping[str, Mapping[str, str]], schemas: Mapping[str, Any]) -> list[str]:
+    """What the table and the `components.schemas` of an OpenAPI document tell differently, in words.
+
+    Compares for each type of the table its fields and the shape of each, as far as OpenAPI tells shapes.
+    """
+    by_kind = {name.rsplit(".", 1)[1]: schema for name, schema in schemas.items() if _is_ours(name)}
+    found = []
+    for name, fields in table.items():
+        properties = by_kind.get(name, {}).get("properties")
+        if properties is None:
+            found.append(f"{name}: not in the OpenAPI document")
+            continue
+        for key in sorted(fields.keys() | properties.keys()):
+            known = fields[key].lstrip("*=?") if key in fields else "nothing"
+            seen = _openapi_shape(properties[key]) if key in properties else "nothing"
+            if known != seen:
+                found.append(f"{name}.{key}: {known} in the table, {seen} in the OpenAPI document")
+    return found
+
+
+def _is_ours(schema_name: str) -> bool:
+    return ".api.core.v1." in schema_name or ".api.apps.v1." in schema_name or ".meta.v1." in schema_name
+
+
+def _openapi_shape(schema: Mapping[str, Any]) -> str:
+    references = [part["$ref"] for part in (schema, *schema.get("allOf", ())) if "$ref" in part]
+    if references:
+        kind = str(references[0]).rsplit(".", 1)[1]
+        return {"Quantity": "q", "IntOrString": "x", "Time": "t", "FieldsV1": "j"}.get(kind, kind)
+    if schema.get("type") == "array":
+        return f"[{_openapi_shape(schema['items'])}]"
+    if "additionalProperties" in schema:
+        return f"{{{_openapi_shape(schema['additionalProperties'])}}}"
+    return {"string": "s", "boolean": "b", "integer": "i"}.get(str(schema.get("type")), "j")
+
+
+def read_sources(version: str = VERSION) -> list[str]:
+    """The Go files, fetched with `go mod download` (so by way of the module proxy and its checksums)."""
+    texts = []
+    for module, files in SOURCES.items():
+        with tempfile.TemporaryDirectory() as scratch:
+            command = ["go", "mod", "download", "-json", f"{module}@{version}"]
+            done = subprocess.run(command, cwd=scratch, check=False, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise SystemExit(f"{' '.join(command)} failed; is Go on the PATH?\n{done.stdout}{done.stderr}")
+        directory = Path(json.loads(done.stdout)["Dir"])
+        texts += [(directory / file).read_text(encoding="utf-8") for file in files]
+    return texts
+
+
+def rendered(table: Table, version: str = VERSION) -> str:
+    """The text of the committed file: one line per type, so that a new version is a readable diff."""
+    lines = [f'  "{name}": {json.dumps(fields, separators=(",", ":"))}' for name, fields in table.items()]
+    source = json.dumps(f"fields of k8s.io/api and k8s.io/apimachinery {version}")
+    return f'{{"source": {source},\n "types": {{\n' + ",\n".join(lines) + "\n}}\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Writes the table, or with `--check` says whether the committed one is current (exit code 1 if not)."""
+    parser = argparse.ArgumentParser(prog="python -m tools.podtypes", description=f"Generates {TABLE.name}.")
+    parser.add_argument("--check", action="store_true", help="compare with the committed file, write nothing")
+    check = parser.parse_args(arguments).check
+    text = rendered(table_of(read_sources()))
+    if not check:
+        TABLE.write_text(text, encoding="utf-8")
+    elif TABLE.read_text(encoding="utf-8") != text:
+        print(f"{TABLE.name} is not of k8s.io/api {VERSION}; run: python -m tools.podtypes", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
