@@ -1,0 +1,44 @@
+"""Who a pod of a set is: which group, which worker, whose leader, at what address.
+
+In: pods as plain JSON data, or the names and indices they are made of. Out: indices, names, keys; None
+where a pod does not say. Admission, observation and builders all ask here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lws.kube.metadata import labels_of
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, WORKER_INDEX_LABEL
+
+_INDEX = re.compile(r"[0-9]{1,10}")
+
+
+def is_leader(pod: Mapping[str, Any]) -> bool:
+    """True for the pod with worker index 0, the leader of its group."""
+    return labels_of(pod).get(WORKER_INDEX_LABEL) == "0"
+
+
+def group_index_of(pod: Mapping[str, Any]) -> int | None:
+    """0-based index of the pod's group, from its label; None where that is missing or no plain number."""
+    label = labels_of(pod).get(GROUP_INDEX_LABEL)
+    return int(label) if isinstance(label, str) and _INDEX.fullmatch(label) else None
+
+
+def leader_name(set_name: str, group_index: int | str) -> str:
+    """Name of the leader pod of a group; its worker StatefulSet and its own Service have the same."""
+    return f"{set_name}-{group_index}"
+
+
+def group_key(namespace: str, leader: str) -> str:
+    """Key that no other group of the cluster has: 40 hex digits, SHA-1 of `<namespace>/<leader pod>`."""
+    text = f"{namespace}/{leader}".encode(errors="surrogatepass")
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()
+
+
+def leader_address(leader: str, subdomain: str, namespace: str) -> str:
+    """Host name under which every pod of a group finds its leader (LWS_LEADER_ADDRESS)."""
+    return f"{leader}.{subdomain}.{namespace}"

@@ -1,0 +1,88 @@
+"""The objects a group consists of beside its leader pod: the worker StatefulSet and, if asked for, its own
+Service.
+
+In: the leader pod and the set with the revision of that leader restored into it. Out: complete new objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws.actions import Object
+from lws.kube.metadata import owner_reference
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.objects import (
+    annotations_of_set,
+    build_service,
+    build_storage,
+    decorated,
+    labels_of_set,
+)
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    SubdomainPolicy,
+)
+
+
+def build_worker_statefulset(restored: Object, leader: Object) -> dict[str, Any]:
+    """The StatefulSet of a group's workers, owned by the leader pod: it goes when the leader goes.
+
+    restored: the set as the leader's revision had it; the set's own labels and annotations are live.
+    """
+    name = leader["metadata"]["name"]
+    of_leader = leader["metadata"]["labels"]
+    identity = {
+        NAME_LABEL: spec.name_of(restored),
+        GROUP_INDEX_LABEL: of_leader[GROUP_INDEX_LABEL],
+        GROUP_KEY_LABEL: of_leader[GROUP_KEY_LABEL],
+    }
+    labels = {**identity, REVISION_LABEL: of_leader[REVISION_LABEL]}
+    is_shared = spec.subdomain_policy_of(restored) == SubdomainPolicy.SHARED
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": spec.namespace_of(restored),
+        "labels": {**labels_of_set(restored), **labels},
+        "ownerReferences": [owner_reference(leader)],
+    }
+    annotations = annotations_of_set(restored)
+    if annotations:
+        metadata["annotations"] = annotations
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": metadata,
+        "spec": {
+            "serviceName": spec.name_of(restored) if is_shared else name,
+            "replicas": spec.size_of(restored) - 1,
+            "podManagementPolicy": "Parallel",
+            # Worker 0 is the leader: it has its own StatefulSet.
+            "ordinals": {"start": 1},
+            "selector": {"matchLabels": identity},
+            "template": decorated(
+                spec.template_of(restored)["workerTemplate"], labels, _worker_annotations(restored, name)
+            ),
+            **build_storage(restored),
+        },
+    }
+
+
+def _worker_annotations(restored: Object, leader_name: str) -> dict[str, str]:
+    return {
+        SIZE_ANNOTATION: str(spec.size_of(restored)),
+        LEADER_NAME_ANNOTATION: leader_name,
+        **spec.topology_annotations(restored),
+        **spec.subgroup_annotations(restored),
+    }
+
+
+def build_group_service(restored: Object, leader: Object) -> dict[str, Any]:
+    """The headless Service of one group (KEP-173), owned by its leader pod."""
+    index = leader["metadata"]["labels"][GROUP_INDEX_LABEL]
+    set_name = spec.name_of(restored)
+    selector = {NAME_LABEL: set_name, GROUP_INDEX_LABEL: index}
+    return build_service(leader["metadata"]["name"], set_name, selector, leader)

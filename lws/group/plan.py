@@ -1,0 +1,204 @@
+"""What must be done for one group: restart it, give it its Service and its workers, or wait and say for what.
+
+In: a GroupSnapshot. Out: a Plan.
+"""
+
+from __future__ import annotations
+
+from lws.actions import Action, Announce, Create, Delete, Merge, Object, Plan, Reference
+from lws.group.identity import group_index_of
+from lws.group.objects import build_group_service, build_worker_statefulset
+from lws.group.restart import restart_needed
+from lws.group.snapshot import GroupSnapshot
+from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference
+from lws.kube.ownership import Standing, clash_note, standing_of
+from lws.kube.pods import is_ready
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.revisions import restore
+from lws_api.leaderworkerset.v1 import (
+    GROUP_KEY_LABEL,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    StartupPolicy,
+    SubdomainPolicy,
+)
+
+# A clash or a missing revision ends by somebody else's deed, which no event of ours may show.
+_LOOK_AGAIN_SECONDS = 30.0
+
+_NEEDS_START_ORDINAL = "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
+
+
+def plan(group: GroupSnapshot) -> Plan:
+    """One step towards a complete group."""
+    if is_terminating(group.leader) or is_terminating(group.lws):
+        return Plan(waiting_for="the leader pod or the set to be gone")
+    if LEADER_NAME_ANNOTATION in annotations_of(group.leader):
+        return _mistaken_leader(group)
+    if GROUP_KEY_LABEL not in labels_of(group.leader):
+        return _unlabelled_leader(group)
+    if group.revision is None:
+        return _missing_revision(group)
+    restored = restore(group.lws, group.revision)
+    restart = _plan_restart(group, spec.size_of(restored))
+    if restart is not None:
+        return restart
+    plans = [_plan_service(group, restored), _plan_workers(group, restored)]
+    return Plan(
+        sequences=tuple(sequence for each in plans for sequence in each.sequences),
+        announce=tuple(announce for each in plans for announce in each.announce),
+        again_after=min((each.again_after for each in plans if each.again_after is not None), default=None),
+        waiting_for="; ".join(each.waiting_for for each in plans if each.waiting_for),
+    )
+
+
+def _plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
+    restart = restart_needed(group, size)
+    if restart is None:
+        return None
+    leader = group.leader["metadata"]["name"]
+    index = group_index_of(group.leader)
+    note = f"Worker pod {restart.pod} failed, deleted leader pod {leader} to recreate group {index}"
+    delete = Delete(
+        target=Reference.to(group.leader),
+        propagation="Foreground",
+        why=f"pod {restart.pod} {restart.why}: the group is recreated as one",
+        announce=(_event(group, "RecreateGroup", "Delete", note),),
+    )
+    return Plan(sequences=((delete,),))
+
+
+def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
+    if spec.subdomain_policy_of(restored) != SubdomainPolicy.UNIQUE_PER_REPLICA:
+        return Plan()
+    standing = standing_of(
+        group.service,
+        group.leader["metadata"]["uid"],
+        {NAME_LABEL: spec.name_of(group.lws)},
+        group.owners_alive,
+    )
+    service = build_group_service(restored, group.leader)
+    failure = _event(
+        group, "FailedCreate", "Create", "Failed to create headless service for error", "Warning"
+    )
+    create = Create(service, why="the group has a subdomain of its own", failure=failure)
+    return _plan_child(group, standing, group.service, create)
+
+
+def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
+    if spec.size_of(restored) == 1:
+        return Plan()
+    waits = spec.startup_policy_of(group.lws) == StartupPolicy.LEADER_READY and not is_ready(group.leader)
+    if waits and group.worker_statefulset is None:
+        return Plan(waiting_for="the leader pod to be ready (startupPolicy LeaderReady)")
+    leader = group.leader["metadata"]["name"]
+    standing = standing_of(
+        group.worker_statefulset,
+        group.leader["metadata"]["uid"],
+        {NAME_LABEL: spec.name_of(group.lws), GROUP_KEY_LABEL: labels_of(group.leader)[GROUP_KEY_LABEL]},
+        group.owners_alive,
+    )
+    intent = build_worker_statefulset(restored, group.leader)
+    if standing == Standing.OURS and group.worker_statefulset is not None:
+        return _plan_existing_workers(group.worker_statefulset, intent)
+    if standing == Standing.ABSENT and group.drops_start_ordinal:
+        return Plan(waiting_for="an API server that keeps spec.ordinals.start of StatefulSets")
+    failed = f"Failed to create worker statefulset for leader pod {leader}"
+    create = Create(
+        intent,
+        why="the leader pod has no workers yet",
+        announce=(
+            _event(
+                group, "GroupsProgressing", "Create", f"Created worker statefulset for leader pod {leader}"
+            ),
+        ),
+        failure=_event(group, "FailedCreate", "Create", failed, "Warning"),
+    )
+    return _plan_child(group, standing, group.worker_statefulset, create)
+
+
+def _plan_existing_workers(existing: Object, intent: Object) -> Plan:
+    """Somebody else's edits: the number of workers is put back, the template is never touched (it would roll
+    pods).
+    """
+    wanted = intent["spec"]["replicas"]
+    if existing["spec"].get("replicas", 1) == wanted:
+        return Plan()
+    scale = Merge(
+        Reference.to(existing),
+        {"spec": {"replicas": wanted}},
+        why=f"workers were scaled to {existing['spec'].get('replicas', 1)} by hand, the group has {wanted}",
+    )
+    return Plan(sequences=((scale,),))
+
+
+def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | None, create: Create) -> Plan:
+    """Create, adopt or leave alone what has the name of the leader pod."""
+    kind = create.intent["kind"]
+    if standing == Standing.LEAVING:
+        return Plan(waiting_for=f"the {kind} of the former leader pod to be gone")
+    if standing == Standing.CLASH and existing is not None:
+        note = clash_note(existing, "LeaderWorkerSet", spec.name_of(group.lws))
+        warning = _event(group, "FailedCreate", "Create", note, "Warning")
+        return Plan(announce=(warning,), again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)
+    sequence: tuple[Action, ...] = ()
+    if standing == Standing.ABSENT:
+        sequence = (create,)
+    elif standing == Standing.ORPHAN and existing is not None and _is_leader_alive(group):
+        adoption = {"metadata": {"ownerReferences": [owner_reference(group.leader)]}}
+        sequence = (Merge(Reference.to(existing), adoption, why=f"this {kind} of the group has no owner"),)
+    return Plan(sequences=(sequence,) if sequence else ())
+
+
+def _is_leader_alive(group: GroupSnapshot) -> bool:
+    """Adoption needs a read past every cache: a leader that is going must not take anything with it."""
+    reread = group.reread
+    return (
+        reread is not None
+        and reread["metadata"]["uid"] == group.leader["metadata"]["uid"]
+        and not is_terminating(reread)
+    )
+
+
+def _mistaken_leader(group: GroupSnapshot) -> Plan:
+    """Without start ordinals a worker gets index 0 and looks like a leader: never build on it."""
+    pod = group.leader["metadata"]
+    note = (
+        f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation '{LEADER_NAME_ANNOTATION}': "
+        f"{_NEEDS_START_ORDINAL}"
+    )
+    return Plan(announce=(_event(group, "FailedCreate", "Create", note, "Warning"),), waiting_for=note)
+
+
+def _unlabelled_leader(group: GroupSnapshot) -> Plan:
+    """Without its group key a group cannot be told from others; only a pod that is made anew can get one."""
+    pod = group.leader["metadata"]["name"]
+    note = (
+        f"leader pod {pod} was created while the pod webhook of lws was not in place, so it has no group key and "
+        f"its containers miss their environment: check the webhook configuration, then delete the pod"
+    )
+    warning = _event(group, "FailedCreate", "Create", note, "Warning")
+    return Plan(announce=(warning,), again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)
+
+
+def _missing_revision(group: GroupSnapshot) -> Plan:
+    key = labels_of(group.leader).get(REVISION_LABEL, "")
+    leader = group.leader["metadata"]["name"]
+    note = f"leader pod {leader} has revision key {key!r}, of which no ControllerRevision is left"
+    return Plan(
+        announce=(_event(group, "MissingRevision", "Create", note, "Warning"),),
+        again_after=_LOOK_AGAIN_SECONDS,
+        waiting_for=note,
+    )
+
+
+def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: str = "Normal") -> Announce:
+    return Announce(
+        regarding=Reference.to(group.lws),
+        related=Reference.to(group.leader),
+        reason=reason,
+        action=action,
+        note=note,
+        type="Warning" if kind == "Warning" else "Normal",
+    )

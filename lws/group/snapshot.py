@@ -1,0 +1,40 @@
+"""What one pass over a group knows: its leader pod, its workers and the set that it belongs to, read at one
+instant.
+
+In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan` and `restart`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from lws.actions import Object
+from lws.leaderworkerset.revisions import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSnapshot:
+    """One group.
+
+    lws: the set that owns the leader StatefulSet that owns the leader pod (by UID at each step).
+    leader: the leader pod.
+    revision: the recorded revision of the leader's key, if it is still there.
+    worker_statefulset: the StatefulSet that has the leader's name, whoever owns it.
+    workers: pods that `worker_statefulset` controls, terminating ones included.
+    service: the Service that has the leader's name, whoever owns it.
+    owners_alive: UIDs of other controllers of `worker_statefulset` and `service` that were found alive.
+    reread: the leader pod as a read past every cache returned it, only where an orphan could be adopted.
+    drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
+    """
+
+    lws: Object
+    leader: Object
+    now: datetime
+    revision: Recorded | None = None
+    worker_statefulset: Object | None = None
+    workers: tuple[Object, ...] = ()
+    service: Object | None = None
+    owners_alive: frozenset[str] = frozenset()
+    reread: Object | None = None
+    drops_start_ordinal: bool = False

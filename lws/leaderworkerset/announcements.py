@@ -1,0 +1,85 @@
+"""What are users told about a set? The Events of the original controller, word for word, and those about
+problems.
+
+In: the set and what was decided. Out: `Announce`s for actions to carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lws.actions import Announce, EventType, Object, Reference
+from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.leaderworkerset.status import Problem
+
+
+def creating_revision(lws: Object, revision: Reference, key: str, occasion: str) -> Announce:
+    """occasion: what the revision is for, the end of the sentence."""
+    missing = "missing " if occasion.startswith("existing") else ""
+    note = f"Creating {missing}revision with key {key} for {occasion}"
+    return _event(lws, "CreatingRevision", "Create", note, revision)
+
+
+def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, ...]:
+    """The leader StatefulSet is there."""
+    note = f"Created leader statefulset {lws['metadata']['name']}"
+    return (_event(lws, "GroupsProgressing", "Create", note, revision),)
+
+
+def moved_leaders(
+    lws: Object, stored: Object, partition: int, replicas: int, revision: Reference | None
+) -> tuple[Announce, ...]:
+    """The partition came down, or surge groups go; `revision` is None where a new one was just recorded."""
+    found = []
+    before = partition_of(stored)
+    if revision is not None and partition < before:
+        note = f"Updating replicas {partition} to {before - 1} (inclusive)"
+        if partition + 1 == before:
+            note = f"Updating replica {partition}"
+        found.append(_event(lws, "GroupsUpdating", "Update", note, revision))
+    existing, name = wanted_replicas(stored), lws["metadata"]["name"]
+    if replicas < existing:
+        note = f"deleting surge replicas from {name}-{replicas} to {name}-{existing - 1}"
+        if replicas + 1 == existing:
+            note = f"deleting surge replica {name}-{replicas}"
+        found.append(_event(lws, "GroupsProgressing", "Delete", note))
+    return tuple(found)
+
+
+def failed_leaders(lws: Object, verb: str) -> Announce:
+    """The leader StatefulSet was refused; verb: create or update."""
+    note = f"Failed to {verb} leader statefulset {lws['metadata']['name']}"
+    return _event(lws, f"Failed{verb.capitalize()}", verb.capitalize(), note, type_="Warning")
+
+
+def failed_service(lws: Object) -> Announce:
+    """The shared Service was refused."""
+    return _event(
+        lws, "FailedCreate", "Create", "Failed to create headless service for error", type_="Warning"
+    )
+
+
+def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:
+    """What keeps the set from getting its groups, once for each new message."""
+    conditions = (lws.get("status") or {}).get("conditions") or ()
+    told = "; ".join(
+        str(each.get("message", ""))
+        for each in conditions
+        if each["type"] == "ReplicaFailure" and each["status"] == "True"
+    )
+    return tuple(
+        _event(lws, problem.reason, "Create", problem.message, type_="Warning")
+        for problem in found
+        if problem.message not in told
+    )
+
+
+def _event(
+    lws: Object,
+    reason: str,
+    action: str,
+    note: str,
+    related: Reference | None = None,
+    type_: EventType = "Normal",
+) -> Announce:
+    return Announce(Reference.to(lws), reason, action, note, type_, related)

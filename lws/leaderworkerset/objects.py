@@ -1,0 +1,163 @@
+"""The objects a set consists of: leader StatefulSet and shared headless Service.
+
+In: the set, the revision key, partition and replicas. Out: complete new objects; what exists is never looked
+at.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.actions import Object
+from lws.kube.metadata import owner_reference
+from lws.leaderworkerset import spec
+from lws_api.leaderworkerset.v1 import (
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    WORKER_INDEX_LABEL,
+    SubdomainPolicy,
+)
+
+# Copied to a child they would make the tool that wrote them believe that the child is its own, and prune it.
+_TOOLS_OWN = ("kubectl.kubernetes.io/last-applied-configuration",)
+_TOOLS_OWN_PREFIXES = (
+    "argocd.argoproj.io/",
+    "config.kubernetes.io/",
+    "kapp.k14s.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "meta.helm.sh/",
+    "objectset.rio.cattle.io/",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RollingUpdate:
+    """What the leader StatefulSet is told. max_unavailable: groups, at least 1."""
+
+    partition: int
+    replicas: int
+    max_unavailable: int
+
+
+def is_tools_own(annotation: str) -> bool:
+    """Whether an annotation belongs to a deployment tool and is not copied to children."""
+    return annotation in _TOOLS_OWN or annotation.startswith(_TOOLS_OWN_PREFIXES)
+
+
+def build_leader_statefulset(lws: Object, key: str, update: RollingUpdate) -> dict[str, Any]:
+    """The StatefulSet of the leaders, as the whole intent of a server-side apply."""
+    name = spec.name_of(lws)
+    strategy = lws["spec"].get("rolloutStrategy") or {}
+    statefulset: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {
+            "name": name,
+            "namespace": spec.namespace_of(lws),
+            "labels": {**labels_of_set(lws), NAME_LABEL: name, REVISION_LABEL: key},
+            "annotations": {**annotations_of_set(lws), REPLICAS_ANNOTATION: str(spec.replicas_of(lws))},
+            "ownerReferences": [owner_reference(lws)],
+        },
+        "spec": {
+            "serviceName": name,
+            "replicas": update.replicas,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
+            "updateStrategy": {
+                "type": strategy.get("type") or "RollingUpdate",
+                "rollingUpdate": {"partition": update.partition, "maxUnavailable": update.max_unavailable},
+            },
+            "template": _leader_pod_template(lws, key),
+        },
+    }
+    statefulset["spec"].update(build_storage(lws))
+    return statefulset
+
+
+def _leader_pod_template(lws: Object, key: str) -> dict[str, Any]:
+    annotations = {SIZE_ANNOTATION: str(spec.size_of(lws))}
+    annotations |= spec.topology_annotations(lws) | spec.subgroup_annotations(lws)
+    if spec.subdomain_policy_of(lws) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+        annotations[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
+    labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: spec.name_of(lws), REVISION_LABEL: key}
+    return decorated(spec.leader_template_of(lws), labels, annotations)
+
+
+def decorated(
+    template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """A copy of a pod template with labels and annotations added; all else stays as the user wrote it."""
+    result: dict[str, Any] = copy.deepcopy(dict(template))
+    metadata = dict(result.get("metadata") or {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+    result["metadata"] = metadata
+    return result
+
+
+def build_storage(lws: Object) -> dict[str, Any]:
+    """The parts of a StatefulSet spec that concern claims (KEP-622); empty where the set has none."""
+    template = spec.template_of(lws)
+    storage: dict[str, Any] = {}
+    claims = template.get("volumeClaimTemplates") or ()
+    if claims:
+        storage["volumeClaimTemplates"] = [_claim_template(claim, spec.namespace_of(lws)) for claim in claims]
+    retention = template.get("persistentVolumeClaimRetentionPolicy")
+    if retention is not None:
+        wanted = {field: retention[field] for field in ("whenDeleted", "whenScaled") if retention.get(field)}
+        storage["persistentVolumeClaimRetentionPolicy"] = wanted
+    return storage
+
+
+def _claim_template(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """The fields of a claim that StatefulSets of sets have always carried; a StatefulSet's cannot be changed."""
+    claimed = claim.get("spec") or {}
+    wanted: dict[str, Any] = {
+        field: copy.deepcopy(claimed[field])
+        for field in ("accessModes", "storageClassName", "volumeMode")
+        if claimed.get(field) is not None
+    }
+    resources = claimed.get("resources") or {}
+    wanted["resources"] = {
+        field: dict(resources[field]) for field in ("requests", "limits") if resources.get(field)
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim["metadata"]["name"], "namespace": namespace},
+        "spec": wanted,
+    }
+
+
+def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: Object) -> dict[str, Any]:
+    """A headless Service that publishes addresses of pods before they are ready: they must find each other to
+    start.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": owner["metadata"]["namespace"],
+            "labels": {NAME_LABEL: set_name},
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)},
+    }
+
+
+def labels_of_set(lws: Object) -> dict[str, str]:
+    """Labels that children inherit from the set."""
+    return dict(lws["metadata"].get("labels") or {})
+
+
+def annotations_of_set(lws: Object) -> dict[str, str]:
+    """Annotations that children inherit from the set."""
+    annotations = lws["metadata"].get("annotations") or {}
+    return {key: value for key, value in annotations.items() if not is_tools_own(key)}

@@ -1,0 +1,66 @@
+"""What one pass over a LeaderWorkerSet knows: every fact that its plan may use, read at one instant.
+
+In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan`, `rollout`, `revisions` and
+`status`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from lws.actions import Object
+from lws.kube.metadata import is_terminating
+from lws.leaderworkerset.revisions import Recorded
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFacts:
+    """One group as its leader pod and worker StatefulSet show it.
+
+    index: ordinal of the leader pod, 0-based.
+    leader: the leader pod, controlled by the leader StatefulSet.
+    workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
+    """
+
+    index: int
+    leader: Object
+    workers: Object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetSnapshot:
+    """A LeaderWorkerSet and what belongs to it.
+
+    leader: the StatefulSet that has the name of the set, whoever owns it.
+    service: the Service that has the name of the set, whoever owns it.
+    groups: leader pods that the leader StatefulSet controls, by index, terminating ones included.
+    revisions: recorded revisions that the set owns or may adopt.
+    live_keys: keys that pods or StatefulSets of the set still carry.
+    owners_alive: UIDs of other controllers of `leader` and `service` that were found alive.
+    reread: the set as a read past every cache returned it, only where an orphan could be adopted.
+    applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
+    drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
+    """
+
+    lws: Object
+    now: datetime
+    leader: Object | None = None
+    service: Object | None = None
+    groups: tuple[GroupFacts, ...] = ()
+    revisions: tuple[Recorded, ...] = ()
+    live_keys: frozenset[str] = frozenset()
+    owners_alive: frozenset[str] = frozenset()
+    reread: Object | None = None
+    applied: tuple[str, int] | None = None
+    drops_start_ordinal: bool = False
+
+    @property
+    def is_set_alive(self) -> bool:
+        """The set was read past every cache and is not going: only then may it adopt (ControllerRef rules)."""
+        reread = self.reread
+        return (
+            reread is not None
+            and reread["metadata"]["uid"] == self.lws["metadata"]["uid"]
+            and not is_terminating(reread)
+        )

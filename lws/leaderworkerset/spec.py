@@ -1,0 +1,120 @@
+"""What a LeaderWorkerSet asks for: its fields with the defaults of the API, read from the plain object.
+
+In: a LeaderWorkerSet as stored (fields that an older CRD did not default may be absent). Out: plain values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lws.actions import Object
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
+    RestartPolicy,
+    StartupPolicy,
+    SubdomainPolicy,
+)
+
+
+def name_of(lws: Object) -> str:
+    """The set's name."""
+    name: str = lws["metadata"]["name"]
+    return name
+
+
+def uid_of(lws: Object) -> str:
+    """The set's UID."""
+    uid: str = lws["metadata"]["uid"]
+    return uid
+
+
+def namespace_of(lws: Object) -> str:
+    """The set's namespace."""
+    namespace: str = lws["metadata"]["namespace"]
+    return namespace
+
+
+def replicas_of(lws: Object) -> int:
+    """Number of groups asked for."""
+    return int(_or(lws["spec"].get("replicas"), 1))
+
+
+def template_of(lws: Object) -> Mapping[str, Any]:
+    """The leaderWorkerTemplate."""
+    template: Mapping[str, Any] = lws["spec"]["leaderWorkerTemplate"]
+    return template
+
+
+def size_of(lws: Object) -> int:
+    """Pods per group, the leader included."""
+    return int(_or(template_of(lws).get("size"), 1))
+
+
+def recorded_size(recorded: Object) -> int:
+    """Pods per group in a recorded spec."""
+    return int(_or(recorded["leaderWorkerTemplate"].get("size"), 1))
+
+
+def leader_template_of(lws: Object) -> Mapping[str, Any]:
+    """The pod template of leaders: the worker template stands in where there is none."""
+    template = template_of(lws)
+    chosen: Mapping[str, Any] = template.get("leaderTemplate") or template["workerTemplate"]
+    return chosen
+
+
+def restart_policy_of(lws: Object) -> RestartPolicy:
+    """The restart policy; the legacy value Default means None."""
+    policy = template_of(lws).get("restartPolicy") or RestartPolicy.RECREATE_GROUP_ON_POD_RESTART
+    return RestartPolicy.NONE if policy == RestartPolicy.DEFAULT else RestartPolicy(policy)
+
+
+def startup_policy_of(lws: Object) -> StartupPolicy:
+    """When workers are created."""
+    return StartupPolicy(lws["spec"].get("startupPolicy") or StartupPolicy.LEADER_CREATED)
+
+
+def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
+    """One Service for all groups, or one per group."""
+    network = lws["spec"].get("networkConfig") or {}
+    return SubdomainPolicy(network.get("subdomainPolicy") or SubdomainPolicy.SHARED)
+
+
+def rolling_update_of(lws: Object) -> Mapping[str, Any]:
+    """partition, maxUnavailable (int or percent) and maxSurge (int or percent), defaults filled in."""
+    strategy = lws["spec"].get("rolloutStrategy") or {}
+    configured = strategy.get("rollingUpdateConfiguration") or {}
+    return {
+        "partition": _or(configured.get("partition"), 0),
+        "maxUnavailable": _or(configured.get("maxUnavailable"), 1),
+        "maxSurge": _or(configured.get("maxSurge"), 0),
+    }
+
+
+def topology_annotations(lws: Object) -> dict[str, str]:
+    """Annotations that ask for exclusive placement, as pod templates carry them (KEP-115)."""
+    annotations = lws["metadata"].get("annotations") or {}
+    wanted = [EXCLUSIVE_TOPOLOGY_ANNOTATION]
+    if template_of(lws).get("subGroupPolicy") is not None:
+        wanted.append(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+    return {key: annotations[key] for key in wanted if annotations.get(key)}
+
+
+def subgroup_annotations(lws: Object) -> dict[str, str]:
+    """Annotations that tell a pod its subgroup size and policy (KEP-115, KEP-257)."""
+    policy = template_of(lws).get("subGroupPolicy")
+    if policy is None:
+        return {}
+    annotations = {}
+    if policy.get("subGroupPolicyType") is not None:
+        annotations[SUBGROUP_POLICY_TYPE_ANNOTATION] = policy["subGroupPolicyType"]
+    if policy.get("subGroupSize") is not None:
+        annotations[SUBGROUP_SIZE_ANNOTATION] = str(policy["subGroupSize"])
+    return annotations
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value

@@ -1,0 +1,199 @@
+"""What is the status of a set: counters, conditions, and what is announced when a condition becomes true?
+
+In: the set as stored, the state of its groups, and what the pass has found out. Out: the whole intended
+status, the smallest patch that leads to it, and announcements.
+
+Types, reasons and messages of true conditions and the notes of announcements are those of the original
+controller. Available excludes Progressing and UpdateInProgress; a condition that was never true is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from lws.actions import Announce, Object, Reference
+from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
+from lws.leaderworkerset.groups import GroupState
+from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
+
+AVAILABLE = "Available"
+PROGRESSING = "Progressing"
+UPDATE_IN_PROGRESS = "UpdateInProgress"
+REPLICA_FAILURE = "ReplicaFailure"
+
+_TRUE = {
+    AVAILABLE: Condition(AVAILABLE, True, "AllGroupsReady", "All replicas are ready"),
+    PROGRESSING: Condition(PROGRESSING, True, "GroupsProgressing", "Replicas are progressing"),
+    UPDATE_IN_PROGRESS: Condition(
+        UPDATE_IN_PROGRESS, True, "GroupsUpdating", "Rolling Upgrade is in progress"
+    ),
+}
+# metav1.Condition allows no longer messages.
+_LONGEST_MESSAGE = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What keeps the set from getting its groups. reason: one word, such as NameClash or FailedCreate."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """Names of ControllerRevisions and the collision count; what is None stays as the status has it."""
+
+    current: str | None = None
+    update: str | None = None
+    collisions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a status is made from.
+
+    replicas: groups that the user wants. floor: groups below this index are out of the update's scope.
+    existing: `status.replicas` of the leader StatefulSet, 0 without one.
+    problems: what stands in the way, worst first.
+    """
+
+    replicas: int
+    now: datetime
+    floor: int = 0
+    groups: tuple[GroupState, ...] = ()
+    existing: int = 0
+    revisions: Revisions = Revisions()
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """intended: the whole status. patch: JSON merge patch from the stored one, None where they are equal."""
+
+    intended: Mapping[str, Any]
+    patch: Mapping[str, Any] | None
+    announce: tuple[Announce, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is counted among the groups wanted.
+
+    is_updating: one from `floor` on is outdated. is_settled: all from `floor` on are ready and updated.
+    """
+
+    replicas: int
+    ready: int
+    updated: int
+    is_updating: bool
+    is_settled: bool
+
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """The conditions that hold for certain, the one to be announced first."""
+        if self.is_updating:
+            return (UPDATE_IN_PROGRESS, PROGRESSING)
+        return (AVAILABLE,) if self.ready == self.replicas else (PROGRESSING,)
+
+
+def is_update_done(groups: Sequence[GroupState], replicas: int, floor: int) -> bool:
+    """True once every wanted group is ready and on the wanted revision, and no partition holds one back."""
+    return floor == 0 and _are_settled(groups, range(replicas))
+
+
+def set_status(lws: Object, observed: Observed) -> SetStatus:
+    """The status of `lws`, complete after one pass: conditions that depend on each other change together."""
+    stored: Mapping[str, Any] = lws.get("status") or {}
+    generation = lws["metadata"].get("generation", 0)
+    scope = _scope(observed)
+    before = stored.get("conditions") or []
+    conditions = list(before)
+    for condition in (*_conditions(before, scope), *_failure(observed.problems)):
+        conditions = with_condition(conditions, condition, generation, observed.now)
+    if not observed.problems:
+        conditions = without_condition(conditions, REPLICA_FAILURE)
+    made = {**_counters(lws, observed), "observedGeneration": generation, "conditions": conditions}
+    # Zero and absent are the same for readers; the API has always stored absence.
+    empty = {field for field, value in made.items() if not value}
+    intended = {field: value for field, value in {**stored, **made}.items() if field not in empty}
+    patch = {field: value for field, value in intended.items() if stored.get(field) != value}
+    patch |= {field: None for field in stored if field not in intended}
+    became_true = [type_ for type_ in scope.holding if not is_true(before, type_)]
+    announce = (_announcement(lws, scope, intended.get("readyReplicas", 0)),) if became_true else ()
+    return SetStatus(intended, patch or None, announce)
+
+
+def _counters(lws: Object, observed: Observed) -> dict[str, Any]:
+    """Counters include the surge; names and the collision count are passed on."""
+    revisions = observed.revisions
+    remembered = {
+        "currentRevision": revisions.current,
+        "updateRevision": revisions.update,
+        "collisionCount": revisions.collisions,
+    }
+    selector = f"{NAME_LABEL}={lws['metadata']['name']},{WORKER_INDEX_LABEL}=0"
+    return {
+        "replicas": observed.existing,
+        "readyReplicas": sum(group.ready for group in observed.groups),
+        "updatedReplicas": sum(group.updated for group in observed.groups),
+        "hpaPodSelector": (lws.get("status") or {}).get("hpaPodSelector") or selector,
+        **{field: value for field, value in remembered.items() if value is not None},
+    }
+
+
+def _scope(observed: Observed) -> _Scope:
+    wanted = [group for group in observed.groups if group.index < observed.replicas]
+    return _Scope(
+        replicas=observed.replicas,
+        ready=sum(group.ready for group in wanted),
+        updated=sum(group.updated for group in wanted),
+        is_updating=any(group.outdated for group in wanted if group.index >= observed.floor),
+        is_settled=_are_settled(observed.groups, range(observed.floor, observed.replicas)),
+    )
+
+
+def _are_settled(groups: Sequence[GroupState], indices: range) -> bool:
+    settled = {group.index for group in groups if group.settled}
+    return all(index in settled for index in indices)
+
+
+def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[Condition]:
+    """The three conditions, those that hold first; one that was never True stays absent instead of False."""
+    # An update that all groups have reached is over only when they are ready again.
+    is_ending = is_true(stored, UPDATE_IN_PROGRESS) and not scope.is_settled
+    for type_ in scope.holding:
+        yield _TRUE[type_]
+    for type_ in (AVAILABLE, PROGRESSING, UPDATE_IN_PROGRESS):
+        if type_ in scope.holding or find(stored, type_) is None:
+            continue
+        is_still_true = type_ == UPDATE_IN_PROGRESS and is_ending
+        yield _TRUE[type_] if is_still_true else _false(type_, scope)
+
+
+def _false(type_: str, scope: _Scope) -> Condition:
+    if type_ == PROGRESSING:
+        return Condition(type_, False, "AllGroupsReady", "No group is being created or replaced")
+    if type_ == UPDATE_IN_PROGRESS:
+        return Condition(type_, False, "GroupsUpdated", "No group is waiting to be updated")
+    if scope.ready < scope.replicas:
+        ready = f"{scope.ready} of {scope.replicas} groups are ready"
+        return Condition(type_, False, "GroupsNotReady", ready)
+    updated = f"{scope.updated} of {scope.replicas} groups are on the wanted revision"
+    return Condition(type_, False, "GroupsNotUpdated", f"All groups are ready, {updated}")
+
+
+def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
+    if problems:
+        message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
+        yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
+
+
+def _announcement(lws: Object, scope: _Scope, ready: int) -> Announce:
+    """One event for all conditions that have become true, in the name of the first that holds."""
+    said = _TRUE[scope.holding[0]]
+    note = f"{said.message}, with {ready} groups ready of total {scope.replicas} groups"
+    return Announce(regarding=Reference.to(lws), reason=said.reason, action="Update", note=note)

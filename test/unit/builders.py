@@ -1,0 +1,285 @@
+"""Objects of a set as an API server would hold them, for tests: keyword arguments, sensible defaults.
+
+Each builder returns a new plain dict, complete with UID, generation and owner references, that a test may
+change. Defaults make a set at rest: everything ready, observed, on revision key "key-a".
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from lws.group.objects import build_worker_statefulset
+from lws.kube.metadata import owner_reference
+from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import (
+    API_VERSION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    KIND,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+LONG_AGO = "2026-01-01T00:00:00Z"
+KEY = "key-a"
+
+
+def make_pod_template(image: str = "app:1", labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A pod template with one container."""
+    return {
+        "metadata": {"labels": dict(labels or {})},
+        "spec": {"containers": [{"name": "main", "image": image}]},
+    }
+
+
+def make_set(
+    name: str = "demo",
+    *,
+    namespace: str = "default",
+    replicas: int = 2,
+    size: int = 2,
+    image: str = "app:1",
+    partition: int | None = None,
+    max_unavailable: int | str | None = None,
+    max_surge: int | str | None = None,
+    generation: int = 1,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    status: dict[str, Any] | None = None,
+    terminating: bool = False,
+    template: dict[str, Any] | None = None,
+    **spec: Any,
+) -> dict[str, Any]:
+    """A LeaderWorkerSet. template: more fields of leaderWorkerTemplate. spec: more fields of spec, in
+    camelCase.
+    """
+    rolling = {"partition": partition, "maxUnavailable": max_unavailable, "maxSurge": max_surge}
+    configured = {field: value for field, value in rolling.items() if value is not None}
+    made: dict[str, Any] = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": replicas,
+            "leaderWorkerTemplate": {
+                "workerTemplate": make_pod_template(image),
+                "size": size,
+                "restartPolicy": "RecreateGroupOnPodRestart",
+                **(template or {}),
+            },
+            "rolloutStrategy": {"type": "RollingUpdate"},
+            "startupPolicy": "LeaderCreated",
+            "networkConfig": {"subdomainPolicy": "Shared"},
+            **spec,
+        },
+    }
+    if configured:
+        made["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"] = configured
+    made["metadata"] |= {"labels": labels} if labels else {}
+    made["metadata"] |= {"annotations": annotations} if annotations else {}
+    _store(made, "set", generation, terminating)
+    return made if status is None else {**made, "status": status}
+
+
+def make_leader_statefulset(
+    lws: dict[str, Any] | None = None,
+    *,
+    key: str = KEY,
+    replicas: int | None = None,
+    partition: int = 0,
+    asked: int | str | None = "as the set",
+    max_unavailable: int | None = None,
+    generation: int = 1,
+    observed_generation: int | None = None,
+    applied: str | None = LONG_AGO,
+    terminating: bool = False,
+    status: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The StatefulSet of the leaders, as we build it.
+
+    asked: value of the replicas annotation, None for none. max_unavailable: None as where the API server
+    drops it. observed_generation: that of the object by default. applied: time of our last server-side apply,
+    None if unknown.
+    """
+    lws = lws if lws is not None else make_set()
+    name, wanted = lws["metadata"]["name"], lws["spec"].get("replicas", 1)
+    count = wanted if replicas is None else replicas
+    made = build_leader_statefulset(lws, key, RollingUpdate(partition, count, max_unavailable or 1))
+    if max_unavailable is None:
+        del made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
+    if asked is None:
+        del made["metadata"]["annotations"][REPLICAS_ANNOTATION]
+    elif asked != "as the set":
+        made["metadata"]["annotations"][REPLICAS_ANNOTATION] = str(asked)
+    _store(made, "leaders", generation, terminating)
+    if applied is not None:
+        made["metadata"]["managedFields"] = [{"manager": "lws", "operation": "Apply", "time": applied}]
+    seen = generation if observed_generation is None else observed_generation
+    made["status"] = {**_reported(name, key, count, seen), "readyReplicas": count, **(status or {})}
+    return made
+
+
+def make_leader_pod(
+    lws: dict[str, Any] | None = None,
+    index: int = 0,
+    *,
+    key: str = KEY,
+    ready: bool = True,
+    phase: str = "Running",
+    terminating: bool = False,
+    uid: str | None = None,
+    revision: str | None = None,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+    status: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The leader pod of a group. revision: the leader StatefulSet's own revision of the pod, "" for no such
+    label.
+    """
+    lws = lws if lws is not None else make_set()
+    set_name, size = lws["metadata"]["name"], lws["spec"]["leaderWorkerTemplate"]["size"]
+    name = f"{set_name}-{index}"
+    own = {
+        NAME_LABEL: set_name,
+        WORKER_INDEX_LABEL: "0",
+        GROUP_INDEX_LABEL: str(index),
+        GROUP_KEY_LABEL: f"group-key-of-{name}",
+        REVISION_LABEL: key,
+    }
+    hashed = statefulset_revision(set_name, key) if revision is None else revision
+    if hashed:
+        own["controller-revision-hash"] = hashed
+    owner = make_leader_statefulset(lws, key=key)
+    pod = _pod(name, owner, {**own, **(labels or {})}, {SIZE_ANNOTATION: str(size), **(annotations or {})})
+    _store(pod, "pod", terminating=terminating)
+    pod["metadata"]["uid"] = uid if uid is not None else pod["metadata"]["uid"]
+    pod["status"] = {**_status(phase, ready), **(status or {})}
+    return pod
+
+
+def make_worker_statefulset(
+    leader: dict[str, Any] | None = None,
+    *,
+    ready: bool = True,
+    key: str | None = None,
+    replicas: int | None = None,
+    generation: int = 1,
+    observed_generation: int | None = None,
+    terminating: bool = False,
+    status: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The StatefulSet of a group's workers, as we build it; key and size as those of the leader pod that owns
+    it.
+    """
+    leader = leader if leader is not None else make_leader_pod()
+    labels, size = leader["metadata"]["labels"], int(leader["metadata"]["annotations"][SIZE_ANNOTATION])
+    lws = make_set(labels[NAME_LABEL], namespace=leader["metadata"]["namespace"], size=size)
+    made = build_worker_statefulset(lws, leader)
+    key = key if key is not None else labels[REVISION_LABEL]
+    made["metadata"]["labels"][REVISION_LABEL] = key
+    if replicas is not None:
+        made["spec"]["replicas"] = replicas
+    _store(made, "workers", generation, terminating)
+    seen = generation if observed_generation is None else observed_generation
+    made["status"] = _reported(leader["metadata"]["name"], key, made["spec"]["replicas"], seen)
+    if not ready:
+        made["status"]["availableReplicas"] = 0
+    made["status"].update(status or {})
+    return made
+
+
+def make_worker_pod(
+    workers: dict[str, Any] | None = None,
+    index: int = 1,
+    *,
+    ready: bool = True,
+    phase: str = "Running",
+    terminating: bool = False,
+    uid: str | None = None,
+    status: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A worker pod of a group, owned by its worker StatefulSet."""
+    workers = workers if workers is not None else make_worker_statefulset()
+    name, size = workers["metadata"]["name"], workers["spec"]["replicas"] + 1
+    labels = {**workers["metadata"]["labels"], WORKER_INDEX_LABEL: str(index)}
+    pod = _pod(f"{name}-{index}", workers, labels, {SIZE_ANNOTATION: str(size), LEADER_NAME_ANNOTATION: name})
+    _store(pod, "pod", terminating=terminating)
+    pod["metadata"]["uid"] = uid if uid is not None else pod["metadata"]["uid"]
+    pod["status"] = {**_status(phase, ready), **(status or {})}
+    return pod
+
+
+def make_group(
+    lws: dict[str, Any] | None = None,
+    index: int = 0,
+    *,
+    workers_ready: bool = True,
+    workers: bool | None = None,
+    **leader: Any,
+) -> GroupFacts:
+    """A leader pod with its workers. workers: whether their StatefulSet exists, by default if the size asks
+    for it.
+    """
+    pod = make_leader_pod(lws, index, **leader)
+    has_workers = pod["metadata"]["annotations"][SIZE_ANNOTATION] != "1" if workers is None else workers
+    statefulset = make_worker_statefulset(pod, ready=workers_ready) if has_workers else None
+    return GroupFacts(index=index, leader=pod, workers=statefulset)
+
+
+def statefulset_revision(name: str, key: str) -> str:
+    """The name of a StatefulSet's own ControllerRevision for a template with this key."""
+    return f"{name}-of-{key}"
+
+
+def _store(obj: dict[str, Any], role: str, generation: int = 1, terminating: bool = False) -> None:
+    """Adds what the API server adds."""
+    metadata = obj["metadata"]
+    metadata["uid"] = f"uid-of-{role}-{metadata['name']}"
+    metadata["resourceVersion"] = "1"
+    metadata["generation"] = generation
+    metadata["creationTimestamp"] = LONG_AGO
+    if terminating:
+        metadata["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+
+
+def _reported(name: str, key: str, count: int, observed_generation: int) -> dict[str, Any]:
+    revision = statefulset_revision(name, key)
+    return {
+        "observedGeneration": observed_generation,
+        "replicas": count,
+        "availableReplicas": count,
+        "currentRevision": revision,
+        "updateRevision": revision,
+    }
+
+
+def _pod(
+    name: str, owner: dict[str, Any], labels: dict[str, str], annotations: dict[str, str]
+) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": owner["metadata"]["namespace"],
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "spec": {"containers": [{"name": "main", "image": "app:1"}], "nodeName": "node-1"},
+    }
+
+
+def _status(phase: str, ready: bool) -> dict[str, Any]:
+    return {
+        "phase": phase,
+        "conditions": [{"type": "Ready", "status": "True" if ready and phase == "Running" else "False"}],
+        "containerStatuses": [{"name": "main", "restartCount": 0}],
+    }

@@ -1,0 +1,308 @@
+"""Counters, conditions and announcements of a set."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.status import Observed, Problem, Revisions, SetStatus, is_update_done, set_status
+from test.unit.builders import NOW, make_set
+from test.unit.stories.letters import groups
+
+BEFORE = "2026-02-01T00:00:00Z"
+JUST_NOW = "2026-03-01T12:00:00Z"
+SELECTOR = "leaderworkerset.sigs.k8s.io/name=demo,leaderworkerset.sigs.k8s.io/worker-index=0"
+
+AVAILABLE = ("Available", "True", "AllGroupsReady", "All replicas are ready")
+PROGRESSING = ("Progressing", "True", "GroupsProgressing", "Replicas are progressing")
+UPDATING = ("UpdateInProgress", "True", "GroupsUpdating", "Rolling Upgrade is in progress")
+NOT_PROGRESSING = ("Progressing", "False", "AllGroupsReady", "No group is being created or replaced")
+NOT_UPDATING = ("UpdateInProgress", "False", "GroupsUpdated", "No group is waiting to be updated")
+
+
+def not_available(message: str, reason: str = "GroupsNotReady") -> tuple[str, str, str, str]:
+    return ("Available", "False", reason, message)
+
+
+def condition(said: tuple[str, str, str, str], since: str = BEFORE, generation: int = 3) -> dict[str, Any]:
+    return {
+        "type": said[0],
+        "status": said[1],
+        "reason": said[2],
+        "message": said[3],
+        "lastTransitionTime": since,
+        "observedGeneration": generation,
+    }
+
+
+def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 4, **more: Any) -> SetStatus:
+    conditions = [condition(said) for said in stored]
+    lws = make_set(replicas=replicas, generation=3, status={"conditions": conditions} if stored else None)
+    seen = Observed(replicas=replicas, now=NOW, groups=groups(letters), existing=len(letters), **more)
+    return set_status(lws, seen)
+
+
+def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
+    return [
+        (each["type"], each["status"], each["reason"], each["message"])
+        for each in status.intended["conditions"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("letters", "stored", "expected"),
+    [
+        pytest.param("uuuu", [], [PROGRESSING], id="created: nothing is said that was never true"),
+        pytest.param("----", [], [PROGRESSING], id="created: no pod yet"),
+        pytest.param("RRRR", [PROGRESSING], [NOT_PROGRESSING, AVAILABLE], id="all ready"),
+        pytest.param(
+            "rrrr",
+            [NOT_PROGRESSING, AVAILABLE],
+            [
+                PROGRESSING,
+                not_available(
+                    "All groups are ready, 0 of 4 groups are on the wanted revision", "GroupsNotUpdated"
+                ),
+                UPDATING,
+            ],
+            id="an update begins: all at once",
+        ),
+        pytest.param(
+            "rrtR",
+            [PROGRESSING, not_available("All of them"), UPDATING],
+            [PROGRESSING, not_available("3 of 4 groups are ready"), UPDATING],
+            id="it goes on",
+        ),
+        pytest.param(
+            "-RRR",
+            [PROGRESSING, not_available(""), UPDATING],
+            [PROGRESSING, not_available("3 of 4 groups are ready"), UPDATING],
+            id="the last group is being made: still an update",
+        ),
+        pytest.param(
+            "RRRR",
+            [PROGRESSING, not_available(""), UPDATING],
+            [NOT_PROGRESSING, AVAILABLE, NOT_UPDATING],
+            id="the update is done",
+        ),
+        pytest.param(
+            "RRRu",
+            [NOT_PROGRESSING, AVAILABLE, NOT_UPDATING],
+            [PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING],
+            id="a group fails at rest: no update",
+        ),
+        pytest.param("RRRRu", [PROGRESSING], [NOT_PROGRESSING, AVAILABLE], id="surge does not count"),
+    ],
+)
+def test_conditions(letters: str, stored: list[Any], expected: list[Any]) -> None:
+    assert said_in(status_of(letters, *stored)) == expected
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"),
+    [
+        pytest.param("rrRR", [NOT_PROGRESSING, AVAILABLE, NOT_UPDATING], id="all in scope updated"),
+        pytest.param(
+            "rrrR",
+            [
+                PROGRESSING,
+                not_available(
+                    "All groups are ready, 1 of 4 groups are on the wanted revision", "GroupsNotUpdated"
+                ),
+                UPDATING,
+            ],
+            id="one in scope outdated",
+        ),
+        pytest.param(
+            "xrRR",
+            [PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING],
+            id="the update is done, a group out of scope is broken",
+        ),
+    ],
+)
+def test_with_a_partition_only_groups_in_scope_are_updated(letters: str, expected: list[Any]) -> None:
+    status = status_of(letters, PROGRESSING, not_available(""), UPDATING, floor=2)
+    assert said_in(status) == expected
+
+
+def test_transition_times_move_only_with_the_status() -> None:
+    status = status_of("RRRu", PROGRESSING, not_available("2 of 4 groups are ready"))
+    assert [each["lastTransitionTime"] for each in status.intended["conditions"]] == [BEFORE, BEFORE]
+    status = status_of("RRRR", PROGRESSING, not_available("2 of 4 groups are ready"))
+    assert [each["lastTransitionTime"] for each in status.intended["conditions"]] == [JUST_NOW, JUST_NOW]
+
+
+def test_a_new_generation_alone_moves_no_time() -> None:
+    stored = {"conditions": [condition(AVAILABLE, generation=2)]}
+    lws = make_set(replicas=1, generation=3, status=stored)
+    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    assert status.intended["conditions"] == [condition(AVAILABLE, generation=3)]
+    assert status.announce == ()
+
+
+def test_an_update_that_is_not_over_speaks_of_the_new_generation() -> None:
+    stored = {"conditions": [condition(PROGRESSING, generation=2), condition(UPDATING, generation=2)]}
+    lws = make_set(replicas=2, generation=3, status=stored)
+    status = set_status(lws, Observed(replicas=2, now=NOW, groups=groups("uR"), existing=2))
+    assert status.intended["conditions"] == [condition(PROGRESSING), condition(UPDATING)]
+
+
+def test_conditions_of_others_are_kept() -> None:
+    foreign = condition(("example.com/Checked", "True", "Checked", "by hand"), generation=1)
+    lws = make_set(replicas=1, generation=3, status={"conditions": [foreign]})
+    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    assert status.intended["conditions"][0] == foreign
+
+
+def test_counters_include_the_surge_and_count_each_group_once() -> None:
+    intended = status_of("rrtRRu", replicas=4).intended
+    assert (intended["replicas"], intended["readyReplicas"], intended["updatedReplicas"]) == (6, 4, 3)
+    assert intended["observedGeneration"] == 3
+    assert intended["hpaPodSelector"] == SELECTOR
+
+
+def test_zero_is_stored_as_absence() -> None:
+    assert status_of("----", replicas=4).intended.keys() == {
+        "replicas",
+        "hpaPodSelector",
+        "observedGeneration",
+        "conditions",
+    }
+    status = status_of("", replicas=0)
+    assert status.intended.keys() == {"hpaPodSelector", "observedGeneration", "conditions"}
+    assert said_in(status) == [AVAILABLE]
+
+
+def test_nothing_is_written_when_nothing_changed() -> None:
+    first = status_of("RRRR", PROGRESSING)
+    lws = make_set(replicas=4, generation=3, status=dict(first.intended))
+    later = Observed(replicas=4, now=NOW + timedelta(hours=1), groups=groups("RRRR"), existing=4)
+    assert set_status(lws, later) == SetStatus(first.intended, None)
+
+
+def test_the_patch_is_minimal() -> None:
+    first = status_of("RRRR", PROGRESSING)
+    lws = make_set(replicas=4, generation=3, status={**first.intended, "remembered": {"by": "somebody"}})
+    assert set_status(lws, Observed(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
+        "replicas": 5,
+        "updatedReplicas": 5,
+    }
+    emptied = set_status(lws, Observed(4, NOW, groups=groups("----"), existing=0)).patch
+    assert emptied is not None
+    assert {field: value for field, value in emptied.items() if field != "conditions"} == {
+        "replicas": None,
+        "readyReplicas": None,
+        "updatedReplicas": None,
+    }
+
+
+def test_the_selector_is_written_once() -> None:
+    lws = make_set(status={"hpaPodSelector": "mine=yes"})
+    assert set_status(lws, Observed(2, NOW)).intended["hpaPodSelector"] == "mine=yes"
+
+
+def test_revisions_are_passed_on_and_not_forgotten() -> None:
+    lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
+    known = Revisions(update="demo-b-2", collisions=3)
+    intended = set_status(lws, Observed(2, NOW, revisions=known)).intended
+    assert (intended["currentRevision"], intended["updateRevision"], intended["collisionCount"]) == (
+        "demo-a-1",
+        "demo-b-2",
+        3,
+    )
+    assert (
+        "collisionCount"
+        not in set_status(make_set(), Observed(2, NOW, revisions=Revisions(collisions=0))).intended
+    )
+
+
+@pytest.mark.parametrize(
+    ("letters", "stored", "reason", "note"),
+    [
+        pytest.param(
+            "uuuu",
+            [],
+            "GroupsProgressing",
+            "Replicas are progressing, with 0 groups ready of total 4 groups",
+            id="created",
+        ),
+        pytest.param(
+            "RRRRR",
+            [PROGRESSING],
+            "AllGroupsReady",
+            "All replicas are ready, with 5 groups ready of total 4 groups",
+            id="ready, surge included",
+        ),
+        pytest.param(
+            "rrrr",
+            [AVAILABLE],
+            "GroupsUpdating",
+            "Rolling Upgrade is in progress, with 4 groups ready of total 4 groups",
+            id="two become true, the first is named",
+        ),
+        pytest.param(
+            "rrrr",
+            [AVAILABLE, PROGRESSING],
+            "GroupsUpdating",
+            "Rolling Upgrade is in progress, with 4 groups ready of total 4 groups",
+            id="an update while progressing",
+        ),
+    ],
+)
+def test_announcement_when_a_condition_becomes_true(
+    letters: str, stored: list[Any], reason: str, note: str
+) -> None:
+    (announce,) = status_of(letters, *stored).announce
+    assert (announce.reason, announce.action, announce.type, announce.note) == (
+        reason,
+        "Update",
+        "Normal",
+        note,
+    )
+    assert str(announce.regarding) == "LeaderWorkerSet default/demo"
+
+
+@pytest.mark.parametrize(
+    ("letters", "stored"),
+    [
+        pytest.param("RRRR", [AVAILABLE], id="at rest"),
+        pytest.param("uuRR", [PROGRESSING], id="one more is ready"),
+        pytest.param("rrRR", [PROGRESSING, UPDATING], id="one more is updated"),
+    ],
+)
+def test_no_announcement_otherwise(letters: str, stored: list[Any]) -> None:
+    assert status_of(letters, *stored).announce == ()
+
+
+def test_problems_are_a_condition_while_they_last() -> None:
+    clash = Problem("NameClash", "StatefulSet demo belongs to somebody else")
+    quota = Problem("FailedCreate", "exceeded quota")
+    status = status_of("----", PROGRESSING, problems=(clash, quota))
+    expected = ("ReplicaFailure", "True", "NameClash", f"{clash.message}; exceeded quota")
+    assert said_in(status) == [PROGRESSING, expected]
+    assert status.announce == ()
+    lws = make_set(replicas=4, generation=3, status=dict(status.intended))
+    assert said_in(set_status(lws, Observed(4, NOW, groups=groups("----")))) == [PROGRESSING]
+
+
+def test_a_message_stays_within_what_the_api_takes() -> None:
+    status = status_of("----", problems=(Problem("FailedCreate", "x" * 40000),))
+    assert len(status.intended["conditions"][-1]["message"]) == 32768
+
+
+@pytest.mark.parametrize(
+    ("letters", "replicas", "floor", "done"),
+    [
+        ("RRRR", 4, 0, True),
+        ("RRRRu", 4, 0, True),
+        ("RRRu", 4, 0, False),
+        ("RRRr", 4, 0, False),
+        ("RRR-", 4, 0, False),
+        ("RRRR", 4, 1, False),
+        ("", 0, 0, True),
+    ],
+)
+def test_is_update_done(letters: str, replicas: int, floor: int, done: bool) -> None:
+    assert is_update_done(groups(letters), replicas, floor) is done

@@ -1,0 +1,228 @@
+"""A rollout played to its end: our planner, the fake StatefulSet controller and the pods, move by move.
+
+After every pass of ours the promises are checked: the surge ceiling, the availability floor, nothing deleted
+unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lws.leaderworkerset.groups import GroupState, LeaderStatefulSet
+from lws.leaderworkerset.rollout import plan_rollout
+from lws.leaderworkerset.rollout_state import Rollout, RolloutState, budget
+from test.unit.stories.letters import letters_of
+from test.unit.stories.statefulset_controller import FakePod, FakeStatefulSet
+
+Move = Callable[[], bool]
+
+
+@dataclass
+class Wish:
+    """What the user wants at the moment; `bad` revisions never get ready."""
+
+    replicas: int
+    revision: str = "A"
+    unavailable: int = 1
+    surge: int = 0
+    floor: int = 0
+    bad: frozenset[str] = frozenset()
+
+
+@dataclass
+class Story:
+    """One set. `has_feature`: MaxUnavailableStatefulSet is on."""
+
+    wish: Wish
+    has_feature: bool = False
+    statefulset: FakeStatefulSet | None = None
+    is_patient: bool = True
+    """A report of the StatefulSet controller is awaited before the partition is lowered again."""
+    told: list[str] = field(default_factory=list)
+    """One line for each pass that changed something."""
+
+    def settled(self, revision: str = "A") -> Story:
+        """This story, begun with all groups ready on `revision`."""
+        replicas = self.wish.replicas
+        self.statefulset = statefulset = FakeStatefulSet(replicas, revision, asked=replicas)
+        statefulset.max_unavailable = self._max_unavailable
+        statefulset.sync()
+        for pod in statefulset.pods.values():
+            pod.formed = pod.leader_ready = pod.workers_ready = True
+        statefulset.sync()
+        return self
+
+    @property
+    def states(self) -> tuple[GroupState, ...]:
+        """The groups as our observation shows them."""
+        if self.statefulset is None:
+            return ()
+        return tuple(self._state(index, pod) for index, pod in sorted(self.statefulset.pods.items()))
+
+    def run_pass(self) -> bool:
+        """One pass of ours; True if it wrote anything."""
+        states = self.states
+        rollout = plan_rollout(self._rollout_state(states))
+        if self.statefulset is None:
+            self.statefulset = FakeStatefulSet(rollout.replicas, self.wish.revision, rollout.partition)
+            self.statefulset.asked = self.wish.replicas
+            self.statefulset.max_unavailable = self._max_unavailable
+            self._tell("-", "-", rollout)
+            return True
+        check(self.wish, states, self.statefulset, rollout)
+        stored = f"{self.statefulset.replicas},{self.statefulset.partition}"
+        for index in rollout.replace:
+            self.statefulset.pods[index].terminating = True
+        wrote = self._apply(self.statefulset, rollout) or bool(rollout.replace)
+        if wrote:
+            self._tell(stored, letters_of(states, max(self.statefulset.pods, default=-1) + 1) or "-", rollout)
+        return wrote
+
+    def sync(self) -> bool:
+        """One pass of the StatefulSet controller; True if it did anything."""
+        return self.statefulset is not None and self.statefulset.sync()
+
+    def settle(self) -> bool:
+        """Both controllers, ours first, until neither has anything to do; True if either had."""
+        has_changed = False
+        while self.run_pass() | self.sync():
+            has_changed = True
+        return has_changed
+
+    def play(self, rounds: int | None = None) -> None:
+        """In a fixed order: both controllers settle, then every pod makes one move; to the end, or some rounds."""
+        played = 0
+        while (self.settle() or self.moves()) and played != rounds:
+            for move in self.moves():
+                move()
+            played += 1
+
+    def break_group(self, index: int) -> None:
+        """The group stops serving, for good."""
+        assert self.statefulset is not None
+        pod = self.statefulset.pods[index]
+        pod.broken, pod.leader_ready, pod.workers_ready = True, False, False
+
+    def recover(self) -> bool:
+        """Broken groups on the wanted revision can get ready again; True if there were any."""
+        pods = self.statefulset.pods.values() if self.statefulset is not None else ()
+        broken = [pod for pod in pods if pod.broken and pod.revision == self.wish.revision]
+        for pod in broken:
+            pod.broken = False
+        return bool(broken)
+
+    def moves(self) -> list[Move]:
+        """What may happen next to any pod by itself."""
+        pods = self.statefulset.pods if self.statefulset is not None else {}
+        return [move for index in sorted(pods) if (move := self._move(index, pods[index])) is not None]
+
+    @property
+    def is_finished(self) -> bool:
+        """Everything is as the user wants it."""
+        wish, statefulset = self.wish, self.statefulset
+        if statefulset is None:
+            return False
+        settled = {state.index for state in self.states if state.settled}
+        in_place = all(index in settled for index in range(wish.floor, wish.replicas))
+        if wish.floor:
+            return in_place
+        return in_place and (statefulset.replicas, statefulset.partition) == (wish.replicas, 0)
+
+    @property
+    def _max_unavailable(self) -> int | None:
+        return max(1, self.wish.unavailable + self.wish.surge) if self.has_feature else None
+
+    def _state(self, index: int, pod: FakePod) -> GroupState:
+        assert self.statefulset is not None
+        return GroupState(
+            index=index,
+            ready=pod.is_serving,
+            formed=pod.formed,
+            outdated=pod.revision != self.wish.revision,
+            terminating=pod.terminating,
+            leader_ready=pod.is_available,
+            replaceable=pod.revision != self.statefulset.update_revision,
+        )
+
+    def _rollout_state(self, states: tuple[GroupState, ...]) -> RolloutState:
+        wish, statefulset = self.wish, self.statefulset
+        limits = budget(wish.replicas, wish.unavailable, wish.surge)
+        if statefulset is None:
+            return RolloutState(wish.replicas, limits, wish.floor)
+        observed = statefulset.observed_generation == statefulset.generation
+        stored = LeaderStatefulSet(
+            replicas=statefulset.replicas,
+            partition=statefulset.partition,
+            asked=statefulset.asked,
+            is_current=statefulset.revision == wish.revision,
+            observed=observed,
+            awaited=self.is_patient and not observed and statefulset.observed_generation > 0,
+            max_unavailable=statefulset.max_unavailable,
+        )
+        return RolloutState(wish.replicas, limits, wish.floor, states, stored)
+
+    def _apply(self, statefulset: FakeStatefulSet, rollout: Rollout) -> bool:
+        wanted = (rollout.replicas, rollout.partition, self.wish.revision, self._max_unavailable)
+        stored = (
+            statefulset.replicas,
+            statefulset.partition,
+            statefulset.revision,
+            statefulset.max_unavailable,
+        )
+        asked, statefulset.asked = statefulset.asked, self.wish.replicas
+        if wanted == stored:
+            return asked != self.wish.replicas
+        statefulset.replicas, statefulset.partition, statefulset.revision, statefulset.max_unavailable = (
+            wanted
+        )
+        statefulset.generation += 1
+        return True
+
+    def _move(self, index: int, pod: FakePod) -> Move | None:
+        def gone() -> bool:
+            assert self.statefulset is not None
+            del self.statefulset.pods[index]
+            return True
+
+        def becomes(flag: str) -> Move:
+            def move() -> bool:
+                setattr(pod, flag, True)
+                return True
+
+            return move
+
+        if pod.terminating:
+            return gone
+        if pod.broken or pod.revision in self.wish.bad:
+            return None
+        flags = ("formed", "leader_ready", "workers_ready")
+        return next((becomes(flag) for flag in flags if not getattr(pod, flag)), None)
+
+    def _tell(self, stored: str, letters: str, rollout: Rollout) -> None:
+        told = f"{rollout.replicas},{rollout.partition}"
+        replaced = ",".join(map(str, rollout.replace)) or "-"
+        self.told.append(f"{stored:<7}{letters:<15}{told:<7}{replaced:<10}{rollout.why}".rstrip())
+
+
+def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulSet, rollout: Rollout) -> None:
+    """What we promise of every pass: not over the ceiling, not under the floor, nothing deleted unseen."""
+
+    def where() -> str:
+        return f"groups {letters_of(states, statefulset.replicas)}, {wish}, {statefulset}, {rollout}"
+
+    limits = budget(wish.replicas, wish.unavailable, wish.surge)
+    assert rollout.replicas <= max(wish.replicas + limits.surge, statefulset.replicas), where()
+    if statefulset.observed_generation != statefulset.generation:
+        assert not rollout.replace, where()
+    # Groups that the user scales away are not missed, as long as they are no surge.
+    is_scaled_down = statefulset.asked == statefulset.replicas > wish.replicas
+    counted = rollout.replicas if is_scaled_down else statefulset.replicas
+    before = {state.index for state in states if state.ready and state.index < counted}
+    going = set(rollout.replace) | set(range(rollout.replicas, statefulset.replicas))
+    if rollout.partition < statefulset.partition:
+        # The StatefulSet controller may take everything outdated that the partition covers from now on.
+        going |= {state.index for state in states if state.outdated and state.index >= rollout.partition}
+    floor = min(wish.replicas - limits.unavailable, len(before) - 1)
+    if before & going:
+        assert len(before - going) >= floor, where()
