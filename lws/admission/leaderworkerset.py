@@ -1,0 +1,287 @@
+"""May this LeaderWorkerSet be stored, and with which defaults?
+
+In: the set as the API server decoded it, and as it was before. Out: defaults set in place; errors or
+warnings, in the order, at the paths and in the words of the original controller's webhook.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lws.admission.errors import FieldError, invalid, required
+from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
+from lws.kube.metadata import annotations_of, copied, is_terminating, metadata_of
+from lws.kube.names import (
+    LABEL_LENGTH,
+    byte_length,
+    dns1035_label_errors,
+    generate_name_errors,
+    tightest_derived_name,
+)
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RECREATE_GROUP_AFTER_START_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RestartPolicy,
+    RolloutStrategyType,
+    SubdomainPolicy,
+    SubGroupPolicyType,
+)
+
+_READ_ANNOTATIONS = (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RECREATE_GROUP_AFTER_START_ANNOTATION,
+)
+_UNSET = (None, "")
+_MAX_REPLICAS = 1_000_000
+_MAX_PODS = 2**31 - 1
+_PERCENT = re.compile(r"[0-9]+%")
+_PERCENT_MESSAGE = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+_MAX_UNAVAILABLE_PATH = ".".join((*ROLLING_UPDATE, "maxUnavailable"))
+_MAX_SURGE_PATH = ".".join((*ROLLING_UPDATE, "maxSurge"))
+# The capital S is no field of the API, but clients of the original controller know this path.
+_SUBGROUP_SIZE_PATH = ".".join((*TEMPLATE, "SubGroupPolicy", "subGroupSize"))
+
+
+def default(raw: dict[str, Any]) -> None:
+    """Set, in place, the defaults that the CRD cannot carry; a second call changes nothing.
+
+    Fields that the original controller's API does not have are never set: clients compare whole specs.
+    Values of the wrong type stay as they are, for the schema to refuse.
+    """
+    spec = _object_in(raw, "spec")
+    if spec is None:
+        return
+    template = _object_in(spec, "leaderWorkerTemplate")
+    if template is not None:
+        if template.get("restartPolicy") in _UNSET:
+            template["restartPolicy"] = RestartPolicy.RECREATE_GROUP_ON_POD_RESTART.value
+        elif template["restartPolicy"] == RestartPolicy.DEFAULT:
+            template["restartPolicy"] = RestartPolicy.NONE.value
+    strategy = _object_in(spec, "rolloutStrategy")
+    if strategy is not None:
+        if strategy.get("type") in _UNSET:
+            strategy["type"] = RolloutStrategyType.ROLLING_UPDATE.value
+        if (
+            strategy["type"] == RolloutStrategyType.ROLLING_UPDATE
+            and strategy.get("rollingUpdateConfiguration") is None
+        ):
+            strategy["rollingUpdateConfiguration"] = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
+    network = _object_in(spec, "networkConfig")
+    if network is not None and network.get("subdomainPolicy") is None:
+        network["subdomainPolicy"] = SubdomainPolicy.SHARED.value
+
+
+def errors_in(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[FieldError]:
+    """Everything that forbids storing `new`, in rule order; `old` is what is stored, None or empty on create.
+
+    A set that is being deleted, or whose spec and the annotations that we read are as before, is never
+    refused: whoever removes a finalizer or adds a label has nothing to do with what was stored earlier. Of
+    the metadata only the name is checked; the API server has checked the rest before it calls a validating
+    webhook.
+    """
+    if _needs_no_check(new, old):
+        return []
+    wrong_shapes = shape_errors(new)
+    if wrong_shapes:
+        return wrong_shapes
+    facts = facts_of(new)
+    before = facts_of(old) if old else None
+    errors = [
+        *_name_errors(new),
+        *_count_errors(facts),
+        *_budget_errors(facts),
+        *_empty_budget_errors(facts, before),
+        *_subgroup_errors(new, facts),
+    ]
+    if before is not None:
+        errors += _update_errors(new, facts, before)
+    return errors + _name_length_errors(new, facts, before)
+
+
+def warnings_in(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
+    """What is stored although it is unwise; `old` is the stored object, None or empty on create."""
+    if not old or _needs_no_check(new, old) or shape_errors(new):
+        return []
+    facts, before = facts_of(new), facts_of(old)
+    if facts.replicas == before.replicas or _budgets_changed(facts, before) or not _allows_no_step(facts):
+        return []
+    return [
+        f"{_MAX_UNAVAILABLE_PATH}: {facts.max_unavailable} with maxSurge {facts.max_surge} lets none of "
+        f"{facts.replicas} groups be replaced; updates go on as with maxUnavailable 1. Raise one of the two."
+    ]
+
+
+def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
+    if is_terminating(new):
+        return True
+    if not old or any(_annotation(new, key) != _annotation(old, key) for key in _READ_ANNOTATIONS):
+        return False
+    if new.get("spec") == old.get("spec"):
+        return True
+    # The new object has been through `default`; one that an earlier release stored may not have been.
+    defaulted = copied({"spec": old.get("spec")})
+    default(defaulted)
+    return bool(new.get("spec") == defaulted["spec"])
+
+
+def _name_errors(new: Mapping[str, Any]) -> list[FieldError]:
+    name, prefix = _name_of(new), metadata_of(new).get("generateName")
+    errors = []
+    if isinstance(prefix, str) and prefix:
+        errors += [invalid("metadata.generateName", prefix, why) for why in generate_name_errors(prefix)]
+    if not name:
+        return [*errors, required("metadata.name", "name or generateName is required")]
+    return errors + [invalid("metadata.name", name, why) for why in dns1035_label_errors(name)]
+
+
+def _count_errors(facts: Facts) -> list[FieldError]:
+    replicas, size, path = facts.replicas, facts.size, "spec.replicas"
+    errors = []
+    if replicas < 0:
+        errors.append(invalid(path, replicas, "replicas must be equal or greater than 0"))
+    if replicas > _MAX_REPLICAS:
+        errors.append(invalid(path, replicas, f"replicas must be equal or less than {_MAX_REPLICAS}"))
+    if size < 1:
+        errors.append(invalid(".".join((*TEMPLATE, "size")), size, "size must be equal or greater than 1"))
+    if replicas * size > _MAX_PODS:
+        why = f"the product of replicas and worker replicas must not exceed {_MAX_PODS}"
+        errors.append(invalid(path, replicas, why))
+    return errors
+
+
+def _budget_errors(facts: Facts) -> list[FieldError]:
+    errors = _amount_errors(_MAX_UNAVAILABLE_PATH, facts.max_unavailable)
+    errors += _amount_errors(_MAX_SURGE_PATH, facts.max_surge)
+    if facts.partition < 0:
+        path = ".".join((*ROLLING_UPDATE, "partition"))
+        errors.append(invalid(path, facts.partition, "must be greater than or equal to 0"))
+    if facts.unavailable_groups is None:
+        errors.append(invalid(_MAX_UNAVAILABLE_PATH, facts.max_unavailable, "invalid value"))
+    if facts.surge_groups is None:
+        errors.append(invalid(_MAX_SURGE_PATH, facts.max_surge, "invalid value"))
+    return errors
+
+
+def _amount_errors(path: str, amount: int | str) -> list[FieldError]:
+    if isinstance(amount, int):
+        return [invalid(path, amount, "must be greater than or equal to 0")] if amount < 0 else []
+    if not _PERCENT.fullmatch(amount):
+        return [invalid(path, amount, _PERCENT_MESSAGE)]
+    # Four significant digits are more than 100 already; int() refuses strings of some thousand digits.
+    digits = amount[:-1].lstrip("0")
+    if len(digits) > 3 or int(digits or "0") > 100:
+        return [invalid(path, amount, "must not be greater than 100%")]
+    return []
+
+
+def _empty_budget_errors(facts: Facts, before: Facts | None) -> list[FieldError]:
+    """With budgets of 0 and 0 no rollout can move. Who sets them so is refused, not who scales the set."""
+    if not _allows_no_step(facts) or (before is not None and not _budgets_changed(facts, before)):
+        return []
+    return [invalid(_MAX_UNAVAILABLE_PATH, facts.max_unavailable, "must not be 0 when `maxSurge` is 0")]
+
+
+def _allows_no_step(facts: Facts) -> bool:
+    return facts.replicas != 0 and facts.unavailable_groups == 0 and facts.surge_groups == 0
+
+
+def _budgets_changed(facts: Facts, before: Facts) -> bool:
+    return (facts.max_unavailable, facts.max_surge) != (before.max_unavailable, before.max_surge)
+
+
+def _subgroup_errors(new: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+    policy, size, path = facts.subgroup, facts.size, _SUBGROUP_SIZE_PATH
+    if policy is None:
+        topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+        if topology is None:
+            return []
+        path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
+        return [invalid(path, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")]
+    subgroup_size = policy.get("subGroupSize")
+    if subgroup_size is None:
+        return [required(path, "subGroupSize must be set when subGroupPolicy is")]
+    if subgroup_size < 1:
+        return [invalid(path, subgroup_size, "subGroupSize must be equal or greater than 1")]
+    errors = []
+    if size % subgroup_size and (size - 1) % subgroup_size:
+        errors.append(invalid(path, subgroup_size, "size or size - 1 must be divisible by subGroupSize"))
+    if size < subgroup_size:
+        errors.append(invalid(path, subgroup_size, "subGroupSize cannot be larger than size"))
+    excluded = policy.get("subGroupPolicyType") == SubGroupPolicyType.LEADER_EXCLUDED
+    if excluded and (size - 1) % subgroup_size:
+        why = "size-1 must be divisible by subGroupSize when using LeaderExcluded"
+        errors.append(invalid(path, subgroup_size, why))
+    return errors
+
+
+def _update_errors(new: Mapping[str, Any], facts: Facts, before: Facts) -> list[FieldError]:
+    path, after_policy, before_policy = _SUBGROUP_SIZE_PATH, facts.subgroup, before.subgroup
+    after_size = (after_policy or {}).get("subGroupSize")
+    before_size = (before_policy or {}).get("subGroupSize")
+    errors = []
+    if before_policy is None and after_policy is not None:
+        why = "cannot enable subGroupSize after the lws is already created"
+        errors.append(invalid(path, after_size, why))
+    elif before_policy is not None and after_policy is None:
+        errors.append(invalid(path, before_size, "cannot remove subGroupSize after enabled"))
+    elif after_size is not None and after_size != before_size:
+        errors.append(invalid(path, after_size, "field is immutable"))
+    network = value_at(new, ("spec", "networkConfig")) or {}
+    if "subdomainPolicy" in network and network["subdomainPolicy"] is None:
+        errors.append(
+            invalid("spec.networkConfig.subdomainPolicy", None, "cannot set subdomainPolicy as null")
+        )
+    return errors
+
+
+def _name_length_errors(new: Mapping[str, Any], facts: Facts, before: Facts | None) -> list[FieldError]:
+    """A name with which the StatefulSet controller could not make every pod of the set, surge included.
+
+    An update is checked only if replicas, size or surge grow: what is stored must stay editable.
+    """
+    name, replicas, size, surge = _name_of(new), *_extent(facts)
+    if before is not None and not _grew(facts, before):
+        return []
+    # A set without groups is made to be scaled up: it is measured as if it had one.
+    tightest = tightest_derived_name(max(replicas + surge - 1, 0), size)
+    if byte_length(name) <= tightest.room:
+        return []
+    why = (
+        f"has {byte_length(name)} characters, at most {tightest.room} are possible with replicas {replicas}, "
+        f"maxSurge {surge} and size {size}: {tightest.purpose}, {tightest.pattern}, would have "
+        f"{byte_length(name) + tightest.added} of at most {LABEL_LENGTH} characters; choose a shorter name"
+    )
+    return [invalid("metadata.name", name, why)]
+
+
+def _grew(facts: Facts, before: Facts) -> bool:
+    return any(now > then for now, then in zip(_extent(facts), _extent(before), strict=True))
+
+
+def _extent(facts: Facts) -> tuple[int, int, int]:
+    """Replicas, size and surge groups, each at least what a valid set could have."""
+    return max(facts.replicas, 0), max(facts.size, 1), max(facts.surge_groups or 0, 0)
+
+
+def _name_of(raw: Mapping[str, Any]) -> str:
+    name = metadata_of(raw).get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _annotation(raw: Mapping[str, Any], key: str) -> Any:
+    return annotations_of(raw).get(key)
+
+
+def _object_in(parent: dict[str, Any], key: str) -> dict[str, Any] | None:
+    """The object at `key`, made if missing or null; None where something else is in its place."""
+    value = parent.get(key)
+    if value is None:
+        value = parent[key] = {}
+    return value if isinstance(value, dict) else None

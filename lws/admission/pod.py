@@ -1,0 +1,185 @@
+"""What does a pod of a set get when it is created: its place in the set, as labels and as environment.
+
+In: the pod as the API server decoded it, before a name may have been generated. Out: the same dict with
+labels, subdomain and environment set, or a refusal that leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lws.admission.errors import Refused, rendered
+from lws.group.identity import group_key, is_leader, leader_address, leader_name
+from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
+from lws.kube.names import parent_and_ordinal
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    GROUP_SIZE_ENV,
+    LEADER_ADDRESS_ENV,
+    NAME_LABEL,
+    SIZE_ANNOTATION,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    WORKER_INDEX_ENV,
+    WORKER_INDEX_LABEL,
+    SubdomainPolicy,
+)
+
+_REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet made"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What is known and decided about one pod; each rule makes a new one, only the end is written.
+
+    labels, subdomain: the pod's own at first, then with what the rules add or replace.
+    """
+
+    name: str
+    namespace: str
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    subdomain: str
+
+
+def admit(raw: dict[str, Any], namespace: str) -> None:
+    """Make a pod that carries the name label a member of its set, in place; any other pod stays untouched.
+
+    namespace: that of the request, for pods that do not say theirs. Admitting an admitted pod changes
+    nothing. Raises `Refused` for a pod that cannot be a member; it is then as it was.
+    """
+    if NAME_LABEL not in labels_of(raw):
+        return
+    size = _group_size(raw)
+    containers = _containers_of(raw)
+    member = _member(raw, namespace)
+    member = _as_leader(member) if is_leader(raw) else _as_worker(member)
+    _write(member, _variables(member, size), raw, containers)
+
+
+def _group_size(raw: Mapping[str, Any]) -> str:
+    size = annotations_of(raw).get(SIZE_ANNOTATION)
+    if size is None:
+        raise Refused(f"size annotation is unexpectedly missing for pod {_title(raw)}")
+    if not isinstance(size, str) or not _INTEGER.fullmatch(size):
+        raise Refused(
+            f"annotation {SIZE_ANNOTATION} of pod {_title(raw)} must be an integer, not {rendered(size)}; "
+            "the controller sets it, templates must not"
+        )
+    return size
+
+
+def _member(raw: Mapping[str, Any], namespace: str) -> _Member:
+    metadata = metadata_of(raw)
+    name = metadata.get("name")
+    if not isinstance(name, str) or not name:
+        raise Refused(f"pod {_title(raw)} is not named yet, so its place in the set is unknown; {_REMEDY}")
+    return _Member(
+        name=name,
+        namespace=metadata.get("namespace") or namespace,
+        annotations=annotations_of(raw),
+        labels=labels_of(raw),
+        subdomain=(raw.get("spec") or {}).get("subdomain") or "",
+    )
+
+
+def _as_leader(member: _Member) -> _Member:
+    labels = dict(member.labels)
+    if GROUP_INDEX_LABEL not in labels:
+        labels[GROUP_INDEX_LABEL] = _ordinal(member)
+    labels.setdefault(GROUP_KEY_LABEL, group_key(member.namespace, member.name))
+    has_own_subdomain = (
+        member.annotations.get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA
+    )
+    return replace(member, labels=labels, subdomain=member.name if has_own_subdomain else member.subdomain)
+
+
+def _as_worker(member: _Member) -> _Member:
+    return replace(member, labels=merged(member.labels, {WORKER_INDEX_LABEL: _ordinal(member)}))
+
+
+def _ordinal(member: _Member) -> str:
+    _, ordinal = parent_and_ordinal(member.name)
+    if ordinal < 0:
+        raise Refused(
+            f"pod {member.name} has no index: its name must end in a dash and a number, as in StatefulSets; "
+            f"{_REMEDY}"
+        )
+    return str(ordinal)
+
+
+def _variables(member: _Member, size: str) -> dict[str, str]:
+    """The environment of every container of the pod, in order."""
+    group_index = member.labels.get(GROUP_INDEX_LABEL)
+    if group_index is None:
+        raise Refused(
+            f"worker pod {member.name} has no label {GROUP_INDEX_LABEL}, so its group is unknown; {_REMEDY}"
+        )
+    leader = leader_name(member.labels[NAME_LABEL], group_index)
+    return {
+        LEADER_ADDRESS_ENV: leader_address(leader, member.subdomain, member.namespace),
+        GROUP_SIZE_ENV: size,
+        WORKER_INDEX_ENV: member.labels[WORKER_INDEX_LABEL],
+    }
+
+
+def _write(
+    member: _Member, variables: Mapping[str, str], raw: dict[str, Any], containers: list[dict[str, Any]]
+) -> None:
+    raw["metadata"]["labels"] = dict(member.labels)
+    if member.subdomain:
+        if raw.get("spec") is None:
+            raw["spec"] = {}
+        raw["spec"]["subdomain"] = member.subdomain
+    for container in containers:
+        container["env"] = _environment(variables, container.get("env") or [])
+
+
+def _environment(variables: Mapping[str, str], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ours first, so that all others may use `$(LWS_LEADER_ADDRESS)`; of equal names the first one stays."""
+    environment: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in variables.items()]
+    seen = set(variables)
+    for entry in own:
+        name = entry.get("name")
+        if isinstance(name, str):
+            if name in seen:
+                continue
+            seen.add(name)
+        environment.append(entry)
+    return environment
+
+
+def _containers_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Containers and init containers; never ephemeral ones, which only join a pod that exists."""
+    spec = raw.get("spec")
+    if spec is not None and not isinstance(spec, dict):
+        raise Refused(f"spec must be an object, not {rendered(spec)}")
+    containers = []
+    for kind in ("initContainers", "containers"):
+        path = f"spec.{kind}"
+        for index, container in enumerate(_objects(path, (spec or {}).get(kind))):
+            _objects(f"{path}[{index}].env", container.get("env"))
+            containers.append(container)
+    return containers
+
+
+def _objects(path: str, value: Any) -> list[dict[str, Any]]:
+    """`value` if it is a list of objects, an empty list for null; anything else is refused."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise Refused(f"{path} must be a list, not {rendered(value)}")
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise Refused(f"{path}[{index}] must be an object, not {rendered(item)}")
+    return value
+
+
+def _title(raw: Mapping[str, Any]) -> str:
+    """How messages call a pod that may not have its name yet."""
+    metadata = metadata_of(raw)
+    return str(metadata.get("name") or metadata.get("generateName") or "(unnamed)")
