@@ -1,0 +1,145 @@
+"""Carry a plan out: every write in order, what it announces after it, the status last.
+
+In: a `Plan`. Out: an `Outcome` that says what failed; nothing is decided here, and nothing is known of sets
+or groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, Status
+from lws.cluster.connection import Cluster
+from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound
+from lws.kube.metadata import controller_of
+
+log = logging.getLogger(__name__)
+
+
+class Recorder(Protocol):
+    """Who writes Events."""
+
+    def announce(self, announce: Announce) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Who is told what the API server returned, so that the next plan is never older than our own writes."""
+
+    put: Callable[[Mapping[str, Any]], None]
+    drop: Callable[[Mapping[str, Any]], None]
+    applied: Callable[[Apply, Mapping[str, Any]], None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """errors: what failed, one per sequence or status at most."""
+
+    errors: list[ClusterError] = field(default_factory=list)
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds that the server asked us to stay away."""
+        return max((e.retry_after or 0.0 for e in self.errors if isinstance(e, ApiError)), default=0.0)
+
+
+class Applier:
+    """Carries plans out on one cluster."""
+
+    def __init__(self, cluster: Cluster, recorder: Recorder, memory: Memory) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._memory = memory
+
+    async def apply(self, plan: Plan) -> Outcome:
+        """Sequences side by side, each in order up to its first failure; then the statuses, whatever
+        happened.
+        """
+        outcome = Outcome()
+        await asyncio.gather(*(self._run(sequence, outcome) for sequence in plan.sequences))
+        for status in plan.statuses:
+            await self._write_status(status, outcome)
+        for announce in plan.announce:
+            self._recorder.announce(announce)
+        return outcome
+
+    async def _run(self, sequence: Sequence[Action], outcome: Outcome) -> None:
+        for action in sequence:
+            try:
+                await self._carry_out(action)
+            except ClusterError as error:
+                outcome.errors.append(error)
+                self._announce_failure(action, error)
+                return
+            for announce in action.announce:
+                self._recorder.announce(announce)
+
+    async def _carry_out(self, action: Action) -> None:
+        log.debug("%s: %s", type(action).__name__.lower(), action.why)
+        match action:
+            case Apply():
+                await self._apply(action)
+            case Create():
+                await self._create(action)
+            case Merge():
+                self._memory.put(await self._cluster.merge(action.target, action.patch))
+            case Delete():
+                await self._delete(action)
+
+    async def _apply(self, action: Apply) -> None:
+        intent = action.intent
+        if action.uid:
+            # With its UID in the intent the apply cannot create a second object, nor hit another of the name.
+            intent = {**intent, "metadata": {**intent["metadata"], "uid": action.uid}}
+        stored = await self._cluster.apply(intent, force=bool(action.uid))
+        self._memory.put(stored)
+        self._memory.applied(action, stored)
+
+    async def _create(self, action: Create) -> None:
+        intent = action.intent
+        try:
+            self._memory.put(await self._cluster.create(intent))
+        except AlreadyExists:
+            reference = Reference.to(intent)
+            existing = await self._cluster.get(reference.kind, reference.namespace, reference.name)
+            wanted, actual = controller_of(intent), controller_of(existing)
+            if wanted is None or actual is None or wanted["uid"] != actual["uid"]:
+                raise
+            self._memory.put(existing)
+
+    async def _delete(self, action: Delete) -> None:
+        try:
+            answer = await self._cluster.delete(action.target, action.propagation)
+        except NotFound:
+            return
+        except Conflict:
+            log.info("%s is another one by now (UID): not deleted", action.target)
+            return
+        if answer.get("kind") == action.target.kind:
+            self._memory.put(answer)
+        # A Status answer carries no resourceVersion: the stream says when the object is really gone.
+
+    async def _write_status(self, status: Status, outcome: Outcome) -> None:
+        try:
+            stored = await self._cluster.merge(status.target, {"status": status.patch}, subresource="status")
+        except NotFound:
+            return
+        except ClusterError as error:
+            outcome.errors.append(error)
+            return
+        self._memory.put(stored)
+        for announce in status.announce:
+            self._recorder.announce(announce)
+
+    def _announce_failure(self, action: Action, error: ClusterError) -> None:
+        failure = getattr(action, "failure", None)
+        # Only what the server refused concerns the user; a connection that broke is retried in silence, and
+        # so is a namespace on its way out.
+        if failure is None or not isinstance(error, ApiError) or error.is_namespace_terminating:
+            return
+        if not isinstance(error, Conflict) and error.status < 500 and error.status != 429:
+            self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))

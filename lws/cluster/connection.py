@@ -1,0 +1,263 @@
+"""How we talk to the API server: one async client, raw JSON in and out, one place where every request passes.
+
+In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import (
+    ConfigException,
+    load_incluster_config,
+    load_kube_config,
+)
+
+from lws.actions import Object, Propagation, Reference, Verbatim
+from lws.cluster.errors import ClusterError, NotLeading, Unreachable, api_error
+from lws.cluster.rate_limit import RateLimit
+from lws.cluster.resources import RESOURCES, Resource
+
+FIELD_MANAGER = "lws"
+
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+_REQUEST_SECONDS = 30.0
+
+
+async def load_configuration(kubeconfig: str | None) -> Configuration:
+    """Where the API server is and who we are: from a kubeconfig, or (None) from the pod's own service
+    account.
+
+    Raises ClusterError with a sentence that says what to do.
+    """
+    configuration = Configuration()
+    try:
+        if kubeconfig is not None:
+            if not Path(kubeconfig).expanduser().is_file():
+                raise ClusterError(f"kubeconfig {kubeconfig} is not a file: check --kubeconfig or KUBECONFIG")
+            await load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+        else:
+            load_incluster_config(client_configuration=configuration)
+    except ConfigException as error:
+        if kubeconfig is not None:
+            raise ClusterError(f"kubeconfig {kubeconfig} cannot be used: {error}") from error
+        raise ClusterError(
+            f"no cluster to talk to: not running in a pod ({error}) and no --kubeconfig or KUBECONFIG is set"
+        ) from error
+    return configuration
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """How to reach the API server, for another client than ours. Paths of files; token with its scheme."""
+
+    server: str
+    ca_path: str | None
+    insecure: bool
+    token: str | None
+    certificate_path: str | None
+    key_path: str | None
+
+
+class Cluster:
+    """One API server. Objects go in and come out as plain JSON data; nothing is retried here."""
+
+    def __init__(self, configuration: Configuration, user_agent: str, rate: RateLimit | None = None) -> None:
+        self.configuration = configuration
+        self._may_write: Callable[[], bool] = lambda: True
+        self.on_response: Callable[[str, int], None] = lambda method, status: None
+        self._rate = rate
+        self._user_agent = user_agent
+        self._timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
+        connector = aiohttp.TCPConnector(ssl=RESTClientObject(configuration).ssl_context, limit=0)
+        self._session = aiohttp.ClientSession(
+            base_url=configuration.host.rstrip("/") + "/",
+            connector=connector,
+            trust_env=True,
+            read_bufsize=2**21,
+        )
+
+    def fenced(self, may_write: Callable[[], bool]) -> Cluster:
+        """The same connection for what only the leader does: asked right before every write, False →
+        NotLeading.
+        """
+        clone = copy.copy(self)
+        clone._may_write = may_write
+        return clone
+
+    async def credentials(self) -> Credentials:
+        """Fresh credentials of this connection."""
+        configuration = self.configuration
+        return Credentials(
+            server=configuration.host,
+            ca_path=configuration.ssl_ca_cert,
+            insecure=not configuration.verify_ssl,
+            token=await configuration.get_api_key_with_prefix("BearerToken", alias="authorization"),
+            certificate_path=configuration.cert_file,
+            key_path=configuration.key_file,
+        )
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """One object, read past every cache."""
+        return await self._request("GET", RESOURCES[kind].path(namespace, name))
+
+    async def version(self) -> str:
+        """The Kubernetes version of the server; also tells whether there is one at all."""
+        return str((await self._request("GET", "/version")).get("gitVersion", "unknown"))
+
+    async def exists(self, path: str) -> bool:
+        """Whether the server serves this path (a group and version, say)."""
+        async with self._respond("GET", path) as response:
+            return response.status == 200
+
+    async def list_page(
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False
+    ) -> dict[str, Any]:
+        """One page of a collection: `items`, `metadata.resourceVersion`, `metadata.continue`."""
+        accept = "application/json"
+        if metadata_only:
+            accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        return await self._request("GET", resource.path(), query=query, headers={"Accept": accept})
+
+    @asynccontextmanager
+    async def watch(
+        self, resource: Resource, query: Mapping[str, str], silence: float
+    ) -> AsyncIterator[aiohttp.StreamReader]:
+        """The body of a watch, newline-delimited JSON; `silence` seconds without a byte end it."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_REQUEST_SECONDS, sock_read=silence)
+        async with self._respond(
+            "GET", resource.path(), query={**query, "watch": "1"}, timeout=timeout
+        ) as response:
+            await _raise_for(response)
+            yield response.content
+
+    async def create(self, obj: Object) -> dict[str, Any]:
+        """POST an object."""
+        path = RESOURCES[obj["kind"]].path(obj["metadata"].get("namespace", ""))
+        return await self._request("POST", path, body=obj, query={"fieldManager": FIELD_MANAGER})
+
+    async def replace(self, obj: Object) -> dict[str, Any]:
+        """PUT an object; its resourceVersion, where it carries one, must be the current one."""
+        path = RESOURCES[obj["kind"]].path(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        return await self._request("PUT", path, body=obj, query={"fieldManager": FIELD_MANAGER})
+
+    async def apply(self, intent: Object, force: bool) -> dict[str, Any]:
+        """Server-side apply of a whole intent."""
+        metadata = intent["metadata"]
+        path = RESOURCES[intent["kind"]].path(metadata.get("namespace", ""), metadata["name"])
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+        return await self._request("PATCH", path, body=intent, query=query, headers={"Content-Type": _APPLY})
+
+    async def merge(self, target: Reference, patch: Object, subresource: str = "") -> dict[str, Any]:
+        """JSON merge patch; with a UID in the reference it cannot hit another object of the same name."""
+        if target.uid:
+            patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": target.uid}}
+        path = RESOURCES[target.kind].path(target.namespace, target.name, subresource)
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._request("PATCH", path, body=patch, query=query, headers={"Content-Type": _MERGE})
+
+    async def delete(self, target: Reference, propagation: Propagation) -> dict[str, Any]:
+        """Delete the object of this name and UID; returns it where it lingers (foreground), else a Status."""
+        options: dict[str, Any] = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": propagation,
+        }
+        if target.uid:
+            options["preconditions"] = {"uid": target.uid}
+        return await self._request(
+            "DELETE", RESOURCES[target.kind].path(target.namespace, target.name), body=options
+        )
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        if method != "GET":
+            if self._rate is not None:
+                await self._rate.acquire()
+            if not self._may_write():
+                raise NotLeading("the Lease is not held or not fresh: nothing was written")
+        data = None if body is None else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        async with self._respond(method, path, query=query, headers=headers, data=data) as response:
+            await _raise_for(response)
+            payload: dict[str, Any] = orjson.loads(await response.read())
+            return payload
+
+    @asynccontextmanager
+    async def _respond(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        merged = {
+            "User-Agent": self._user_agent,
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        }
+        token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        if token:
+            merged["Authorization"] = token
+        merged.update(headers or {})
+        try:
+            async with self._session.request(
+                method,
+                path.lstrip("/"),
+                params=dict(query or {}),
+                headers=merged,
+                data=data,
+                proxy=self.configuration.proxy,
+                server_hostname=self.configuration.tls_server_name,
+                timeout=timeout or self._timeout,
+            ) as response:
+                self.on_response(method, response.status)
+                yield response
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise Unreachable(f"{method} {path} at {self.configuration.host}: {reason}") from error
+
+
+async def _raise_for(response: aiohttp.ClientResponse) -> None:
+    if response.status < 400:
+        return
+    raw = await response.read()
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        body = None
+    fallback = re.sub(rb"\s+", b" ", raw[:200]).decode(errors="replace") or f"HTTP {response.status}"
+    raise api_error(
+        response.status,
+        body if isinstance(body, dict) else None,
+        fallback,
+        response.headers.get("Retry-After"),
+    )
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, Verbatim):
+        return orjson.Fragment(value.text)
+    raise TypeError(f"{type(value).__name__} is not JSON")

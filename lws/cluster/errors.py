@@ -1,0 +1,114 @@
+"""What can go wrong between us and the API server, as one small tree of exceptions.
+
+ClusterError                 something went wrong; `message` is the server's own sentence, if any
+├─ Unreachable               no answer: connection refused, reset, timed out
+├─ NotLeading                we hold no fresh Lease, so nothing was sent
+└─ ApiError                  the server answered with an error: `status`, `reason`
+   ├─ NotFound               404
+   ├─ AlreadyExists          409, reason AlreadyExists
+   ├─ Conflict               409, any other: stale resourceVersion, UID precondition, field ownership
+   ├─ Gone                   410: the resourceVersion is too old to watch from
+   ├─ Forbidden              403; `is_namespace_terminating` when that is the cause
+   ├─ Invalid                422
+   └─ Throttled              429 and 503: `retry_after` seconds
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class ClusterError(Exception):
+    """Something went wrong between us and the API server."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Unreachable(ClusterError):
+    """The API server did not answer."""
+
+
+class NotLeading(ClusterError):
+    """Our Lease is not fresh: another manager may be acting."""
+
+
+class ApiError(ClusterError):
+    """The API server answered with an error status."""
+
+    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.retry_after = retry_after
+        self.causes: tuple[str, ...] = ()
+
+    @property
+    def is_namespace_terminating(self) -> bool:
+        """The namespace is on its way out: nothing can be created in it, nobody needs to hear about it."""
+        return "NamespaceTerminating" in self.causes
+
+
+class NotFound(ApiError):
+    """404."""
+
+
+class AlreadyExists(ApiError):
+    """409 on a create."""
+
+
+class Conflict(ApiError):
+    """409: somebody else was faster, or the UID is another one, or a field belongs to another manager."""
+
+
+class Gone(ApiError):
+    """410: list again."""
+
+
+class Forbidden(ApiError):
+    """403: RBAC, admission or quota."""
+
+
+class Invalid(ApiError):
+    """422: the object is not legal."""
+
+
+class Throttled(ApiError):
+    """429 or 503: come back after `retry_after` seconds."""
+
+
+_BY_STATUS: Mapping[int, type[ApiError]] = {
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    410: Gone,
+    422: Invalid,
+    429: Throttled,
+    503: Throttled,
+}
+
+
+def api_error(
+    status: int, body: Mapping[str, Any] | None, fallback: str, retry_after: str | None
+) -> ApiError:
+    """The exception for an HTTP error answer.
+
+    body: the decoded `v1 Status`, or None if it was something else; fallback: the text to show then.
+    """
+    body = body or {}
+    reason = str(body.get("reason") or "")
+    message = str(body.get("message") or fallback)
+    kind = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status, ApiError)
+    error = kind(status, reason, message, _seconds(retry_after))
+    causes = (body.get("details") or {}).get("causes") or ()
+    error.causes = tuple(str(cause.get("reason", "")) for cause in causes)
+    return error
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    try:
+        return float(retry_after) if retry_after is not None else None
+    except ValueError:
+        return None

@@ -1,0 +1,145 @@
+"""Which manager acts: leader election over one Lease, as client-go does it, on a clock that cannot jump.
+
+In: the Lease's name, our identity, the three durations. Out: `is_held`, true only while another manager
+cannot be acting.
+
+The client library's own elector is not used: it measures with the wall clock, writes local time as UTC, ends
+on the first connection error and never releases the Lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lws.cluster.connection import Cluster
+from lws.cluster.errors import ClusterError, NotFound
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds. duration: how long others wait for a silent holder; renew_deadline: when we stop acting."""
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+
+class Lease:
+    """One candidate for a coordination.k8s.io/v1 Lease."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        identity: str,
+        times: LeaseTimes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.identity = identity
+        self._cluster = cluster
+        self._namespace = namespace
+        self._name = name
+        self._times = times
+        self._clock = clock
+        self._holds = False
+        self._renewed_at = 0.0
+        # What we last saw of another holder, and when it last changed: its clock is never compared with ours.
+        self._seen: Any = None
+        self._seen_at = 0.0
+
+    def is_held(self) -> bool:
+        """We hold the Lease and our last renewal is younger than the renew deadline."""
+        return self._holds and self._clock() - self._renewed_at < self._times.renew_deadline
+
+    async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
+        """Stand as a candidate for ever: gain, renew, lose, stand again."""
+        acting = False
+        while True:
+            try:
+                # Half the deadline, so that one answer that never comes does not cost the Lease.
+                await asyncio.wait_for(self._try(), self._times.renew_deadline / 2)
+            except (ClusterError, TimeoutError) as error:
+                log.warning("lease %s: %s", self._name, str(error) or "no answer in time")
+            held = self.is_held()
+            if held and not acting:
+                log.info("lease %s: held by this manager (%s)", self._name, self.identity)
+                on_gain()
+            elif acting and not held:
+                log.warning("lease %s: lost, this manager stops acting and stands again", self._name)
+                on_loss()
+            acting = held
+            # Jitter keeps candidates from knocking at the same instant.
+            await asyncio.sleep(self._times.retry_period * (1.0 if held else random.uniform(1.0, 1.2)))
+
+    async def release(self) -> None:
+        """Give the Lease up, so that another manager need not wait for it to expire."""
+        if not self._holds:
+            return
+        self._holds = False
+        try:
+            lease = await self._cluster.get("Lease", self._namespace, self._name)
+            if lease.get("spec", {}).get("holderIdentity") == self.identity:
+                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
+                await self._cluster.replace(lease)
+                log.info("lease %s: released", self._name)
+        except ClusterError as error:
+            log.warning("lease %s: not released: %s", self._name, error.message)
+
+    async def _try(self) -> None:
+        # Measured before the request is sent: the server may have stored the renewal as early as that.
+        started = self._clock()
+        try:
+            lease = await self._cluster.get("Lease", self._namespace, self._name)
+        except NotFound:
+            await self._cluster.create(self._wanted({}))
+        else:
+            spec = lease.get("spec") or {}
+            if not self._may_take(spec, started):
+                self._holds = False
+                return
+            lease["spec"] = self._wanted(spec)["spec"]
+            await self._cluster.replace(lease)
+        self._holds = True
+        self._renewed_at = started
+
+    def _may_take(self, spec: dict[str, Any], now: float) -> bool:
+        holder = spec.get("holderIdentity")
+        if not holder or holder == self.identity:
+            return True
+        seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, now
+        return now - self._seen_at > float(spec.get("leaseDurationSeconds") or self._times.duration)
+
+    def _wanted(self, spec: dict[str, Any]) -> dict[str, Any]:
+        now = _now()
+        is_ours = spec.get("holderIdentity") == self.identity
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self._name, "namespace": self._namespace},
+            "spec": {
+                **spec,
+                "holderIdentity": self.identity,
+                "leaseDurationSeconds": max(1, round(self._times.duration)),
+                "acquireTime": spec.get("acquireTime", now) if is_ours else now,
+                "renewTime": now,
+                "leaseTransitions": int(spec.get("leaseTransitions") or 0)
+                + (0 if is_ours or not spec else 1),
+            },
+        }
+
+
+def _now() -> str:
+    """MicroTime of the Kubernetes API."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

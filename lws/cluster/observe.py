@@ -1,0 +1,172 @@
+"""Which facts make a snapshot: everything that one pass needs, read before its first decision.
+
+In: a key, the store, and the API server for what the store cannot know. Out: a snapshot, or None if there is
+nothing to decide about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from lws.actions import Object
+from lws.cluster.connection import Cluster
+from lws.cluster.errors import NotFound
+from lws.cluster.memory import WriteMemory
+from lws.cluster.store import Store
+from lws.group.snapshot import GroupSnapshot
+from lws.kube.metadata import controller_of, is_controlled_by, labels_of
+from lws.kube.names import parent_and_ordinal
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.revisions import Recorded, find, is_ours
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL
+
+# Kinds of owners that we watch: whether one of them still lives is known without asking.
+_WATCHED_OWNERS = frozenset({KIND, "StatefulSet", "Pod"})
+
+
+class Observer:
+    """Makes snapshots from the store, with live reads only where a stranger or an orphan may be in the way."""
+
+    def __init__(self, cluster: Cluster, store: Store, memory: WriteMemory) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._memory = memory
+
+    async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
+        """Everything about one set; None if there is no such set."""
+        lws = self._store.get(KIND, namespace, name)
+        if lws is None:
+            return None
+        uid = spec.uid_of(lws)
+        leader = await self._named("StatefulSet", namespace, name, uid, look_when_absent=True)
+        service = await self._named("Service", namespace, name, uid)
+        groups = self._groups(leader) if leader is not None and is_controlled_by(leader, uid) else ()
+        revisions = self._revisions(lws)
+        orphans = any(obj is not None and controller_of(obj) is None for obj in (leader, service))
+        orphans = orphans or any(recorded.is_orphan for recorded in revisions)
+        return SetSnapshot(
+            lws=lws,
+            now=now,
+            leader=leader,
+            service=service,
+            groups=groups,
+            revisions=revisions,
+            live_keys=_live_keys(leader, groups),
+            owners_alive=self._owners_alive(leader, service),
+            reread=await self._reread(lws) if orphans else None,
+            applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
+            drops_start_ordinal=self._memory.drops_start_ordinal,
+        )
+
+    async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
+        """Everything about the group of one leader pod; None if there is no such pod or no set that owns it."""
+        leader = self._store.get("Pod", namespace, name)
+        lws = self._set_of_leader(leader) if leader is not None else None
+        if leader is None or lws is None:
+            return None
+        uid = leader["metadata"]["uid"]
+        workers = await self._named("StatefulSet", namespace, name, uid)
+        service = await self._named("Service", namespace, name, uid)
+        orphaned = any(obj is not None and controller_of(obj) is None for obj in (workers, service))
+        return GroupSnapshot(
+            lws=lws,
+            leader=leader,
+            now=now,
+            revision=find(self._revisions(lws), labels_of(leader).get(REVISION_LABEL, "")),
+            worker_statefulset=workers,
+            workers=tuple(self._store.controlled_by(workers["metadata"]["uid"], "Pod"))
+            if workers is not None
+            else (),
+            service=service,
+            owners_alive=self._owners_alive(workers, service),
+            reread=await self._reread(leader) if orphaned else None,
+            drops_start_ordinal=self._memory.drops_start_ordinal,
+        )
+
+    def leader_pods_of(self, lws: Object) -> list[Object]:
+        """Leader pods of a set, in no order."""
+        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
+        if leader is None or not is_controlled_by(leader, spec.uid_of(lws)):
+            return []
+        return self._store.controlled_by(leader["metadata"]["uid"], "Pod")
+
+    async def _named(
+        self, kind: str, namespace: str, name: str, owner_uid: str, look_when_absent: bool = False
+    ) -> Object | None:
+        """The object of this name. Ours come from the store; what may be a stranger is read live, because
+        the streams are narrowed by label and do not show strangers.
+        """
+        known = self._store.get(kind, namespace, name)
+        if known is None and not look_when_absent:
+            return None
+        if known is not None and is_controlled_by(known, owner_uid):
+            return known
+        try:
+            live = await self._cluster.get(kind, namespace, name)
+        except NotFound:
+            if known is not None:
+                self._store.drop(known)
+            return None
+        self._store.put(live)
+        return self._store.get(kind, namespace, name)
+
+    def _groups(self, leader: Object) -> tuple[GroupFacts, ...]:
+        facts = []
+        for pod in self._store.controlled_by(leader["metadata"]["uid"], "Pod"):
+            metadata = pod["metadata"]
+            parent, index = parent_and_ordinal(metadata["name"])
+            if parent != leader["metadata"]["name"] or index < 0:
+                continue
+            workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
+            is_its_own = workers is not None and is_controlled_by(workers, metadata["uid"])
+            facts.append(GroupFacts(index=index, leader=pod, workers=workers if is_its_own else None))
+        return tuple(sorted(facts, key=lambda group: group.index))
+
+    def _set_of_leader(self, leader: Object) -> Object | None:
+        """The set that owns the StatefulSet that owns the pod, by UID at each step."""
+        owner = controller_of(leader)
+        if owner is None or owner["kind"] != "StatefulSet":
+            return None
+        namespace = leader["metadata"]["namespace"]
+        statefulset = self._store.get("StatefulSet", namespace, owner["name"])
+        lws = self._store.get(KIND, namespace, owner["name"])
+        if statefulset is None or lws is None or statefulset["metadata"]["uid"] != owner["uid"]:
+            return None
+        return lws if is_controlled_by(statefulset, spec.uid_of(lws)) else None
+
+    def _revisions(self, lws: Object) -> tuple[Recorded, ...]:
+        listed = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "ControllerRevision")
+        return tuple(self._memory.parsed(revision) for revision in listed if is_ours(revision, lws))
+
+    def _owners_alive(self, *objects: Object | None) -> frozenset[str]:
+        return frozenset(
+            owner["uid"]
+            for obj in objects
+            if obj is not None and (owner := controller_of(obj)) is not None and self._is_alive(obj, owner)
+        )
+
+    def _is_alive(self, obj: Object, owner: Object) -> bool:
+        if owner["kind"] not in _WATCHED_OWNERS:
+            return True
+        known = self._store.get(owner["kind"], obj["metadata"]["namespace"], owner["name"])
+        if known is not None:
+            return bool(known["metadata"]["uid"] == owner["uid"])
+        # Sets and their pods are all watched; any other pod or StatefulSet may live without our seeing it.
+        return owner["kind"] != KIND and not labels_of(obj)
+
+    async def _reread(self, obj: Object) -> Object | None:
+        try:
+            return await self._cluster.get(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
+        except NotFound:
+            return None
+
+
+def _live_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
+    carriers = [leader] if leader is not None else []
+    for group in groups:
+        carriers.append(group.leader)
+        if group.workers is not None:
+            carriers.append(group.workers)
+    return frozenset(key for obj in carriers if (key := labels_of(obj).get(REVISION_LABEL)))

@@ -1,0 +1,109 @@
+"""Which resources we speak with, and with which verbs: the table that the chart's RBAC is held against.
+
+In: nothing. Out: the URL of any kind we know, and the verbs per resource.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One resource of the API: where it lives and what its objects are called."""
+
+    api_version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def group(self) -> str:
+        """The API group, empty for core."""
+        return self.api_version.rpartition("/")[0]
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """The URL path of a collection, an object or a subresource."""
+        root = f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"
+        parts = [root]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        parts += [part for part in (name, subresource) if part]
+        return "/".join(parts)
+
+
+LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")
+STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
+CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
+PODS = Resource("v1", "Pod", "pods")
+SERVICES = Resource("v1", "Service", "services")
+SECRETS = Resource("v1", "Secret", "secrets")
+EVENTS = Resource("events.k8s.io/v1", "Event", "events")
+LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
+MUTATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "mutatingwebhookconfigurations", False
+)
+VALIDATING_WEBHOOKS = Resource(
+    "admissionregistration.k8s.io/v1",
+    "ValidatingWebhookConfiguration",
+    "validatingwebhookconfigurations",
+    False,
+)
+TOKEN_REVIEWS = Resource("authentication.k8s.io/v1", "TokenReview", "tokenreviews", False)
+SUBJECT_ACCESS_REVIEWS = Resource(
+    "authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews", False
+)
+
+RESOURCES: Mapping[str, Resource] = MappingProxyType(
+    {
+        resource.kind: resource
+        for resource in (
+            LEADERWORKERSETS,
+            STATEFULSETS,
+            CONTROLLER_REVISIONS,
+            PODS,
+            SERVICES,
+            SECRETS,
+            EVENTS,
+            LEASES,
+            MUTATING_WEBHOOKS,
+            VALIDATING_WEBHOOKS,
+            TOKEN_REVIEWS,
+            SUBJECT_ACCESS_REVIEWS,
+        )
+    }
+)
+"""Every kind we speak with, by kind."""
+
+VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
+    {
+        ("", "pods"): frozenset({"get", "list", "watch", "delete"}),
+        # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
+        # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
+        ("", "pods/finalizers"): frozenset({"update"}),
+        ("", "services"): frozenset({"get", "list", "watch", "create", "patch"}),
+        # Server-side apply of an object that does not exist yet is authorised as `patch` *and* `create`.
+        ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch"}),
+        ("apps", "controllerrevisions"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get", "list", "watch"}),
+        ("leaderworkerset.x-k8s.io", "leaderworkersets/status"): frozenset({"patch"}),
+        ("leaderworkerset.x-k8s.io", "leaderworkersets/finalizers"): frozenset({"update"}),
+        ("events.k8s.io", "events"): frozenset({"create", "patch"}),
+        ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): frozenset({"get", "patch"}),
+        ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "patch"}),
+        ("authentication.k8s.io", "tokenreviews"): frozenset({"create"}),
+        ("authorization.k8s.io", "subjectaccessreviews"): frozenset({"create"}),
+    }
+)
+"""(API group, resource) → verbs that the code uses cluster-wide."""
+
+NAMESPACED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
+    {
+        ("", "secrets"): frozenset({"get", "update"}),
+        ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update"}),
+    }
+)
+"""(API group, resource) → verbs that the code uses in the manager's own namespace only."""

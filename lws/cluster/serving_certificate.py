@@ -1,0 +1,292 @@
+"""Which certificate should webhooks be served with, and what is wrong with the one that is there?
+
+In: what is stored, the names to cover, the time. Out: nothing while all is good, else what to store instead
+and why. No I/O, but keys are drawn here. The fields are those of the original controller's certificates, so
+that either can take over from the other; serial numbers are not, because RFC 5280 wants them positive and
+unique.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.utils import CryptographyDeprecationWarning
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_AUTHORITY_NAME, _ORGANIZATION = "lws-ca", "lws"
+_AUTHORITY_LIFE, _SERVER_LIFE = timedelta(days=3650), timedelta(days=365)
+_BACKDATING = timedelta(hours=1)
+_RENEW_BEFORE = timedelta(days=90)
+_OVERLAP = timedelta(hours=24)
+_KEY_BITS = 2048
+# RFC 5280, ub-common-name.
+_LONGEST_COMMON_NAME = 64
+_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_UNREADABLE = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its key, PEM; empty where there is none."""
+
+    certificate: bytes = b""
+    key: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """All that callers and servers need.
+
+    authority: signs server certificates. server: what callers are shown.
+    retired: earlier CAs that callers still trust, because another replica may still be using them.
+    """
+
+    authority: KeyPair = KeyPair()
+    server: KeyPair = KeyPair()
+    retired: tuple[bytes, ...] = ()
+
+    @property
+    def trusted(self) -> tuple[bytes, ...]:
+        """The CAs that callers must trust, the current one first."""
+        return (self.authority.certificate, *self.retired)
+
+
+def renewed(
+    stored: Certificates, names: tuple[str, ...], now: datetime, in_use: tuple[bytes, ...] = ()
+) -> tuple[Certificates, str] | None:
+    """What to store instead, and why; None while everything is good for 90 days more.
+
+    names: DNS names and IP addresses that the server certificate must cover, at least one.
+    in_use: CAs that this process relies on; they stay trusted when they have to be replaced.
+    """
+    flaw = authority_flaw(stored.authority, now + _RENEW_BEFORE)
+    if flaw:
+        authority = _new_authority(now)
+        retired = _authorities((stored.authority.certificate, *stored.retired, *in_use), now)
+        server = _new_server(authority, names, now)
+        return Certificates(authority, server, retired), f"new CA and server certificate: the CA is {flaw}"
+    retired = _still_trusted(stored, now)
+    kept = replace(stored, retired=retired)
+    flaw = server_flaw(stored.server, stored.authority.certificate, names, now + _RENEW_BEFORE)
+    if flaw:
+        server = _new_server(stored.authority, names, now)
+        return replace(kept, server=server), f"new server certificate: the one there is {flaw}"
+    if kept != stored:
+        return kept, "earlier CAs need not be trusted any longer"
+    return None
+
+
+def authority_flaw(authority: KeyPair, when: datetime) -> str:
+    """What keeps this from being the CA at that time, to be read after “it is”; empty for nothing."""
+    if not authority.certificate:
+        return "missing"
+    try:
+        certificate = _read(authority.certificate)
+        if not _is_authority(certificate):
+            return "not allowed to sign certificates"
+        if _read_key(authority.key).public_key() != certificate.public_key():
+            return "of another key"
+        return _time_flaw(certificate, when)
+    except _UNREADABLE as error:
+        return f"unreadable ({error})"
+
+
+def server_flaw(server: KeyPair, authority: bytes, names: tuple[str, ...], when: datetime) -> str:
+    """What keeps this from being shown to callers at that time, like `authority_flaw`."""
+    if not server.certificate:
+        return "missing"
+    try:
+        certificate = _read(server.certificate)
+        if _read_key(server.key).public_key() != certificate.public_key():
+            return "of another key"
+        certificate.verify_directly_issued_by(_read(authority))
+        uncovered = set(names) - _names_in(certificate)
+        if uncovered:
+            return f"not for {', '.join(sorted(uncovered))}"
+        return _time_flaw(certificate, when)
+    except InvalidSignature:
+        return "of another CA"
+    except _UNREADABLE as error:
+        return f"unreadable ({error})"
+
+
+def split(bundle: bytes) -> tuple[bytes, ...]:
+    """The certificates in a PEM bundle, in order, each as a PEM text of its own."""
+    return tuple(block + b"\n" for block in _BLOCK.findall(bundle))
+
+
+def expiry(certificate: bytes) -> datetime:
+    """When a certificate (PEM) ends. Raises ValueError if it is unreadable."""
+    return _read(certificate).not_valid_after_utc
+
+
+def _new_authority(now: datetime) -> KeyPair:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+    name = _distinguished_name(_AUTHORITY_NAME)
+    builder = (
+        _builder(key.public_key(), now)
+        .subject_name(name)
+        .issuer_name(name)
+        .not_valid_after(now + _AUTHORITY_LIFE)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(_AUTHORITY_NAME)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+    )
+    return _pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def _new_server(authority: KeyPair, names: tuple[str, ...], now: datetime) -> KeyPair:
+    issuer, signing_key = _read(authority.certificate), _read_key(authority.key)
+    key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
+    builder = (
+        _builder(key.public_key(), now)
+        .subject_name(_distinguished_name(names[0]))
+        .issuer_name(issuer.subject)
+        .not_valid_after(min(now + _SERVER_LIFE, issuer.not_valid_after_utc))
+        .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(_issuer_identifier(issuer), critical=False)
+    )
+    return _pair(builder.sign(signing_key, hashes.SHA256()), key)
+
+
+def _builder(key: rsa.RSAPublicKey, now: datetime) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BACKDATING)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+    )
+
+
+def _distinguished_name(common_name: str) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, _ORGANIZATION)]
+    if len(common_name) <= _LONGEST_COMMON_NAME:
+        attributes.append(x509.NameAttribute(NameOID.COMMON_NAME, common_name))
+    return x509.Name(attributes)
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_encipherment=True,
+        key_cert_sign=signs_certificates,
+        content_commitment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _issuer_identifier(issuer: x509.Certificate) -> x509.AuthorityKeyIdentifier:
+    try:
+        extension = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+    except x509.ExtensionNotFound:
+        key = issuer.public_key()
+        assert isinstance(key, rsa.RSAPublicKey)
+        return x509.AuthorityKeyIdentifier.from_issuer_public_key(key)
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(extension.value)
+
+
+def _pair(certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> KeyPair:
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            # PKCS#1, which the original controller can read.
+            serialization.PrivateFormat.TraditionalOpenSSL,
+            serialization.NoEncryption(),
+        ),
+    )
+
+
+def _read(certificate: bytes) -> x509.Certificate:
+    with warnings.catch_warnings():
+        # The original controller numbers its CA 0.
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        return x509.load_pem_x509_certificate(certificate)
+
+
+@lru_cache(maxsize=8)
+def _read_key(key: bytes) -> rsa.RSAPrivateKey:
+    # Checking the numbers of an RSA key takes 50 ms, and the same two keys are looked at every minute.
+    private = serialization.load_pem_private_key(key, password=None)
+    if not isinstance(private, rsa.RSAPrivateKey):
+        raise ValueError("the key is not an RSA key")
+    if private.key_size < _KEY_BITS:
+        raise ValueError(f"the key has {private.key_size} bits, fewer than {_KEY_BITS}")
+    return private
+
+
+def _is_authority(certificate: x509.Certificate) -> bool:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def _time_flaw(certificate: x509.Certificate, when: datetime) -> str:
+    if certificate.not_valid_before_utc > when:
+        return f"valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on"
+    if certificate.not_valid_after_utc < when:
+        return f"valid only until {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+    return ""
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _names_in(certificate: x509.Certificate) -> set[str]:
+    try:
+        extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        return set()
+    return {str(name.value) for name in extension.value}
+
+
+def _still_trusted(stored: Certificates, now: datetime) -> tuple[bytes, ...]:
+    """The retired CAs for a day after the current one was made: by then every replica has changed over."""
+    current = stored.authority.certificate
+    made = _read(current).not_valid_before_utc + _BACKDATING
+    if now > made + _OVERLAP:
+        return ()
+    return tuple(retired for retired in _authorities(stored.retired, now) if retired != current)
+
+
+def _authorities(certificates: Iterable[bytes], now: datetime) -> tuple[bytes, ...]:
+    """Those that are CAs and not expired, each once; callers have no use for the others."""
+    found: dict[bytes, None] = {}
+    for pem in certificates:
+        try:
+            certificate = _read(pem)
+            if _is_authority(certificate) and not _time_flaw(certificate, now):
+                found[pem] = None
+        except _UNREADABLE:
+            continue
+    return tuple(found)

@@ -1,0 +1,155 @@
+"""What the streams told us, by name and by owner, never older than what we wrote ourselves.
+
+In: objects from list, watch and our own writes, in any order. Out: look-ups by name, by controller UID and
+by set, and one call of `on_change` for each change that some decision could see.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+from lws.actions import Object
+from lws.cluster.trim import trim
+from lws.kube.metadata import controller_of
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+Key = tuple[str, str]
+"""(namespace, name)"""
+
+OnChange = Callable[[Object | None, Object | None], None]
+"""Called with (before, after) of one object; one of them may be None."""
+
+
+class _Index:
+    """Objects by one key that is read off them."""
+
+    def __init__(self, key_of: Callable[[Object], Hashable | None]) -> None:
+        self._key_of = key_of
+        self._buckets: dict[Hashable, dict[tuple[str, Key], Object]] = {}
+
+    def add(self, obj: Object) -> None:
+        key = self._key_of(obj)
+        if key is not None:
+            self._buckets.setdefault(key, {})[(obj["kind"], _key(obj))] = obj
+
+    def remove(self, obj: Object) -> None:
+        key = self._key_of(obj)
+        bucket = self._buckets.get(key)
+        if bucket is not None:
+            bucket.pop((obj["kind"], _key(obj)), None)
+            if not bucket:
+                del self._buckets[key]
+
+    def find(self, key: Hashable, kind: str) -> list[Object]:
+        return [obj for (its_kind, _), obj in self._buckets.get(key, {}).items() if its_kind == kind]
+
+
+class Store:
+    """The latest known state of every object of the watched kinds, trimmed."""
+
+    def __init__(self, on_change: OnChange) -> None:
+        self._on_change = on_change
+        self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
+        self._by_owner = _Index(_controller_uid)
+        self._by_set = _Index(_set_key)
+        # UIDs that are gone, with the resourceVersion at which they went: a late event must not bring them
+        # back.
+        self._gone: dict[str, int] = {}
+
+    def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """The object of this name."""
+        return self._objects[kind].get((namespace, name))
+
+    def of_kind(self, kind: str) -> tuple[Object, ...]:
+        """Every object of a kind."""
+        return tuple(self._objects[kind].values())
+
+    def controlled_by(self, uid: str, kind: str) -> list[Object]:
+        """Objects of a kind whose controller reference has this UID."""
+        return self._by_owner.find(uid, kind)
+
+    def labelled(self, namespace: str, set_name: str, kind: str) -> list[Object]:
+        """Objects of a kind (not Pods) that carry the name label of a set, whoever owns them."""
+        return self._by_set.find((namespace, set_name), kind)
+
+    def put(self, obj: Mapping[str, Any]) -> None:
+        """Take in the state of an object, unless we know a newer one."""
+        trimmed = trim(obj)
+        kind, key, uid = trimmed["kind"], _key(trimmed), trimmed["metadata"]["uid"]
+        version = _version(trimmed)
+        if self._gone.get(uid, -1) >= version:
+            return
+        known = self._objects[kind].get(key)
+        if known is not None and known["metadata"]["uid"] == uid and _version(known) >= version:
+            return
+        self._forget(known)
+        self._remember(trimmed)
+        if known is None or not _is_same(known, trimmed):
+            self._on_change(known, trimmed)
+
+    def drop(self, obj: Mapping[str, Any]) -> None:
+        """Take in that an object is gone; `obj` is its last state."""
+        kind, key, uid = obj["kind"], _key(obj), obj["metadata"]["uid"]
+        known = self._objects[kind].get(key)
+        self._gone[uid] = _version(obj)
+        if len(self._gone) > 10_000:
+            del self._gone[next(iter(self._gone))]
+        if known is not None and known["metadata"]["uid"] == uid:
+            self._forget(known)
+            self._on_change(known, None)
+
+    def replace(self, kind: str, objects: Iterable[Mapping[str, Any]], version: str) -> None:
+        """Take in a complete list as of `version`: what it lacks is gone, unless we wrote it later than that."""
+        listed: set[str] = set()
+        for obj in objects:
+            listed.add(obj["metadata"]["uid"])
+            self.put(obj)
+        as_of = int(version) if version.isdigit() else 0
+        for obj in tuple(self._objects[kind].values()):
+            if obj["metadata"]["uid"] not in listed and _version(obj) <= as_of:
+                self.drop(obj)
+
+    def _remember(self, obj: Object) -> None:
+        self._objects[obj["kind"]][_key(obj)] = obj
+        self._by_owner.add(obj)
+        self._by_set.add(obj)
+
+    def _forget(self, obj: Object | None) -> None:
+        if obj is not None:
+            self._objects[obj["kind"]].pop(_key(obj), None)
+            self._by_owner.remove(obj)
+            self._by_set.remove(obj)
+
+
+def _controller_uid(obj: Object) -> str | None:
+    owner = controller_of(obj)
+    return owner["uid"] if owner is not None else None
+
+
+def _set_key(obj: Object) -> Key | None:
+    # Pods are reached through their owners: an index of them by label would only grow.
+    set_name = (obj["metadata"].get("labels") or {}).get(NAME_LABEL)
+    return (obj["metadata"]["namespace"], set_name) if set_name and obj["kind"] != "Pod" else None
+
+
+def _key(obj: Mapping[str, Any]) -> Key:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _version(obj: Mapping[str, Any]) -> int:
+    """Resource versions are decimal integers that can be compared (KEP-5504)."""
+    version = obj["metadata"].get("resourceVersion", "0")
+    return int(version) if version.isdigit() else 0
+
+
+def _is_same(before: Object, after: Object) -> bool:
+    """Equal but for the resourceVersion (and managedFields, which move with every status update)."""
+    if any(
+        before.get(part) != after.get(part) for part in before.keys() | after.keys() if part != "metadata"
+    ):
+        return False
+    ignored = {"resourceVersion", "managedFields"}
+    one, two = before["metadata"], after["metadata"]
+    return all(one.get(field) == two.get(field) for field in one.keys() | two.keys() if field not in ignored)

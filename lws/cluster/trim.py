@@ -1,0 +1,150 @@
+"""What we keep of the objects that sets produce: the fields that some decision reads, nothing else.
+
+In: an object as the API server sent it. Out: a smaller one of the same shape. Thousands of pods stay in
+memory, and an event that changes none of these fields wakes nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_PREFIX = "leaderworkerset.sigs.k8s.io/"
+# Which of its StatefulSet's own revisions a pod was made from.
+_ALSO_KEPT = frozenset({"controller-revision-hash"})
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "ownerReferences",
+)
+_WORKERS_STATUS = ("observedGeneration", "replicas", "availableReplicas", "currentRevision", "updateRevision")
+
+
+def trim(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a Pod, StatefulSet, Service or ControllerRevision that decisions read; others come back
+    whole.
+    """
+    return _TRIMMERS.get(obj["kind"], dict)(obj)
+
+
+def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
+    status = pod.get("status", {})
+    trimmed_status: dict[str, Any] = {
+        "phase": status.get("phase", "Pending"),
+        "conditions": [
+            {"type": "Ready", "status": condition["status"]}
+            for condition in status.get("conditions") or ()
+            if condition["type"] == "Ready"
+        ],
+    }
+    if status.get("reason"):
+        trimmed_status["reason"] = status["reason"]
+    for field in ("initContainerStatuses", "containerStatuses"):
+        # Containers that never restarted say nothing that a decision reads.
+        restarted = [_restarted(entry) for entry in status.get(field) or () if entry.get("restartCount")]
+        if restarted:
+            trimmed_status[field] = restarted
+    node = pod.get("spec", {}).get("nodeName")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(pod, _ours),
+        "spec": {"nodeName": node} if node else {},
+        "status": trimmed_status,
+    }
+
+
+def _restarted(entry: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {"name": entry["name"], "restartCount": entry["restartCount"]}
+    terminated = (entry.get("lastState") or {}).get("terminated")
+    if terminated:
+        kept["lastState"] = {
+            "terminated": {key: terminated[key] for key in ("exitCode", "reason") if key in terminated}
+        }
+    return kept
+
+
+def _statefulset(statefulset: Mapping[str, Any]) -> dict[str, Any]:
+    if not _is_controlled_by_pod(statefulset):
+        return _leader_statefulset(statefulset)
+    spec = statefulset.get("spec", {})
+    status = statefulset.get("status", {})
+    return {
+        "apiVersion": statefulset["apiVersion"],
+        "kind": "StatefulSet",
+        "metadata": _metadata(statefulset, _ours),
+        "spec": {key: spec[key] for key in ("replicas", "ordinals") if key in spec},
+        "status": {key: status[key] for key in _WORKERS_STATUS if key in status},
+    }
+
+
+def _leader_statefulset(statefulset: Mapping[str, Any]) -> dict[str, Any]:
+    """Whole, because an intent is compared with it; of managedFields only what a server-side apply of ours
+    owns.
+    """
+    metadata = dict(statefulset["metadata"])
+    entries = metadata.pop("managedFields", None) or ()
+    metadata["managedFields"] = [
+        entry for entry in entries if entry.get("manager") == "lws" and entry.get("operation") == "Apply"
+    ]
+    return {**statefulset, "metadata": metadata}
+
+
+def _service(service: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(service, _ours),
+        "spec": {"selector": service.get("spec", {}).get("selector") or {}},
+    }
+
+
+def _controller_revision(revision: Mapping[str, Any]) -> dict[str, Any]:
+    """StatefulSets' own revisions carry our labels too (they copy the pod template's): their data is not
+    kept.
+    """
+    trimmed = {
+        "apiVersion": revision["apiVersion"],
+        "kind": "ControllerRevision",
+        "metadata": _metadata(revision, dict),
+        "revision": revision.get("revision", 0),
+    }
+    data = revision.get("data")
+    spec = data.get("spec") if isinstance(data, dict) else None
+    if isinstance(spec, dict) and "leaderWorkerTemplate" in spec:
+        trimmed["data"] = data
+    return trimmed
+
+
+def _metadata(obj: Mapping[str, Any], keep: Any) -> dict[str, Any]:
+    metadata = obj["metadata"]
+    kept = {key: metadata[key] for key in _METADATA if key in metadata}
+    for field in ("labels", "annotations"):
+        values = keep(metadata.get(field) or {})
+        if values:
+            kept[field] = values
+    return kept
+
+
+def _ours(values: Mapping[str, str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if key.startswith(_PREFIX) or key in _ALSO_KEPT}
+
+
+def _is_controlled_by_pod(obj: Mapping[str, Any]) -> bool:
+    return any(
+        reference.get("controller") and reference.get("kind") == "Pod"
+        for reference in obj["metadata"].get("ownerReferences") or ()
+    )
+
+
+_TRIMMERS = {
+    "Pod": _pod,
+    "StatefulSet": _statefulset,
+    "Service": _service,
+    "ControllerRevision": _controller_revision,
+}
