@@ -1,0 +1,88 @@
+"""`lws manager`: flags and configuration file in, the controller running.
+
+In: flags under the names of the original manager. Out: the exit code of the process.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from lws import __version__
+from lws.cli.logs import ENCODERS, STACKTRACE_LEVELS, TIME_ENCODINGS, LogOptions, configure, level_of
+from lws.config import load
+
+_DEPRECATED = "Better set in the configuration file."
+
+
+def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    if value is not None:
+        try:
+            level_of(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param=param) from error
+    return value
+
+
+@click.command(context_settings={"auto_envvar_prefix": None})
+@click.option(
+    "--config", help="Configuration file (config.lws.x-k8s.io/v1alpha1); built-in defaults without one."
+)
+@click.option(
+    "--kubeconfig", help="Access from outside a cluster; $KUBECONFIG without it, then the pod's own account."
+)
+@click.option("--version", "version", type=bool, help="Print version, build date and commit, then exit.")
+@click.option("--kube-api-qps", type=float, help="Requests per second to the API server (500).")
+@click.option("--kube-api-burst", type=int, help="Requests at once to the API server (500).")
+@click.option("--leader-elect", type=bool, help="Act only while holding the Lease (true).")
+@click.option(
+    "--leader-elect-lease-duration", help=f"How long others wait for a silent holder (15s). {_DEPRECATED}"
+)
+@click.option(
+    "--leader-elect-renew-deadline", help=f"When a holder that cannot renew stops (10s). {_DEPRECATED}"
+)
+@click.option("--leader-elect-retry-period", help=f"How often the Lease is tried (2s). {_DEPRECATED}")
+@click.option("--leader-elect-resource-lock", help=f"Kind of lock, only `leases`. {_DEPRECATED}")
+@click.option("--leader-elect-resource-name", help=f"Name of the Lease (b8b2488c.x-k8s.io). {_DEPRECATED}")
+@click.option("--metrics-bind-address", help=f"Address of /metrics (:8443), `0` for none. {_DEPRECATED}")
+@click.option(
+    "--health-probe-bind-address", help=f"Address of the probes (:8081), `0` for none. {_DEPRECATED}"
+)
+@click.option(
+    "--zap-devel", type=bool, default=True, help="Development logging: console lines, stack traces (true)."
+)
+@click.option("--zap-encoder", type=click.Choice(ENCODERS), help="How log lines look.")
+@click.option("--zap-log-level", callback=_log_level, help="debug, info, error, panic or a positive number.")
+@click.option(
+    "--zap-stacktrace-level", type=click.Choice(STACKTRACE_LEVELS), help="Stack traces from this level on."
+)
+@click.option(
+    "--zap-time-encoding", type=click.Choice(TIME_ENCODINGS), default="rfc3339", help="How times look."
+)
+def manager(**flags: Any) -> int:
+    """Run the controller and its webhooks."""
+    if flags.pop("version"):
+        click.echo(
+            f"{__version__}\n{os.environ.get('LWS_BUILD_DATE', 'N/A')}\n{os.environ.get('LWS_GIT_COMMIT', 'N/A')}"
+        )
+        return 0
+    options = LogOptions(
+        devel=flags.pop("zap_devel"),
+        encoder=flags.pop("zap_encoder"),
+        level=flags.pop("zap_log_level"),
+        stacktrace_level=flags.pop("zap_stacktrace_level"),
+        time_encoding=flags.pop("zap_time_encoding"),
+    )
+    kubeconfig = flags.pop("kubeconfig") or os.environ.get("KUBECONFIG") or None
+    path = flags.pop("config")
+    given = {name.replace("_", "-"): value for name, value in flags.items() if value is not None}
+    settings = load(path, given, os.environ)
+    configure(options)
+    # Imported late: other subcommands need neither kopf nor the client.
+    import uvloop
+
+    from lws.controller.manager import run
+
+    return uvloop.run(run(settings, kubeconfig))

@@ -1,0 +1,78 @@
+"""Is this process alive, and is it ready? Two questions of the kubelet, answered over plain HTTP.
+
+In: named checks, each a function that returns what is wrong, or None. Out: /healthz and /readyz with the
+names and words of what fails.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from aiohttp import web
+
+log = logging.getLogger(__name__)
+
+Check = Callable[[], str | None]
+"""Returns one line that says what is wrong, or None."""
+
+
+def split_address(address: str) -> tuple[str | None, int]:
+    """`host:port` as Go programs spell it: an empty host means every interface.
+
+    Raises ValueError for anything else.
+    """
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not an address of the form host:port")
+    return host.strip("[]") or None, int(port)
+
+
+class HealthServer:
+    """Serves the probes. endpoints: URL path → checks by name."""
+
+    def __init__(self, address: str, endpoints: Mapping[str, Mapping[str, Check]]) -> None:
+        self._host, self._port = split_address(address)
+        application = web.Application()
+        for path, checks in endpoints.items():
+            application.router.add_get(path, _all(checks))
+            # The path itself is a check that only says that the process answers.
+            for name, check in {path.strip("/"): _fine, **checks}.items():
+                application.router.add_get(f"{path}/{name}", _all({name: check}))
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+
+    async def start(self) -> None:
+        """Open the port. Raises OSError where it cannot be opened."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    @property
+    def port(self) -> int:
+        """The port that is open."""
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """Close the port."""
+        await self._runner.cleanup()
+
+
+def _fine() -> str | None:
+    return None
+
+
+def _all(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def respond(request: web.Request) -> web.Response:
+        failures = {name: wrong for name, check in checks.items() if (wrong := check()) is not None}
+        if failures:
+            log.warning("%s fails: %s", request.path, "; ".join(f"{k}: {v}" for k, v in failures.items()))
+        if not failures and "verbose" not in request.query:
+            return web.Response(text="ok")
+        lines = [
+            f"[-]{name} failed: {failures[name]}" if name in failures else f"[+]{name} ok" for name in checks
+        ]
+        verdict = "check failed" if failures else "check passed"
+        text = "\n".join([*lines, f"{request.path.strip('/')} {verdict}", ""])
+        return web.Response(status=500 if failures else 200, text=text)
+
+    return respond

@@ -1,0 +1,87 @@
+"""One pass: observe, plan, apply. The same four lines for every kind.
+
+In: a key from the queue. Out: what the queue should do with it next.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lws.actions import Plan
+from lws.cluster.apply import Applier, Outcome
+from lws.cluster.errors import ApiError, ClusterError, NotLeading
+from lws.controller.metrics import Metrics
+from lws.controller.queue import Again
+from lws.controller.routes import Key
+
+log = logging.getLogger(__name__)
+
+# A namespace on its way out takes everything with it: nothing to do, and nothing to say.
+_TERMINATING_NAMESPACE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of pass. observe: (namespace, name, now) → snapshot or None; plan: pure; label: its name in
+    metrics.
+    """
+
+    observe: Callable[[str, str, datetime], Awaitable[Any]]
+    plan: Callable[[Any], Plan]
+    label: str
+
+
+class Loop:
+    """Runs passes. `work` is what the queue calls."""
+
+    def __init__(self, kinds: Mapping[str, Kind], applier: Applier, metrics: Metrics) -> None:
+        self._kinds = kinds
+        self._applier = applier
+        self._metrics = metrics
+
+    async def work(self, key: Key) -> Again:
+        """One pass over a key; never raises for anything that a cluster can do to us."""
+        kind = self._kinds[key.kind]
+        started = time.perf_counter()
+        try:
+            again = await self._reconcile(kind, key)
+        except NotLeading:
+            again = Again()
+        except ClusterError as error:
+            log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
+            again = Again(after=_asked_to_wait(error), failed=True)
+        result = "error" if again.failed else "requeue_after" if again.after is not None else "success"
+        self._metrics.observe_pass(kind.label, result, time.perf_counter() - started)
+        return again
+
+    async def _reconcile(self, kind: Kind, key: Key) -> Again:
+        snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
+        if snapshot is None:
+            return Again()
+        plan = kind.plan(snapshot)
+        if plan.waiting_for:
+            log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
+        if plan.is_empty:
+            return Again(after=plan.again_after)
+        return _again(key, plan, await self._applier.apply(plan))
+
+
+def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
+    if not outcome.errors:
+        return Again(after=plan.again_after)
+    if any(isinstance(error, NotLeading) for error in outcome.errors):
+        return Again()
+    if all(isinstance(error, ApiError) and error.is_namespace_terminating for error in outcome.errors):
+        return Again(after=_TERMINATING_NAMESPACE_SECONDS)
+    for error in outcome.errors:
+        log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
+    return Again(after=outcome.retry_after, failed=True)
+
+
+def _asked_to_wait(error: ClusterError) -> float | None:
+    return error.retry_after if isinstance(error, ApiError) else None

@@ -1,0 +1,100 @@
+"""What the process counts, under the names that dashboards for the original controller use.
+
+In: passes, queue depth, requests, webhook reviews, leadership. Out: Prometheus series in a registry of our
+own.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_PASS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+
+class Metrics:
+    """Every series of the process."""
+
+    def __init__(self) -> None:
+        registry = self._registry = CollectorRegistry()
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+        GCCollector(registry=registry)
+        self._passes = Counter(
+            "controller_runtime_reconcile",
+            "Passes by controller and result.",
+            ("controller", "result"),
+            registry=registry,
+        )
+        self._pass_errors = Counter(
+            "controller_runtime_reconcile_errors", "Passes that failed.", ("controller",), registry=registry
+        )
+        self._pass_seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Seconds per pass.",
+            ("controller",),
+            buckets=_PASS_SECONDS,
+            registry=registry,
+        )
+        self._depth = Gauge(
+            "workqueue_depth",
+            "Keys that wait or are worked.",
+            ("name", "controller", "priority"),
+            registry=registry,
+        )
+        self._requests = Counter(
+            "rest_client_requests",
+            "Requests to the API server.",
+            ("code", "method", "host"),
+            registry=registry,
+        )
+        self._reviews = Counter(
+            "controller_runtime_webhook_requests",
+            "Admission reviews.",
+            ("webhook", "code"),
+            registry=registry,
+        )
+        self._review_seconds = Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Seconds per admission review.",
+            ("webhook",),
+            registry=registry,
+        )
+        self._leading = Gauge(
+            "leader_election_master_status",
+            "1 while this process holds the Lease.",
+            ("name",),
+            registry=registry,
+        )
+
+    def observe_pass(self, controller: str, result: str, seconds: float) -> None:
+        """One pass ended."""
+        self._passes.labels(controller, result).inc()
+        self._pass_seconds.labels(controller).observe(seconds)
+        if result == "error":
+            self._pass_errors.labels(controller).inc()
+
+    def observe_depth(self, depth: int) -> None:
+        """The queue changed."""
+        self._depth.labels("lws", "lws", "").set(depth)
+
+    def observe_request(self, host: str, method: str, code: int) -> None:
+        """The API server answered."""
+        self._requests.labels(str(code), method, host).inc()
+
+    def observe_review(self, webhook: str, code: int, seconds: float) -> None:
+        """An admission review was answered."""
+        self._reviews.labels(webhook, str(code)).inc()
+        self._review_seconds.labels(webhook).observe(seconds)
+
+    def observe_leading(self, lease: str, leading: bool) -> None:
+        """The Lease was gained or lost."""
+        self._leading.labels(lease).set(1 if leading else 0)
+
+    def text(self) -> bytes:
+        """Everything in the Prometheus text format."""
+        return generate_latest(self._registry)

@@ -1,0 +1,93 @@
+"""How kopf is run: which handlers, which settings, which credentials; everything that kopf would write is
+off.
+
+In: the store, the admission server, a connection. Out: one coroutine that ends when the stop flag is raised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+
+from lws.cluster.connection import Cluster
+from lws.cluster.store import Store
+from lws.controller import watch, webhooks
+from lws.controller.admission_server import AdmissionServer
+
+# Service-account tokens are renewed by the kubelet long before they expire; kopf asks again this often.
+_LOGIN_SECONDS = 600.0
+
+
+def build_settings(server: AdmissionServer | None) -> kopf.OperatorSettings:
+    """kopf without its habits: no Events, no peering, no annotations, no scanning, no configuration of
+    webhooks.
+    """
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.peering.standalone = True
+    settings.scanning.disabled = True
+    settings.admission.server = server
+    settings.admission.managed = None
+    settings.networking.enforce_retry_after = True
+    settings.process.ultimate_exiting_timeout = None
+    return settings
+
+
+def build_registry(cluster: Cluster, store: Store, server: AdmissionServer | None) -> kopf.OperatorRegistry:
+    """Every handler of the process on an explicit registry."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.login(registry=registry)
+    async def login(**_: Any) -> kopf.ConnectionInfo:
+        credentials = await cluster.credentials()
+        scheme, _space, token = (credentials.token or "").rpartition(" ")
+        lifetime = datetime.timedelta(seconds=_LOGIN_SECONDS)
+        return kopf.ConnectionInfo(
+            server=credentials.server,
+            ca_path=credentials.ca_path,
+            insecure=credentials.insecure,
+            scheme=scheme.capitalize() or None,
+            token=token or None,
+            certificate_path=credentials.certificate_path,
+            private_key_path=credentials.key_path,
+            expiration=datetime.datetime.now(datetime.UTC) + lifetime if token else None,
+        )
+
+    watch.register(registry, store)
+    if server is not None:
+        webhooks.register(registry)
+    return registry
+
+
+async def run_operator(
+    registry: kopf.OperatorRegistry,
+    settings: kopf.OperatorSettings,
+    stop: asyncio.Event,
+    on_start: Callable[[], None],
+) -> None:
+    """Run kopf until `stop` is set; raises what kopf could not live with.
+
+    on_start: called once kopf runs. It takes SIGINT and SIGTERM for itself then, so whoever wants to end in
+    an order of their own takes them back here.
+    """
+
+    @kopf.on.startup(registry=registry)
+    async def started(**_: Any) -> None:
+        # Not before the coroutine that installs kopf's own signal handlers has had its turn.
+        asyncio.get_running_loop().call_soon(on_start)
+
+    # kopf logs every event of every object at DEBUG, in which nobody would find ours.
+    logging.getLogger("kopf").setLevel(max(logging.INFO, logging.getLogger().level))
+    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    await kopf.operator(
+        registry=registry,
+        settings=settings,
+        standalone=True,
+        clusterwide=True,
+        stop_flag=stop,
+    )

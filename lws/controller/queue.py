@@ -1,0 +1,156 @@
+"""Which key is worked next: one pass per key at a time, many keys side by side, duplicates collapse,
+failures back off.
+
+In: keys, from anywhere on the event loop. Out: calls of `work(key)`, never two of one key at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+
+log = logging.getLogger(__name__)
+
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What a pass says about the next one. after: seconds, None = only when something changes."""
+
+    after: float | None = None
+    failed: bool = False
+
+
+Work = Callable[[Hashable], Awaitable[Again]]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One key. due: the timer that will start its next pass."""
+
+    timer: asyncio.TimerHandle | None = None
+    due_at: float = 0.0
+    is_running: bool = False
+    is_dirty: bool = False
+    failures: int = 0
+    last_start: float = float("-inf")
+
+
+class Queue:
+    """A keyed work queue.
+
+    window: seconds. The first event of a quiet key starts a pass at once; those that follow within the
+    window run as one pass at its end.
+    concurrency: passes at the same time.
+    """
+
+    def __init__(self, work: Work, window: float, concurrency: int, on_depth: Callable[[int], None]) -> None:
+        self._work = work
+        self._window = window
+        self._slots = asyncio.Semaphore(concurrency)
+        self._on_depth = on_depth
+        self._entries: dict[Hashable, _Entry] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_open = False
+
+    def open(self) -> None:
+        """Start taking keys; what was added before is not remembered."""
+        self._is_open = True
+
+    def drop(self) -> None:
+        """Forget every key that waits; passes that run come to their end."""
+        self._is_open = False
+        for key, entry in list(self._entries.items()):
+            entry.is_dirty = False
+            if entry.timer is not None:
+                entry.timer.cancel()
+                entry.timer = None
+            if not entry.is_running:
+                del self._entries[key]
+
+    async def drain(self) -> None:
+        """Take no key any more and wait until the passes that run have ended."""
+        self.drop()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def add(self, key: Hashable) -> None:
+        """Have a pass over this key soon."""
+        if not self._is_open:
+            return
+        entry = self._entries.setdefault(key, _Entry())
+        if entry.is_running:
+            entry.is_dirty = True
+        elif entry.failures == 0:
+            self._schedule(key, entry, max(0.0, entry.last_start + self._window - time.monotonic()))
+        else:
+            # A key that fails is not hurried by events: whatever they bring, its turn comes with the
+            # back-off.
+            self._schedule(key, entry, _backoff(entry.failures))
+
+    def _schedule(self, key: Hashable, entry: _Entry, delay: float) -> None:
+        due_at = time.monotonic() + delay
+        if entry.timer is not None:
+            if entry.due_at <= due_at:
+                return
+            entry.timer.cancel()
+        entry.due_at = due_at
+        entry.timer = asyncio.get_running_loop().call_later(delay, self._start, key)
+        self._on_depth(len(self._entries))
+
+    def _start(self, key: Hashable) -> None:
+        entry = self._entries[key]
+        entry.timer = None
+        entry.is_running = True
+        task = asyncio.get_running_loop().create_task(self._pass(key, entry))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _pass(self, key: Hashable, entry: _Entry) -> None:
+        async with self._slots:
+            if not self._is_open:
+                self._entries.pop(key, None)
+                return
+            entry.last_start = time.monotonic()
+            entry.is_dirty = False
+            try:
+                again = await self._work(key)
+            except Exception:
+                log.exception("a pass over %s failed; this is a bug", key)
+                again = Again(failed=True)
+        entry.is_running = False
+        self._settle(key, entry, again)
+        self._on_depth(len(self._entries))
+
+    def _settle(self, key: Hashable, entry: _Entry, again: Again) -> None:
+        if not self._is_open:
+            self._entries.pop(key, None)
+            return
+        entry.failures = entry.failures + 1 if again.failed else 0
+        if again.failed:
+            self._schedule(key, entry, max(again.after or 0.0, _backoff(entry.failures)))
+        elif entry.is_dirty:
+            self.add(key)
+        elif again.after is not None:
+            self._schedule(key, entry, again.after)
+        elif time.monotonic() - entry.last_start >= self._window:
+            del self._entries[key]
+        else:
+            asyncio.get_running_loop().call_later(self._window, self._forget, key)
+
+    def _forget(self, key: Hashable) -> None:
+        entry = self._entries.get(key)
+        if entry is None or entry.is_running or entry.timer is not None or entry.failures:
+            return
+        if time.monotonic() - entry.last_start >= self._window:
+            del self._entries[key]
+
+
+def _backoff(failures: int) -> float:
+    backoff: float = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 20), _LONGEST_BACKOFF)
+    return backoff * random.uniform(0.8, 1.2)

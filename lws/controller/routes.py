@@ -1,0 +1,90 @@
+"""Which passes does a change concern?
+
+In: one object before and after a change. Out: keys. Ownership decides, by controller reference; labels only
+say whom an orphan could concern. A key too many costs a pass that writes nothing, a key too few costs
+correctness.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from lws.actions import Object
+from lws.kube.metadata import controller_of, labels_of
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+
+class Key(NamedTuple):
+    """What a pass is about: a set by its name, or a group by the name of its leader pod."""
+
+    kind: Literal["set", "group"]
+    namespace: str
+    name: str
+
+
+def keys_of(before: Object | None, after: Object | None) -> set[Key]:
+    """Sets and groups that a change may concern."""
+    if (
+        before is not None
+        and after is not None
+        and after["kind"] == "LeaderWorkerSet"
+        and _is_same_wish(before, after)
+    ):
+        # Our own status writes come back as events too.
+        return set()
+    return {key for obj in (before, after) if obj is not None for key in _ROUTES[obj["kind"]](obj)}
+
+
+def _of_set(lws: Object) -> Iterator[Key]:
+    yield Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"])
+
+
+def _of_pod(pod: Object) -> Iterator[Key]:
+    owner = controller_of(pod)
+    if owner is None or owner["kind"] != "StatefulSet":
+        return
+    namespace = pod["metadata"]["namespace"]
+    set_name = labels_of(pod).get(NAME_LABEL, "")
+    if owner["name"] == set_name:
+        yield Key("group", namespace, pod["metadata"]["name"])
+        yield Key("set", namespace, set_name)
+    else:
+        # The StatefulSet of workers has the name of their leader.
+        yield Key("group", namespace, owner["name"])
+
+
+def _of_child(obj: Object) -> Iterator[Key]:
+    """StatefulSets, Services and ControllerRevisions."""
+    namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+    set_name = labels_of(obj).get(NAME_LABEL)
+    owner = controller_of(obj)
+    if owner is None:
+        yield Key("set", namespace, name)
+        yield Key("group", namespace, name)
+        if set_name:
+            yield Key("set", namespace, set_name)
+    elif owner["kind"] == "LeaderWorkerSet":
+        yield Key("set", namespace, owner["name"])
+    elif owner["kind"] == "Pod":
+        yield Key("group", namespace, owner["name"])
+        if set_name and obj["kind"] == "StatefulSet":
+            yield Key("set", namespace, set_name)
+
+
+def _is_same_wish(before: Object, after: Object) -> bool:
+    """Spec (by its generation), labels, annotations and deletion are as they were."""
+    one, two = before["metadata"], after["metadata"]
+    return one["uid"] == two["uid"] and all(
+        one.get(field) == two.get(field)
+        for field in ("generation", "labels", "annotations", "deletionTimestamp")
+    )
+
+
+_ROUTES = {
+    "LeaderWorkerSet": _of_set,
+    "Pod": _of_pod,
+    "StatefulSet": _of_child,
+    "Service": _of_child,
+    "ControllerRevision": _of_child,
+}

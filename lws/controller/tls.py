@@ -1,0 +1,91 @@
+"""How do our servers speak TLS, and which certificate do they show?
+
+In: the TLS part of the configuration; a certificate and its key, again whenever they are renewed. Out: one
+SSL context that lives as long as the server and shows the newest certificate to every new connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPolicy:
+    """What a client must be able to speak.
+
+    minimum_version: TLS 1.2 or 1.3.
+    ciphers: OpenSSL names, for TLS 1.2 only; empty means OpenSSL's own choice.
+    """
+
+    minimum_version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_2
+    ciphers: tuple[str, ...] = ()
+
+
+class ServerTls:
+    """The TLS side of a server; serves nobody before the first `install`.
+
+    context: give it to the server once. Raises ssl.SSLError for ciphers that OpenSSL does not know.
+    """
+
+    def __init__(self, policy: TlsPolicy) -> None:
+        self.context = _context(policy)
+        self._loaded = asyncio.Event()
+
+    @property
+    def is_loaded(self) -> bool:
+        """A certificate has been installed."""
+        return self._loaded.is_set()
+
+    async def loaded(self) -> None:
+        """Return once a certificate has been installed."""
+        await self._loaded.wait()
+
+    def install(self, certificate: bytes, key: bytes) -> None:
+        """Show this certificate (PEM, leaf first) to all connections that start from now on; open ones go on.
+
+        Raises ValueError, and keeps what was there, if the two are unreadable or do not belong together.
+        """
+        try:
+            # The live context would be left with half a pair by a file that turns out to be bad.
+            _load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), certificate, key)
+            _load(self.context, certificate, key)
+        except ssl.SSLError as error:
+            raise ValueError(
+                f"certificate and key cannot be used: {error.reason or error}; "
+                "both must be PEM, unencrypted, and belong together"
+            ) from error
+        self._loaded.set()
+
+
+def _context(policy: TlsPolicy) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = policy.minimum_version
+    # A client that renegotiates again and again costs us far more than it costs the client.
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    if policy.ciphers:
+        context.set_ciphers(":".join(policy.ciphers))
+    context.set_alpn_protocols(["http/1.1"])
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    with _in_memory(certificate) as certificate_path, _in_memory(key) as key_path:
+        # Without a password OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(certificate_path, key_path, password="")
+
+
+@contextmanager
+def _in_memory(content: bytes) -> Iterator[str]:
+    """A path under which OpenSSL finds the content, although no private key ever touches a disk."""
+    descriptor = os.memfd_create("lws-tls")
+    try:
+        with os.fdopen(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,42 @@
+"""When does a pass start? On every change that concerns its key, and on all keys now and then.
+
+In: changes of the store. Out: keys in the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from lws.actions import Object
+from lws.cluster.store import Store
+from lws.controller.queue import Queue
+from lws.controller.routes import Key, keys_of
+from lws_api.leaderworkerset.v1 import KIND
+
+
+class Wakeup:
+    """Puts keys into a queue. leader_pods_of: the leader pods of a set, set once the store can be asked."""
+
+    def __init__(self, queue: Queue) -> None:
+        self._queue = queue
+        self.leader_pods_of: Callable[[Object], Iterable[Object]] = lambda lws: ()
+
+    def on_change(self, before: Object | None, after: Object | None) -> None:
+        """An object changed."""
+        keys = keys_of(before, after)
+        for key in keys:
+            self._queue.add(key)
+        obj = after if after is not None else before
+        if keys and obj is not None and obj["kind"] == KIND:
+            self._groups_of(obj)
+
+    def everything(self, store: Store) -> None:
+        """Every set and every group."""
+        for lws in store.of_kind(KIND):
+            self._queue.add(Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"]))
+            self._groups_of(lws)
+
+    def _groups_of(self, lws: Object) -> None:
+        # What a set asks for concerns its groups too: restart policy, startup policy.
+        for pod in self.leader_pods_of(lws):
+            self._queue.add(Key("group", pod["metadata"]["namespace"], pod["metadata"]["name"]))

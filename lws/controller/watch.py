@@ -1,0 +1,113 @@
+"""How changes reach the queue: kopf hands us our own kind, informers hand us what sets produce.
+
+In: events. Out: objects in the store and keys in the queue; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+
+from lws.actions import Object
+from lws.cluster.connection import Cluster
+from lws.cluster.errors import ClusterError
+from lws.cluster.informer import Informer
+from lws.cluster.resources import CONTROLLER_REVISIONS, LEADERWORKERSETS, PODS, SERVICES, STATEFULSETS
+from lws.cluster.store import Store
+from lws_api.leaderworkerset.v1 import GROUP, KIND, NAME_LABEL, VERSION
+
+log = logging.getLogger(__name__)
+
+CHILDREN = (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS)
+
+_CATCH_UP_SECONDS = 0.1
+
+
+def informers_of(cluster: Cluster, store: Store) -> list[Informer]:
+    """One stream for each kind that sets produce, narrowed by the server to objects with the name label."""
+    return [Informer(cluster, resource, NAME_LABEL, store) for resource in CHILDREN]
+
+
+def register(registry: kopf.OperatorRegistry, store: Store) -> None:
+    """Have kopf put our own kind into the store.
+
+    Only `on.event`: kopf's other handlers write annotations and finalizers to users' objects.
+    """
+
+    @kopf.on.event(GROUP, VERSION, "leaderworkersets", registry=registry)
+    async def take(event: kopf.RawEvent, **_: Any) -> None:
+        if event["type"] == "DELETED":
+            store.drop(event["object"])
+        else:
+            store.put(event["object"])
+
+
+class SetStream:
+    """Whether kopf's stream of sets is alive: it is compared with the API server now and then.
+
+    kopf tells neither that its first list is complete nor that a watch went silent, so both are observed
+    from outside.
+    """
+
+    def __init__(self, cluster: Cluster, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._clock = clock
+        self._agreed_at = clock()
+        self.listed = asyncio.Event()
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds since the store last agreed with the API server about which sets there are."""
+        return self._clock() - self._agreed_at
+
+    async def run(self, interval: float) -> None:
+        """Compare for ever: at short intervals until the first agreement and while they differ."""
+        while True:
+            try:
+                agrees = await self._agrees()
+            except ClusterError as error:
+                log.warning("leaderworkersets: %s", error.message)
+                agrees = False
+            if agrees:
+                self._agreed_at = self._clock()
+                self.listed.set()
+            elif self.silent_for > interval:
+                log.warning(
+                    "leaderworkersets: the stream is behind the API server for %.0f s", self.silent_for
+                )
+            await asyncio.sleep(
+                interval if agrees else _CATCH_UP_SECONDS if not self.listed.is_set() else 2.0
+            )
+
+    async def _agrees(self) -> bool:
+        """Every set that the API server has is in the store with at least the version that the list showed."""
+        listed: dict[str, int] = {}
+        query = {"limit": "500"}
+        while True:
+            page = await self._cluster.list_page(LEADERWORKERSETS, query, metadata_only=True)
+            for item in page.get("items") or ():
+                listed[item["metadata"]["uid"]] = int(item["metadata"]["resourceVersion"])
+            if not page["metadata"].get("continue"):
+                break
+            query["continue"] = page["metadata"]["continue"]
+        as_of = int(page["metadata"]["resourceVersion"])
+        known = {_uid(lws): _version(lws) for lws in self._store.of_kind(KIND)}
+        is_complete = all(known.get(uid, -1) >= version for uid, version in listed.items())
+        # A set that is newer than the list may well be missing from it.
+        has_no_ghost = all(uid in listed or version > as_of for uid, version in known.items())
+        return is_complete and has_no_ghost
+
+
+def _uid(obj: Object) -> str:
+    uid: str = obj["metadata"]["uid"]
+    return uid
+
+
+def _version(obj: Object) -> int:
+    return int(obj["metadata"]["resourceVersion"])

@@ -1,0 +1,84 @@
+"""Which admission webhooks are there, and which decision answers which?
+
+In: reviews, by way of kopf. Out: nothing of its own: each handler is a line to `lws.admission`. The ids are
+the paths that webhook configurations have always called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+import kopf
+
+from lws.admission import leaderworkerset, pod
+from lws.admission.errors import Refused, aggregate
+from lws.cluster.resources import LEADERWORKERSETS, PODS, Resource
+
+MUTATE_SET = "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+VALIDATE_SET = "validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+MUTATE_POD = "mutate--v1-pod"
+VALIDATE_POD = "validate--v1-pod"
+
+ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
+    {
+        MUTATE_SET: LEADERWORKERSETS,
+        VALIDATE_SET: LEADERWORKERSETS,
+        MUTATE_POD: PODS,
+        VALIDATE_POD: PODS,
+    }
+)
+"""Handler id, which is the URL path without its slash → what it reviews."""
+
+_FORBIDDEN = 403
+
+
+def register(registry: kopf.OperatorRegistry) -> None:
+    """Put the handlers of all `ENDPOINTS` on a registry."""
+    kopf.on.mutate(**_options(MUTATE_SET, registry))(_default_set)
+    kopf.on.validate(**_options(VALIDATE_SET, registry))(_validate_set)
+    kopf.on.mutate(**_options(MUTATE_POD, registry))(_admit_pod)
+    kopf.on.validate(**_options(VALIDATE_POD, registry))(_allow_pod)
+
+
+def _options(webhook: str, registry: kopf.OperatorRegistry) -> dict[str, Any]:
+    resource = ENDPOINTS[webhook]
+    version = resource.api_version.rpartition("/")[2]
+    return {
+        "group": resource.group,
+        "version": version,
+        "plural": resource.plural,
+        "id": webhook,
+        "registry": registry,
+    }
+
+
+async def _default_set(*, patch: kopf.Patch, **_: Any) -> None:
+    patch.fns.append(cast("kopf.PatchFn", leaderworkerset.default))
+
+
+async def _validate_set(*, warnings: list[str], **review: Any) -> None:
+    new, old = review["new"], review["old"]
+    # Nothing is new when a set is deleted.
+    if new is None:
+        return
+    after, before = dict(new), None if old is None else dict(old)
+    warnings.extend(leaderworkerset.warnings_in(after, before))
+    errors = leaderworkerset.errors_in(after, before)
+    if errors:
+        raise kopf.AdmissionError(aggregate(errors), code=_FORBIDDEN)
+
+
+async def _admit_pod(*, patch: kopf.Patch, namespace: str | None, **_: Any) -> None:
+    def admit(raw: Any) -> None:
+        try:
+            pod.admit(raw, namespace or "")
+        except Refused as refused:
+            raise kopf.AdmissionError(str(refused), code=_FORBIDDEN) from refused
+
+    patch.fns.append(admit)
+
+
+async def _allow_pod(**_: Any) -> None:
+    """Configurations of earlier releases send every update of a pod here, and every pod is good."""

@@ -1,0 +1,62 @@
+"""kopf's own admission function, wired as `kopf.run` does it, and certificates for servers on loopback."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import kopf
+import pytest
+from kopf._cogs.structs.references import Insights
+from kopf._core.engines.admission import serve_admission_request
+from kopf._core.reactor.inventory import ResourceMemories
+
+from lws.cluster.serving_certificate import Certificates, renewed
+
+WireKopf = Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, ResourceMemories]]
+
+
+def _made() -> Certificates:
+    made = renewed(Certificates(), ("127.0.0.1", "webhook.test"), datetime.now(UTC))
+    assert made is not None
+    return made[0]
+
+
+@pytest.fixture(scope="session")
+def certificates() -> Certificates:
+    """For 127.0.0.1 and webhook.test."""
+    return _made()
+
+
+@pytest.fixture(scope="session")
+def other_certificates() -> Certificates:
+    """The same of another CA."""
+    return _made()
+
+
+@pytest.fixture
+def wire_kopf() -> WireKopf:
+    """Registry → the function that kopf hands to admission servers, and what kopf remembers meanwhile."""
+
+    def wire(registry: kopf.OperatorRegistry) -> tuple[kopf.WebhookFn, ResourceMemories]:
+        insights = Insights()
+        insights.webhook_resources.update(
+            {
+                kopf.Resource("", "v1", "pods", kind="Pod"),
+                kopf.Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", kind="LeaderWorkerSet"),
+            }
+        )
+        memories = ResourceMemories()
+        serve = functools.partial(
+            serve_admission_request,
+            settings=kopf.OperatorSettings(),
+            memories=memories,
+            memobase=kopf.Memo(),
+            registry=registry,
+            insights=insights,
+            indices={},
+        )
+        return serve, memories
+
+    return wire
