@@ -1,0 +1,54 @@
+# syntax=docker/dockerfile:1
+#
+# The manager's image: a virtual environment with locked packages and the project's wheel, and nothing that builds them.
+#
+#   docker build -t localhost/lws:0.1.0 --build-arg BUILD_DATE="$(date -u +%FT%TZ)" --build-arg GIT_COMMIT="$(git rev-parse HEAD)" .
+#
+# Platforms: linux/amd64 and linux/arm64, for which every locked package comes as a wheel. Nothing is compiled here, so a
+# platform without wheels fails in the first stage instead of producing an image that was never tried.
+#
+# Made for a read-only root file system and any user id: nothing is written, and byte code is compiled below.
+ARG PYTHON_VERSION=3.12
+
+FROM python:${PYTHON_VERSION}-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
+    PIP_NO_CACHE_DIR=1 \
+    PIP_ONLY_BINARY=:all: \
+    PIP_ROOT_USER_ACTION=ignore
+RUN python -m venv --without-pip /opt/lws && python -m venv /opt/build
+WORKDIR /src
+
+# Third-party packages first: they change seldom, and every one of them is checked against its hash. The build backend
+# is among those for development.
+COPY requirements/ requirements/
+RUN /opt/build/bin/pip --python /opt/lws/bin/python install --require-hashes --requirement requirements/runtime.txt \
+    && /opt/build/bin/pip install --require-hashes --requirement requirements/dev.txt
+
+COPY pyproject.toml README.md LICENSE ./
+COPY lws/ lws/
+COPY api/ api/
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
+    && /opt/build/bin/pip --python /opt/lws/bin/python install --no-deps --no-index /dist/*.whl \
+    && /opt/lws/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/lws/lib
+
+FROM python:${PYTHON_VERSION}-slim
+LABEL org.opencontainers.image.title="lws" \
+      org.opencontainers.image.description="LeaderWorkerSet controller" \
+      org.opencontainers.image.licenses="Apache-2.0"
+ENV PATH=/opt/lws/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+# Licences of the packages are in /opt/lws/lib/python*/site-packages/*.dist-info.
+COPY LICENSE /licenses/LICENSE
+COPY --from=build /opt/lws /opt/lws
+# A number, not a name: only a number lets the kubelet verify runAsNonRoot.
+USER 65532:65532
+WORKDIR /
+# What `lws manager --version` says; last, because it changes with every build.
+ARG BUILD_DATE=N/A
+ARG GIT_COMMIT=N/A
+ENV LWS_BUILD_DATE=$BUILD_DATE \
+    LWS_GIT_COMMIT=$GIT_COMMIT
+# Webhooks, metrics, probes.
+EXPOSE 9443 8443 8081
+ENTRYPOINT ["lws", "manager"]

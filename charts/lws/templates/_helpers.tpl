@@ -1,0 +1,60 @@
+{{/* The chart name, or what replaces it. */}}
+{{- define "lws.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* The full name: the release name if it contains the chart name, else both. */}}
+{{- define "lws.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- $full := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- default $full .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* What the Deployment selects. Immutable, and equal to the Go chart's, so that its Deployment is upgraded in place. */}}
+{{- define "lws.selectorLabels" -}}
+control-plane: controller-manager
+app.kubernetes.io/name: {{ include "lws.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{/* Labels of every object. */}}
+{{- define "lws.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/name: {{ include "lws.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The manager's configuration file. What the chart itself depends on wins over .Values.configuration. */}}
+{{- define "lws.configuration" -}}
+{{- $own := dict
+  "apiVersion" "config.lws.x-k8s.io/v1alpha1"
+  "kind" "Configuration"
+  "webhook" (dict "port" (int .Values.service.port))
+  "leaderElection" (dict "leaderElect" true)
+  "internalCertManagement" (dict "enable" (not .Values.enableCertManager)) -}}
+{{- mergeOverwrite (deepCopy .Values.configuration) $own | toYaml -}}
+{{- end -}}
+
+{{/* What all webhook entries have in common; the path is passed in. */}}
+{{- define "lws.webhookClient" -}}
+{{- $root := index . 0 -}}
+clientConfig:
+  service:
+    name: lws-webhook-service
+    namespace: {{ $root.Release.Namespace }}
+    port: 443
+    path: {{ index . 1 }}
+admissionReviewVersions: [v1]
+sideEffects: None
+failurePolicy: {{ $root.Values.webhooks.failurePolicy }}
+timeoutSeconds: {{ $root.Values.webhooks.timeoutSeconds }}
+{{- with $root.Values.webhooks.namespaceSelector }}
+namespaceSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,62 @@
+"""Which sets do tests make? Small ones, whose pods are ready after a second.
+
+In: what a test is about. Out: manifests and patches as plain dicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import API_VERSION, KIND
+
+Object = dict[str, Any]
+
+CONTAINER = "server"
+
+
+def pod_template(image: str = "server:1", annotations: Mapping[str, str] | None = None, **pod: Any) -> Object:
+    """A pod of one container."""
+    metadata = {"annotations": dict(annotations)} if annotations else {}
+    return {"metadata": metadata, "spec": {"containers": [{"name": CONTAINER, "image": image}], **pod}}
+
+
+def a_set(
+    name: str,
+    replicas: int | None = 2,
+    size: int = 2,
+    *,
+    workers: Mapping[str, Any] | None = None,
+    group: Mapping[str, Any] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    **spec: Any,
+) -> Object:
+    """workers: their pod template. group: more of leaderWorkerTemplate. spec: more of spec."""
+    template = {"size": size, "workerTemplate": dict(workers or pod_template()), **(group or {})}
+    counted = {} if replicas is None else {"replicas": replicas}
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "annotations": dict(annotations or {})},
+        "spec": {**counted, "leaderWorkerTemplate": template, **spec},
+    }
+
+
+def rolling(**budget: Any) -> Object:
+    """A rolloutStrategy with maxUnavailable, maxSurge, partition as given."""
+    return {"type": "RollingUpdate", "rollingUpdateConfiguration": budget}
+
+
+def new_image(image: str) -> Object:
+    """The patch that starts a rollout of `a_set`."""
+    return {"spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": pod_template(image)["spec"]}}}}
+
+
+def scaled_to(replicas: int) -> Object:
+    """The patch that scales."""
+    return {"spec": {"replicas": replicas}}
+
+
+def new_budget(**budget: Any) -> Object:
+    """The patch that changes single fields of the rollout's budget."""
+    return {"spec": {"rolloutStrategy": {"rollingUpdateConfiguration": budget}}}

@@ -1,0 +1,42 @@
+"""How does a test wait? On real state, with a deadline, and never longer than needed.
+
+In: how to look, and what to look for. Out: what was seen, or a failure that shows the last thing seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+SEEN = TypeVar("SEEN")
+
+_POLL_SECONDS = 0.1
+
+
+def eventually(
+    what: str, see: Callable[[], SEEN], accept: Callable[[SEEN], object] = bool, seconds: float = 30.0
+) -> SEEN:
+    """Return the first state that is accepted; fails after `seconds` with the last one seen."""
+    began = time.monotonic()
+    while True:
+        seen = see()
+        if accept(seen):
+            return seen
+        if time.monotonic() - began > seconds:
+            pytest.fail(f"not within {seconds:g} s: {what}; last seen: {seen!r}")
+        time.sleep(_POLL_SECONDS)
+
+
+def stays(what: str, see: Callable[[], SEEN], seconds: float) -> None:
+    """Look for `seconds`, and fail at once when something else is seen than at first."""
+    first = see()
+    began = time.monotonic()
+    while time.monotonic() - began < seconds:
+        time.sleep(_POLL_SECONDS)
+        seen = see()
+        if seen != first:
+            took = time.monotonic() - began
+            pytest.fail(f"changed after {took:.1f} s: {what}; first {first!r}, then {seen!r}")

@@ -1,0 +1,300 @@
+"""What does a set of 4 groups of 4 pods consist of, once it is there?
+
+One set for the whole file: its tests only look.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import (
+    API_VERSION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    KIND,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.integration.controllers.harness.events import Event, events_of, raw_events_of
+from test.integration.controllers.harness.groups import (
+    annotations_of,
+    condition,
+    controller_of,
+    labels_of,
+    name_of,
+    names_of,
+    pods_of,
+    revisions_of,
+    settle,
+)
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+NAME, REPLICAS, SIZE = "four", 4, 4
+GROUPS, WORKERS = range(REPLICAS), range(1, SIZE)
+PREFIX = "leaderworkerset.sigs.k8s.io/"
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "server"}, "annotations": {"note": "kept"}},
+    "spec": {
+        "initContainers": [{"name": "before", "image": "before:1", "env": [{"name": "X", "value": "1"}]}],
+        "containers": [
+            {
+                "name": "server",
+                "image": "server:1",
+                "env": [
+                    {"name": "URL", "value": "http://$(LWS_LEADER_ADDRESS):80"},
+                    {"name": "LWS_GROUP_SIZE", "value": "of the user"},
+                ],
+            },
+            {"name": "side", "image": "side:1"},
+        ],
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def world(shared_world: World) -> World:
+    """The set, made by `kubectl apply`, and at rest."""
+    manifest = a_set(NAME, REPLICAS, SIZE, workers=TEMPLATE)
+    manifest["metadata"] |= {"labels": {"team": "serving"}, "annotations": {"contact": "team"}}
+    shared_world.kubectl("apply", "-f", "-", input=manifest)
+    settle(shared_world, NAME)
+    return shared_world
+
+
+@pytest.fixture(scope="module")
+def key(world: World) -> str:
+    """The revision key, as the leader StatefulSet has it."""
+    return labels_of(world.get("StatefulSet", NAME))[REVISION_LABEL]
+
+
+def group_key(world: World, index: int) -> str:
+    return hashlib.sha1(f"{world.namespace}/{NAME}-{index}".encode()).hexdigest()
+
+
+def lws_labels(obj: dict[str, Any]) -> dict[str, str]:
+    """Labels of ours; StatefulSets add some of their own to pods."""
+    return {label: value for label, value in labels_of(obj).items() if label.startswith(PREFIX)}
+
+
+def test_every_object_has_the_name_that_follows_from_the_set(world: World, key: str) -> None:
+    leaders = {f"{NAME}-{index}" for index in GROUPS}
+    assert names_of(pods_of(world, NAME)) == leaders | {f"{pod}-{worker}" for pod in leaders for worker in WORKERS}
+    assert names_of(world.list("StatefulSet")) == {NAME} | leaders
+    assert names_of(world.list("Service")) == {NAME}
+    assert names_of(revisions_of(world, NAME)) == {f"{NAME}-{key}-1"}
+
+
+def test_labels_say_who_each_pod_is(world: World, key: str) -> None:
+    for index in GROUPS:
+        identity = {
+            NAME_LABEL: NAME,
+            GROUP_INDEX_LABEL: str(index),
+            GROUP_KEY_LABEL: group_key(world, index),
+            REVISION_LABEL: key,
+        }
+        leader = world.get("Pod", f"{NAME}-{index}")
+        assert lws_labels(leader) == identity | {WORKER_INDEX_LABEL: "0"}
+        for worker in WORKERS:
+            pod = world.get("Pod", f"{NAME}-{index}-{worker}")
+            assert lws_labels(pod) == identity | {WORKER_INDEX_LABEL: str(worker)}
+        assert lws_labels(world.get("StatefulSet", f"{NAME}-{index}")) == identity
+    assert lws_labels(world.get("StatefulSet", NAME)) == {NAME_LABEL: NAME, REVISION_LABEL: key}
+    assert all(labels_of(pod)["app"] == "server" for pod in pods_of(world, NAME))
+
+
+def test_annotations_tell_pods_their_size_and_workers_their_leader(world: World) -> None:
+    for pod in pods_of(world, NAME):
+        leader, _, worker = name_of(pod).removeprefix(f"{NAME}-").partition("-")
+        of_worker = {LEADER_NAME_ANNOTATION: f"{NAME}-{leader}"} if worker else {}
+        assert annotations_of(pod) == {"note": "kept", SIZE_ANNOTATION: str(SIZE), **of_worker}
+
+
+def test_labels_and_annotations_of_the_set_reach_statefulsets_but_those_of_tools_do_not(world: World) -> None:
+    assert "kubectl.kubernetes.io/last-applied-configuration" in annotations_of(world.get(SET, NAME))
+    for statefulset in world.list("StatefulSet"):
+        assert labels_of(statefulset)["team"] == "serving"
+        of_leaders = {REPLICAS_ANNOTATION: str(REPLICAS)} if name_of(statefulset) == NAME else {}
+        assert annotations_of(statefulset) == {"contact": "team", **of_leaders}
+    assert not any("team" in labels_of(pod) for pod in pods_of(world, NAME))
+
+
+def test_every_container_gets_the_variables_first_and_in_order(world: World) -> None:
+    for index in GROUPS:
+        for worker in (0, *WORKERS):
+            name = f"{NAME}-{index}-{worker}" if worker else f"{NAME}-{index}"
+            spec = world.get("Pod", name)["spec"]
+            given = [
+                {"name": "LWS_LEADER_ADDRESS", "value": f"{NAME}-{index}.{NAME}.{world.namespace}"},
+                {"name": "LWS_GROUP_SIZE", "value": str(SIZE)},
+                {"name": "LWS_WORKER_INDEX", "value": str(worker)},
+            ]
+            (before,), (server, side) = spec["initContainers"], spec["containers"]
+            assert before["env"] == [*given, {"name": "X", "value": "1"}]
+            assert server["env"] == [*given, {"name": "URL", "value": "http://$(LWS_LEADER_ADDRESS):80"}]
+            assert side["env"] == given
+
+
+def test_ownership_leads_from_every_object_to_the_set(world: World) -> None:
+    def assert_owned(obj: dict[str, Any], kind: str, owner: str) -> None:
+        (reference,) = obj["metadata"]["ownerReferences"]
+        assert (reference["kind"], reference["name"]) == (kind, owner)
+        assert reference["uid"] == world.uid(kind, owner)
+        assert reference["controller"] is reference["blockOwnerDeletion"] is True
+
+    for each in (world.get("StatefulSet", NAME), world.get("Service", NAME), *revisions_of(world, NAME)):
+        assert_owned(each, SET, NAME)
+        assert controller_of(each)["apiVersion"] == API_VERSION
+    for index in GROUPS:
+        leader = f"{NAME}-{index}"
+        assert_owned(world.get("Pod", leader), "StatefulSet", NAME)
+        assert_owned(world.get("StatefulSet", leader), "Pod", leader)
+        for worker in WORKERS:
+            assert_owned(world.get("Pod", f"{leader}-{worker}"), "StatefulSet", leader)
+
+
+def test_the_leader_statefulset_asks_for_all_groups_at_once(world: World, key: str) -> None:
+    spec = world.get("StatefulSet", NAME)["spec"]
+    assert spec["selector"] == {"matchLabels": {NAME_LABEL: NAME, WORKER_INDEX_LABEL: "0"}}
+    assert spec["updateStrategy"]["type"] == "RollingUpdate"
+    assert spec["updateStrategy"]["rollingUpdate"]["partition"] == 0
+    told = {field: spec[field] for field in ("serviceName", "replicas", "podManagementPolicy")}
+    assert told == {"serviceName": NAME, "replicas": REPLICAS, "podManagementPolicy": "Parallel"}
+    assert spec["template"]["metadata"] == {
+        "labels": {"app": "server", NAME_LABEL: NAME, WORKER_INDEX_LABEL: "0", REVISION_LABEL: key},
+        "annotations": {"note": "kept", SIZE_ANNOTATION: str(SIZE)},
+    }
+
+
+def test_worker_statefulsets_count_from_one(world: World) -> None:
+    for index in GROUPS:
+        spec = world.get("StatefulSet", f"{NAME}-{index}")["spec"]
+        assert spec["ordinals"] == {"start": 1}
+        assert spec["selector"]["matchLabels"] == {
+            NAME_LABEL: NAME,
+            GROUP_INDEX_LABEL: str(index),
+            GROUP_KEY_LABEL: group_key(world, index),
+        }
+        told = {field: spec[field] for field in ("serviceName", "replicas", "podManagementPolicy")}
+        assert told == {"serviceName": NAME, "replicas": SIZE - 1, "podManagementPolicy": "Parallel"}
+
+
+def test_pods_find_each_other_through_one_headless_service(world: World) -> None:
+    service = world.get("Service", NAME)
+    assert labels_of(service) == {NAME_LABEL: NAME}
+    spec = service["spec"]
+    assert (spec["clusterIP"], spec["publishNotReadyAddresses"]) == ("None", True)
+    assert spec["selector"] == {NAME_LABEL: NAME}
+    assert "ports" not in spec
+    assert {pod["spec"]["subdomain"] for pod in pods_of(world, NAME)} == {NAME}
+
+
+def test_the_revision_records_what_pods_are_made_of(world: World, key: str) -> None:
+    (revision,) = revisions_of(world, NAME)
+    assert revision["revision"] == 1
+    assert labels_of(revision) == {NAME_LABEL: NAME, REVISION_LABEL: key}
+    recorded = revision["data"]["spec"]
+    assert recorded["networkConfig"] == {"$patch": "replace", "subdomainPolicy": "Shared"}
+    template = recorded["leaderWorkerTemplate"]
+    assert (template["$patch"], template["size"]) == ("replace", SIZE)
+    assert template["workerTemplate"]["metadata"] == TEMPLATE["metadata"]
+
+
+def test_the_status_says_that_all_is_there(world: World, key: str) -> None:
+    lws = world.get(SET, NAME)
+    status = dict(lws["status"])
+    conditions = {each["type"]: each for each in status.pop("conditions")}
+    assert status == {
+        "observedGeneration": 1,
+        "replicas": REPLICAS,
+        "readyReplicas": REPLICAS,
+        "updatedReplicas": REPLICAS,
+        "hpaPodSelector": f"{NAME_LABEL}={NAME},{WORKER_INDEX_LABEL}=0",
+        "currentRevision": f"{NAME}-{key}-1",
+        "updateRevision": f"{NAME}-{key}-1",
+    }
+    assert {each: conditions[each]["status"] for each in conditions} == {"Available": "True", "Progressing": "False"}
+    said = condition(lws, "Available")
+    assert (said["reason"], said["message"]) == ("AllGroupsReady", "All replicas are ready")
+
+
+def test_events_tell_the_story_word_for_word_and_once(world: World, key: str) -> None:
+    revision = f"ControllerRevision {NAME}-{key}-1"
+    creating = f"Creating revision with key {key} for a newly created LeaderWorkerSet"
+    expected = [
+        Event("Normal", "CreatingRevision", "Create", creating, revision),
+        Event("Normal", "GroupsProgressing", "Create", f"Created leader statefulset {NAME}", revision),
+        Event(
+            "Normal", "GroupsProgressing", "Update", "Replicas are progressing, with 0 groups ready of total 4 groups"
+        ),
+        *(
+            Event(
+                "Normal",
+                "GroupsProgressing",
+                "Create",
+                f"Created worker statefulset for leader pod {NAME}-{index}",
+                f"Pod {NAME}-{index}",
+            )
+            for index in GROUPS
+        ),
+        Event("Normal", "AllGroupsReady", "Update", "All replicas are ready, with 4 groups ready of total 4 groups"),
+    ]
+    told = eventually("all is told", lambda: events_of(world, NAME), lambda told: len(told) >= len(expected), 10)
+    assert sorted(told) == sorted(expected)
+    assert (told[0], told[-1]) == (expected[0], expected[-1])
+    for each in raw_events_of(world, NAME):
+        assert each["reportingController"] == "leaderworkerset"
+        assert each["reportingInstance"].startswith("leaderworkerset-")
+        assert "series" not in each
+
+
+VECTORS = {
+    "58b6956df9": {
+        "size": 1,
+        "restartPolicy": "None",
+        "workerTemplate": {"spec": {"containers": [{"name": "c", "image": "a:1"}]}},
+    },
+    "6b44f4458c": {
+        "size": 2,
+        "restartPolicy": "RecreateGroupOnPodRestart",
+        "workerTemplate": {
+            "metadata": {"labels": {"app": "w"}},
+            "spec": {
+                "nodeName": "n1",
+                "containers": [
+                    {
+                        "name": "main",
+                        "image": "img:1",
+                        "args": ["--a=<b>&c"],
+                        "env": [{"name": "LWS_GROUP_SIZE", "value": "user"}, {"name": "X", "value": "1"}],
+                        "resources": {"limits": {"cpu": "1.5", "memory": "1024Mi"}},
+                    }
+                ],
+            },
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("key", VECTORS)
+def test_keys_are_those_that_the_original_controller_gives(shared_world: World, key: str) -> None:
+    name = f"vector-{key}"
+    manifest = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name},
+        "spec": {"replicas": 0, "leaderWorkerTemplate": VECTORS[key]},
+    }
+    shared_world.kubectl("apply", "-f", "-", input=manifest)
+    (revision,) = eventually("there is a revision", lambda: revisions_of(shared_world, name), seconds=10)
+    assert (name_of(revision), labels_of(revision)[REVISION_LABEL]) == (f"{name}-{key}-1", key)
+    assert json.dumps(revision["data"], sort_keys=True).count('"$patch": "replace"') == 2

@@ -1,0 +1,138 @@
+"""What chart tests do to a cluster: Helm releases of the chart, and the objects that they leave.
+
+In: a cluster, our chart or the stand-in for the original one. Out: rendered and live objects as plain dicts.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tools.localcluster import ClusterAccess
+from tools.localcluster.recipe import KUBERNETES_VERSION
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "charts" / "lws"
+GO_STAND_IN = Path(__file__).parent / "charts" / "go-stand-in"
+GO_DEFINITION = GO_STAND_IN / "crds" / "leaderworkersets.yaml"
+NAMESPACE = "lws-system"
+DEFINITION = ("crd", "leaderworkersets.leaderworkerset.x-k8s.io")
+DEPLOYMENT = ("deployment", "lws-controller-manager")
+SECRET = ("secret", "lws-webhook-server-cert")
+WEBHOOKS = (
+    ("mutatingwebhookconfiguration", "lws-mutating-webhook-configuration"),
+    ("validatingwebhookconfiguration", "lws-validating-webhook-configuration"),
+)
+CERTIFICATES = {"ca.crt": "ca", "ca.key": "ca key", "tls.crt": "server", "tls.key": "server key"}
+_BUNDLE = base64.b64encode(b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n").decode()
+
+Object = dict[str, Any]
+# The pure Python loader takes seconds for the CRD.
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True)
+class Release:
+    """The Helm release `lws` of a cluster; arguments are those of the helm commands."""
+
+    cluster: ClusterAccess
+
+    def install(self, *arguments: str, chart: Path = CHART) -> None:
+        self.cluster.helm("install", "lws", str(chart), *_WHERE, "--create-namespace", *arguments)
+
+    def upgrade(self, *arguments: str, chart: Path = CHART) -> None:
+        self.cluster.helm("upgrade", "lws", str(chart), *_WHERE, *arguments)
+
+    def rollback(self, revision: int) -> None:
+        self.cluster.helm("rollback", "lws", str(revision), *_WHERE)
+
+    def uninstall(self) -> None:
+        self.cluster.helm("uninstall", "lws", *_WHERE, "--wait")
+
+    def get(self, kind: str, name: str, namespace: str = NAMESPACE) -> Object:
+        """The live object; CommandError when there is none."""
+        found: Object = json.loads(self.cluster.kubectl("get", kind, name, "-n", namespace, "-o", "json"))
+        return found
+
+    def list(self, kind: str, namespace: str = NAMESPACE) -> list[Object]:
+        """The live objects of a kind, in one namespace where the kind has namespaces."""
+        found: list[Object] = json.loads(self.cluster.kubectl("get", kind, "-n", namespace, "-o", "json"))[
+            "items"
+        ]
+        return found
+
+    def uid(self, kind: str, name: str) -> str:
+        return str(self.get(kind, name)["metadata"]["uid"])
+
+    def put_certificates(self) -> None:
+        """Fill Secret and CA bundles as a running manager does."""
+        data = {key: base64.b64encode(text.encode()).decode() for key, text in CERTIFICATES.items()}
+        self._merge(*SECRET, {"data": data})
+        for kind, name in WEBHOOKS:
+            entries = self.get(kind, name)["webhooks"]
+            patch = [
+                {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": _BUNDLE}
+                for index in range(len(entries))
+            ]
+            self.cluster.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
+
+    def certificates(self) -> dict[str, str]:
+        """What the Secret holds."""
+        data = self.get(*SECRET).get("data", {})
+        return {key: base64.b64decode(value).decode() for key, value in data.items()}
+
+    def bundles(self) -> dict[str, bool]:
+        """Webhook entry → whether its CA bundle is the one that was put there."""
+        return {
+            entry["name"]: entry["clientConfig"].get("caBundle") == _BUNDLE
+            for kind, name in WEBHOOKS
+            for entry in self.get(kind, name)["webhooks"]
+        }
+
+    def _merge(self, kind: str, name: str, patch: Object) -> None:
+        self.cluster.kubectl("patch", kind, name, "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch))
+
+
+def render(cluster: ClusterAccess, *arguments: str, name: str = "lws", chart: Path = CHART) -> list[Object]:
+    """The objects of a release that is never installed."""
+    version = f"--kube-version={KUBERNETES_VERSION}"
+    text = cluster.helm("template", name, str(chart), *_WHERE, version, *arguments)
+    return [document for document in yaml.load_all(text, Loader=_Loader) if document]
+
+
+def find(objects: list[Object], kind: str, name: str) -> Object:
+    """The one object of that kind and name."""
+    (found,) = [each for each in objects if each["kind"] == kind and each["metadata"]["name"] == name]
+    return found
+
+
+def a_set(name: str) -> Object:
+    """A LeaderWorkerSet with every default spelled out, so that a change of its schema cannot show in it."""
+    container = {"name": "worker", "image": "registry.k8s.io/pause:3.10", "resources": {}}
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": 2,
+            "startupPolicy": "LeaderCreated",
+            "rolloutStrategy": {
+                "type": "RollingUpdate",
+                "rollingUpdateConfiguration": {"partition": 0, "maxUnavailable": 1, "maxSurge": 0},
+            },
+            "networkConfig": {"subdomainPolicy": "Shared"},
+            "leaderWorkerTemplate": {
+                "size": 2,
+                "restartPolicy": "RecreateGroupOnPodRestart",
+                "workerTemplate": {"spec": {"containers": [container]}},
+            },
+        },
+    }
+
+
+_WHERE = ("--namespace", NAMESPACE)

@@ -1,0 +1,351 @@
+"""Does the chart render what belongs together, for all values?
+
+Nothing is installed: of the cluster, only its helm is used.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lws.config.loading import load
+from test.integration.release import (
+    CHART,
+    NAMESPACE,
+    Object,
+    find,
+    render,
+)
+from tools.localcluster import ClusterAccess, CommandError
+
+ALL_ON = ("--set", "enableCertManager=true,enablePrometheus=true")
+EVERYWHERE = [
+    ("CustomResourceDefinition", "leaderworkersets.leaderworkerset.x-k8s.io"),
+    ("MutatingWebhookConfiguration", "lws-mutating-webhook-configuration"),
+    ("Secret", "lws-webhook-server-cert"),
+    ("Service", "lws-webhook-service"),
+    ("ValidatingWebhookConfiguration", "lws-validating-webhook-configuration"),
+]
+OF_THE_RELEASE = [
+    ("ClusterRole", "certificates-role"),
+    ("ClusterRole", "leaderworkerset-editor-role"),
+    ("ClusterRole", "leaderworkerset-viewer-role"),
+    ("ClusterRole", "manager-role"),
+    ("ClusterRole", "metrics-reader"),
+    ("ClusterRole", "proxy-role"),
+    ("ClusterRoleBinding", "certificates-rolebinding"),
+    ("ClusterRoleBinding", "manager-rolebinding"),
+    ("ClusterRoleBinding", "proxy-rolebinding"),
+    ("ConfigMap", "manager-config"),
+    ("Deployment", "controller-manager"),
+    ("PodDisruptionBudget", "controller-manager"),
+    ("Role", "certificates-role"),
+    ("Role", "leader-election-role"),
+    ("RoleBinding", "certificates-rolebinding"),
+    ("RoleBinding", "leader-election-rolebinding"),
+    ("ServiceAccount", "controller-manager"),
+]
+
+
+def deployment(objects: list[Object]) -> Object:
+    return next(each for each in objects if each["kind"] == "Deployment")
+
+
+def container(objects: list[Object]) -> Object:
+    (found,) = deployment(objects)["spec"]["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def configuration(objects: list[Object]) -> Object:
+    (config_map,) = [each for each in objects if each["kind"] == "ConfigMap"]
+    return dict(yaml.safe_load(config_map["data"]["controller_manager_config.yaml"]))
+
+
+def webhooks(objects: list[Object]) -> list[Object]:
+    return [entry for each in objects for entry in each.get("webhooks", [])]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "full_name"),
+    [
+        ("lws", (), "lws"),
+        ("my-lws-2", (), "my-lws-2"),
+        ("serving", (), "serving-lws"),
+        ("serving", ("--set", "nameOverride=groups"), "serving-groups"),
+        ("serving", ("--set", "fullnameOverride=g"), "g"),
+    ],
+)
+def test_objects_and_their_names(
+    cluster: ClusterAccess, name: str, arguments: tuple[str, ...], full_name: str
+) -> None:
+    objects = render(cluster, *arguments, name=name)
+    expected = [*EVERYWHERE, *((kind, f"{full_name}-{suffix}") for kind, suffix in OF_THE_RELEASE)]
+    assert sorted((each["kind"], each["metadata"]["name"]) for each in objects) == sorted(expected)
+
+
+def test_lint_is_silent(cluster: ClusterAccess) -> None:
+    assert "0 chart(s) failed" in cluster.helm("lint", "--strict", "--kube-version=1.36.0", str(CHART))
+
+
+@pytest.mark.parametrize(
+    "arguments", [(), ("--set", "service.port=9444"), ALL_ON], ids=["default", "port", "all on"]
+)
+def test_the_webhooks_reach_the_manager(cluster: ClusterAccess, arguments: tuple[str, ...]) -> None:
+    objects = render(cluster, *arguments)
+    service = find(objects, "Service", "lws-webhook-service")
+    (port,) = service["spec"]["ports"]
+    assert len(webhooks(objects)) == 3
+    for entry in webhooks(objects):
+        target = dict(entry["clientConfig"]["service"])
+        target.pop("path")
+        assert target == {"name": "lws-webhook-service", "namespace": NAMESPACE, "port": port["port"]}
+    declared = {each["name"]: each["containerPort"] for each in container(objects)["ports"]}
+    assert port["targetPort"] == declared["webhook-server"] == configuration(objects)["webhook"]["port"]
+
+    pod = deployment(objects)["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= pod.items()
+    assert deployment(objects)["spec"]["selector"]["matchLabels"].items() <= pod.items()
+
+
+@pytest.mark.parametrize("arguments", [(), ALL_ON], ids=["default", "all on"])
+def test_certificates_are_never_part_of_the_release(
+    cluster: ClusterAccess, arguments: tuple[str, ...]
+) -> None:
+    """What Helm once rendered, it puts back on a rollback and takes away on an upgrade."""
+    objects = render(cluster, *arguments)
+    assert not {"data", "stringData", "type"} & find(objects, "Secret", "lws-webhook-server-cert").keys()
+    assert all("caBundle" not in entry["clientConfig"] for entry in webhooks(objects))
+
+
+def test_cert_manager_serves_what_the_manager_mounts(cluster: ClusterAccess) -> None:
+    objects = render(cluster, "--set", "enableCertManager=true")
+    assert configuration(objects)["internalCertManagement"] == {"enable": False}
+
+    secrets = {
+        each["metadata"]["name"]: each["spec"]["secretName"]
+        for each in objects
+        if each["kind"] == "Certificate"
+    }
+    volumes = deployment(objects)["spec"]["template"]["spec"]["volumes"]
+    mounted = {each["secret"]["secretName"]: each["name"] for each in volumes if "secret" in each}
+    assert set(secrets.values()) == set(mounted)
+    paths = {each["name"]: each["mountPath"] for each in container(objects)["volumeMounts"]}
+    assert paths[mounted["lws-webhook-server-cert"]] == "/tmp/k8s-webhook-server/serving-certs"
+    assert paths[mounted["lws-metrics-server-cert"]] == "/tmp/k8s-metrics-server/serving-certs"
+
+    serving = find(objects, "Certificate", "lws-serving-cert")["spec"]
+    assert f"lws-webhook-service.{NAMESPACE}.svc" in serving["dnsNames"]
+    assert find(objects, "Issuer", serving["issuerRef"]["name"])["spec"] == {"selfSigned": {}}
+    for each in objects:
+        if "webhooks" in each:
+            injected_from = each["metadata"]["annotations"]["cert-manager.io/inject-ca-from"]
+            assert injected_from == f"{NAMESPACE}/lws-serving-cert"
+
+
+def test_with_cert_manager_the_manager_has_no_business_with_secrets(cluster: ClusterAccess) -> None:
+    objects = render(cluster, "--set", "enableCertManager=true")
+    resources = {
+        resource
+        for each in objects
+        if each["kind"] in ("ClusterRole", "Role")
+        for rule in each["rules"]
+        for resource in rule.get("resources", [])
+    }
+    assert not resources & {"secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+
+
+@pytest.mark.parametrize("with_cert_manager", [False, True])
+def test_prometheus_finds_and_may_read_the_metrics(cluster: ClusterAccess, with_cert_manager: bool) -> None:
+    extra = f"enablePrometheus=true,enableCertManager={str(with_cert_manager).lower()}"
+    objects = render(
+        cluster, "--set", f"{extra},prometheus.namespace=watch,prometheus.serviceAccounts={{scraper}}"
+    )
+
+    service = find(objects, "Service", "lws-controller-manager-metrics-service")
+    monitor = find(objects, "ServiceMonitor", "lws-controller-manager-metrics-monitor")["spec"]
+    (endpoint,), (port,) = monitor["endpoints"], service["spec"]["ports"]
+    services = [each for each in objects if each["kind"] == "Service"]
+    wanted = monitor["selector"]["matchLabels"].items()
+    assert [each for each in services if wanted <= each["metadata"]["labels"].items()] == [service]
+    assert (endpoint["port"], endpoint["scheme"]) == (port["name"], "https")
+    declared = {each["name"]: each["containerPort"] for each in container(objects)["ports"]}
+    assert declared[port["targetPort"]] == 8443
+    if with_cert_manager:
+        certificate = find(objects, "Certificate", "lws-metrics-cert")["spec"]
+        assert endpoint["tlsConfig"]["serverName"] in certificate["dnsNames"]
+        assert endpoint["tlsConfig"]["ca"]["secret"]["name"] == certificate["secretName"]
+    else:
+        assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
+
+    scraper = {"kind": "ServiceAccount", "name": "scraper", "namespace": "watch"}
+    for kind, name in (("RoleBinding", "lws-prometheus-k8s"), ("ClusterRoleBinding", "lws-metrics-reader")):
+        assert find(objects, kind, name)["subjects"] == [scraper]
+
+
+def test_metrics_without_the_prometheus_operator(cluster: ClusterAccess) -> None:
+    kinds = [
+        each["kind"]
+        for each in render(cluster, "--set", "enablePrometheus=true,prometheus.serviceMonitor=false")
+    ]
+    assert kinds.count("Service") == 2
+    assert "ServiceMonitor" not in kinds
+
+
+CHANGED: dict[str, Any] = {
+    "affinity": {"nodeAffinity": {}},
+    "commonLabels": {"team": "serving"},
+    "configuration": {
+        "clientConnection": {"qps": 10.5, "burst": 20},
+        "leaderElection": {"leaseDuration": "30s"},
+    },
+    "enableCertManager": True,
+    "enablePrometheus": True,
+    "extraArgs": ["--zap-encoder=json"],
+    "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
+    "fullnameOverride": "other",
+    "image.manager.pullPolicy": "Always",
+    "image.manager.repository": "registry.example.com/lws",
+    "image.manager.tag": "v9",
+    "imagePullSecrets": [{"name": "pull"}],
+    "logLevel": "debug",
+    "nameOverride": "other",
+    "nodeSelector": {"pool": "system"},
+    "podAnnotations": {"note": "one"},
+    "podDisruptionBudget.enabled": False,
+    "podDisruptionBudget.maxUnavailable": "50%",
+    "podSecurityContext": {"runAsNonRoot": True, "runAsUser": 1},
+    "priorityClassName": "system-cluster-critical",
+    "replicaCount": 3,
+    "resources": {"limits": {"memory": "1Gi"}},
+    "securityContext": {"privileged": False},
+    "service.port": 9444,
+    "serviceAccount.annotations": {"note": "one"},
+    "tolerations": [{"operator": "Exists"}],
+    "topologySpreadConstraints": [],
+    "webhooks.failurePolicy": "Ignore",
+    "webhooks.namespaceSelector": {"matchLabels": {"lws": "yes"}},
+    "webhooks.timeoutSeconds": 5,
+}
+CHANGED_WITH_PROMETHEUS: dict[str, Any] = {
+    "prometheus.namespace": "watch",
+    "prometheus.serviceAccounts": ["scraper"],
+    "prometheus.serviceMonitor": False,
+    "service.type": "NodePort",
+}
+
+
+@pytest.mark.parametrize(("key", "value"), CHANGED.items(), ids=CHANGED)
+def test_every_value_does_something(
+    cluster: ClusterAccess, plain: list[Object], key: str, value: Any
+) -> None:
+    assert render_small(cluster, key, value) != plain
+
+
+@pytest.mark.parametrize(("key", "value"), CHANGED_WITH_PROMETHEUS.items(), ids=CHANGED_WITH_PROMETHEUS)
+def test_every_value_of_metrics_does_something(cluster: ClusterAccess, key: str, value: Any) -> None:
+    with_prometheus = ("--set", "enablePrometheus=true")
+    assert render_small(cluster, key, value, *with_prometheus) != render_small(
+        cluster, "global", {}, *with_prometheus
+    )
+
+
+def test_no_value_is_left_out_above() -> None:
+    """A value that is added to the chart is added to the tables."""
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    free_form = {"resources", "podSecurityContext", "securityContext"}
+
+    def leaves(tree: dict[str, Any], prefix: str = "") -> Iterator[str]:
+        for key, value in tree.items():
+            if isinstance(value, dict) and value and key not in free_form:
+                yield from leaves(value, f"{prefix}{key}.")
+            else:
+                yield prefix + key
+
+    assert sorted(leaves(values)) == sorted([*CHANGED, *CHANGED_WITH_PROMETHEUS])
+
+
+FURTHER_CONFIGURATION = {
+    "clientConnection": {"qps": 100.5, "burst": 2000},
+    "leaderElection": {"leaseDuration": "30s", "renewDeadline": "20s", "retryPeriod": "1500ms"},
+    "tls": {"minVersion": "VersionTLS12", "cipherSuites": ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]},
+}
+
+
+@pytest.fixture(scope="module")
+def plain(cluster: ClusterAccess) -> list[Object]:
+    return render_small(cluster, "global", {})
+
+
+def render_small(cluster: ClusterAccess, key: str, value: Any, *arguments: str) -> list[Object]:
+    return render(cluster, "--set-json", f"{key}={json.dumps(value)}", *arguments)
+
+
+@pytest.mark.parametrize(
+    ("argument", "complaint"),
+    [
+        ("gangSchedulingManagement.schedulerProvider=volcano", "'gangSchedulingManagement' not allowed"),
+        ("enableDisaggregatedSet=true", "'enableDisaggregatedSet' not allowed"),
+        ("image.tag=v1", "'tag' not allowed"),
+        ("replicaCount=two", "/replicaCount"),
+        ("service.port=8443", "/service/port"),
+        ("commonLabels.control-plane=x", "commonLabels"),
+        ("configuration.leaderElection.resourceName=x", "'resourceName' not allowed"),
+        ("configuration.leaderElection.leaseDuration=15", "/configuration/leaderElection/leaseDuration"),
+        ("webhooks.failurePolicy=fail", "/webhooks/failurePolicy"),
+    ],
+)
+def test_values_that_cannot_work_are_refused(cluster: ClusterAccess, argument: str, complaint: str) -> None:
+    with pytest.raises(CommandError, match=complaint):
+        render(cluster, "--set", argument)
+
+
+def test_further_configuration_does_not_displace_the_charts_own(cluster: ClusterAccess) -> None:
+    extra = {"leaderElection": {"leaseDuration": "30s"}, "tls": {"minVersion": "VersionTLS13"}}
+    assert configuration(render_small(cluster, "configuration", extra)) == {
+        "apiVersion": "config.lws.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "webhook": {"port": 9443},
+        "leaderElection": {"leaderElect": True, "leaseDuration": "30s"},
+        "internalCertManagement": {"enable": True},
+        "tls": {"minVersion": "VersionTLS13"},
+    }
+
+
+@pytest.mark.parametrize("further", [{}, FURTHER_CONFIGURATION], ids=["default", "further"])
+def test_the_manager_takes_the_configuration(
+    cluster: ClusterAccess, tmp_path: Path, further: dict[str, Any]
+) -> None:
+    file = tmp_path / "controller_manager_config.yaml"
+    file.write_text(yaml.safe_dump(configuration(render_small(cluster, "configuration", further))))
+    settings = load(str(file), {}, {})
+    assert settings.webhook.port == 9443
+    assert settings.certificates.internal
+    assert settings.leader_election.lease_duration == (30.0 if further else 15.0)
+
+
+def test_a_change_of_the_configuration_rolls_the_deployment(
+    cluster: ClusterAccess, plain: list[Object]
+) -> None:
+    changed = render_small(cluster, "configuration", {"leaderElection": {"leaseDuration": "30s"}})
+    assert deployment(changed)["spec"]["template"] != deployment(plain)["spec"]["template"]
+
+
+def test_common_labels_are_everywhere_but_in_selectors(cluster: ClusterAccess) -> None:
+    objects = render(cluster, "--set", "commonLabels.team=serving", *ALL_ON)
+    for each in objects:
+        labels = each["metadata"].get("labels", {})
+        assert labels.get("team") == (None if each["kind"] == "CustomResourceDefinition" else "serving"), each
+    assert deployment(objects)["spec"]["template"]["metadata"]["labels"]["team"] == "serving"
+    selectors = [each["spec"].get("selector", {}) for each in objects if "spec" in each]
+    assert "team" not in json.dumps(selectors)
+
+
+def test_a_spread_constraint_counts_the_managers_own_pods(cluster: ClusterAccess) -> None:
+    spec = deployment(render(cluster))["spec"]
+    (constraint,) = spec["template"]["spec"]["topologySpreadConstraints"]
+    assert constraint["labelSelector"] == spec["selector"]

@@ -1,0 +1,195 @@
+"""Does a real API server take what the chart renders, keep it over upgrades, and give it back on uninstall?
+
+The release `lws` gets a cluster of its own, because a chart has cluster-wide objects. No manager runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from test.cluster import LOCAL, chosen
+from test.integration.release import (
+    CERTIFICATES,
+    DEFINITION,
+    DEPLOYMENT,
+    NAMESPACE,
+    Release,
+    a_set,
+    render,
+)
+from tools.localcluster import LocalCluster, Options
+
+MANAGER = f"system:serviceaccount:{NAMESPACE}:lws-controller-manager"
+SPARE_DEFAULT = (
+    "--set-json",
+    "webhooks.namespaceSelector="
+    '{"matchExpressions":[{"key":"kubernetes.io/metadata.name","operator":"NotIn","values":["default"]}]}',
+)
+
+
+@pytest.fixture(scope="module")
+def release() -> Iterator[Release]:
+    """The chart, its webhooks sparing namespace default, in a namespace that admits restricted pods only."""
+    if chosen() != LOCAL:
+        pytest.skip("installs and removes cluster-wide objects")
+    with LocalCluster(Options(nodes=2)) as cluster:
+        cluster.kubectl("create", "namespace", NAMESPACE)
+        cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+        release = Release(cluster)
+        release.install("--wait", "--timeout=120s", *SPARE_DEFAULT)
+        yield release
+
+
+def test_the_deployment_runs_under_the_restricted_standard(release: Release) -> None:
+    status = release.get(*DEPLOYMENT)["status"]
+    assert (status["replicas"], status["readyReplicas"]) == (2, 2)
+
+
+ALLOWED = [
+    ("get", "", "pods", "other", ""),
+    ("delete", "", "pods", "other", ""),
+    ("patch", "apps", "statefulsets", "other", ""),
+    ("patch", "leaderworkerset.x-k8s.io", "leaderworkersets/status", "other", ""),
+    ("update", "leaderworkerset.x-k8s.io", "leaderworkersets/finalizers", "other", ""),
+    ("update", "", "pods/finalizers", "other", ""),
+    ("create", "events.k8s.io", "events", "other", ""),
+    ("get", "", "secrets", NAMESPACE, "lws-webhook-server-cert"),
+    ("update", "", "secrets", NAMESPACE, "lws-webhook-server-cert"),
+    ("create", "coordination.k8s.io", "leases", NAMESPACE, ""),
+    ("update", "coordination.k8s.io", "leases", NAMESPACE, "b8b2488c.x-k8s.io"),
+    (
+        "patch",
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        "",
+        "lws-mutating-webhook-configuration",
+    ),
+    ("create", "authentication.k8s.io", "tokenreviews", "", ""),
+]
+FORBIDDEN = [
+    ("list", "", "secrets", NAMESPACE, ""),
+    ("get", "", "secrets", NAMESPACE, "another"),
+    ("get", "", "secrets", "other", "lws-webhook-server-cert"),
+    ("create", "", "secrets", NAMESPACE, ""),
+    ("update", "coordination.k8s.io", "leases", NAMESPACE, "another"),
+    ("update", "coordination.k8s.io", "leases", "other", "b8b2488c.x-k8s.io"),
+    ("patch", "admissionregistration.k8s.io", "mutatingwebhookconfigurations", "", "another"),
+    ("list", "admissionregistration.k8s.io", "validatingwebhookconfigurations", "", ""),
+    ("patch", "", "nodes", "", ""),
+    ("create", "", "pods", "other", ""),
+    ("update", "leaderworkerset.x-k8s.io", "leaderworkersets", "other", ""),
+    ("delete", "leaderworkerset.x-k8s.io", "leaderworkersets", "other", ""),
+    ("get", "", "configmaps", NAMESPACE, ""),
+]
+
+
+@pytest.mark.parametrize(
+    ("request_", "allowed"),
+    [*((each, True) for each in ALLOWED), *((each, False) for each in FORBIDDEN)],
+    ids=lambda value: " ".join(part for part in value if part) if isinstance(value, tuple) else None,
+)
+def test_the_manager_may_do_its_work_and_no_more(
+    release: Release, request_: tuple[str, str, str, str, str], allowed: bool
+) -> None:
+    assert may(release, MANAGER, [], *request_) is allowed
+
+
+@pytest.mark.parametrize(
+    ("role", "verb", "subresource", "allowed"),
+    [
+        ("view", "list", "", True),
+        ("view", "create", "", False),
+        ("view", "patch", "/scale", False),
+        ("edit", "create", "", True),
+        ("edit", "delete", "", True),
+        ("edit", "patch", "/scale", True),
+        ("edit", "patch", "/status", False),
+        ("admin", "update", "", True),
+    ],
+)
+def test_people_get_their_rights_from_the_clusters_own_roles(
+    release: Release, role: str, verb: str, subresource: str, allowed: bool
+) -> None:
+    group = f"test:{role}"
+    binding = release.cluster.kubectl(
+        "create",
+        "rolebinding",
+        f"test-{role}",
+        f"--clusterrole={role}",
+        f"--group={group}",
+        "-n=default",
+        "--dry-run=client",
+        "-o=yaml",
+    )
+    release.cluster.kubectl("apply", "-f", "-", input=binding)
+    resource = f"leaderworkersets{subresource}"
+    request = (verb, "leaderworkerset.x-k8s.io", resource, "default", "")
+    assert may(release, "somebody", [group], *request) is allowed
+
+
+def may(
+    release: Release,
+    user: str,
+    groups: list[str],
+    verb: str,
+    group: str,
+    resource: str,
+    namespace: str,
+    name: str,
+) -> bool:
+    kind, _, subresource = resource.partition("/")
+    attributes = {"verb": verb, "group": group, "resource": kind, "namespace": namespace, "name": name}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "groups": groups,
+            "resourceAttributes": {**attributes, "subresource": subresource},
+        },
+    }
+    answer = release.cluster.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review))
+    return bool(json.loads(answer)["status"]["allowed"])
+
+
+def test_an_upgrade_with_equal_values_writes_nothing(release: Release) -> None:
+    rendered = [(each["kind"], each["metadata"]["name"]) for each in render(release.cluster)]
+
+    def versions() -> dict[tuple[str, str], str]:
+        return {each: release.get(*each)["metadata"]["resourceVersion"] for each in rendered}
+
+    before = versions()
+    release.upgrade("--reset-then-reuse-values")
+    assert versions() == before
+
+
+def test_neither_upgrade_nor_rollback_takes_certificates_back(release: Release) -> None:
+    release.put_certificates()
+    release.upgrade(
+        "--reset-then-reuse-values", "--set", "webhooks.timeoutSeconds=5,commonLabels.team=serving"
+    )
+    assert release.certificates() == CERTIFICATES
+    assert set(release.bundles().values()) == {True}
+
+    release.rollback(1)
+    assert release.certificates() == CERTIFICATES
+    assert set(release.bundles().values()) == {True}
+
+
+def test_uninstall_keeps_the_definition_and_all_sets_and_a_new_install_takes_them_up(
+    release: Release,
+) -> None:
+    release.cluster.kubectl("create", "-f", "-", input=json.dumps(a_set("kept")))
+    sets, definition = release.list("leaderworkersets", "default"), release.uid(*DEFINITION)
+
+    release.uninstall()
+    assert release.uid(*DEFINITION) == definition
+    assert release.list("leaderworkersets", "default") == sets
+    assert all("lws" not in each["metadata"]["name"] for each in release.list("clusterrole"))
+
+    release.install(*SPARE_DEFAULT)
+    assert release.uid(*DEFINITION) == definition
+    assert release.list("leaderworkersets", "default") == sets

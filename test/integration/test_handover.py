@@ -1,0 +1,177 @@
+"""Does a cluster move from the original controller's chart to ours and back without losing its sets?
+
+The original release is played by a stand-in chart with the same names, selectors and webhook entries.
+No manager runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from test.integration.release import (
+    CERTIFICATES,
+    DEFINITION,
+    DEPLOYMENT,
+    GO_DEFINITION,
+    GO_STAND_IN,
+    NAMESPACE,
+    Object,
+    Release,
+    a_set,
+    find,
+    render,
+)
+from tools.localcluster import CommandError, LocalCluster, Options
+
+pytestmark = pytest.mark.local_only
+
+LEASE = ("lease", "b8b2488c.x-k8s.io")
+ENTRIES = {"mleaderworkerset.kb.io", "mpod.kb.io", "vleaderworkerset.kb.io"}
+
+
+@pytest.fixture
+def release() -> Iterator[Release]:
+    """A cluster of one's own: what is tested here concerns all of a cluster."""
+    with LocalCluster(Options(nodes=2)) as cluster:
+        yield Release(cluster)
+
+
+@pytest.fixture
+def sets(release: Release) -> list[Object]:
+    """Two sets, as stored, made before any webhook could refuse them."""
+    release.cluster.kubectl("create", "-f", str(GO_DEFINITION))
+    # Unlike --for=condition, this form bears a definition that has no conditions at all yet.
+    established = """--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True"""
+    release.cluster.kubectl("wait", established, *DEFINITION, "--timeout=60s")
+    for name in ("first", "second"):
+        release.cluster.kubectl("create", "-f", "-", input=json.dumps(a_set(name)))
+    return release.list("leaderworkersets", "default")
+
+
+def run_original(release: Release, *arguments: str) -> None:
+    """The original release, with the certificates and the Lease that its manager would have made."""
+    release.install("--wait", *arguments, chart=GO_STAND_IN)
+    leave_traces_of_a_manager(release)
+
+
+def leave_traces_of_a_manager(release: Release) -> None:
+    release.put_certificates()
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": LEASE[1]}}
+    release.cluster.kubectl("create", "-n", NAMESPACE, "-f", "-", input=json.dumps(lease))
+
+
+def adopt_with_flag(release: Release) -> None:
+    release.upgrade("--take-ownership", "--reset-values", "--wait")
+
+
+def adopt_by_hand(release: Release) -> None:
+    kubectl = release.cluster.kubectl
+    kubectl("label", *DEFINITION, "app.kubernetes.io/managed-by=Helm")
+    marks = ("meta.helm.sh/release-name=lws", f"meta.helm.sh/release-namespace={NAMESPACE}")
+    kubectl("annotate", *DEFINITION, *marks)
+    release.upgrade("--reset-values", "--wait")
+
+
+@pytest.mark.parametrize(
+    "adopt", [adopt_with_flag, adopt_by_hand], ids=["take-ownership", "label and annotate"]
+)
+def test_a_release_is_upgraded_in_place_and_rolled_back(
+    release: Release, sets: list[Object], adopt: Callable[[Release], None]
+) -> None:
+    run_original(release, "--skip-crds")
+    kept = {what: release.uid(*what) for what in (DEFINITION, DEPLOYMENT, LEASE)}
+
+    adopt(release)
+
+    assert {what: release.uid(*what) for what in kept} == kept
+    assert release.list("leaderworkersets", "default") == sets
+    assert_is_ours(release)
+
+    without_conversion = [{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]
+    release.cluster.kubectl("patch", *DEFINITION, "--type=json", "-p", json.dumps(without_conversion))
+    release.upgrade("--reset-values")
+    assert release.get(*DEFINITION)["spec"]["conversion"] == {"strategy": "None"}
+
+    release.rollback(1)
+
+    assert {what: release.uid(*what) for what in kept} == kept
+    assert release.list("leaderworkersets", "default") == sets
+    container = release.get(*DEPLOYMENT)["spec"]["template"]["spec"]["containers"][0]
+    assert container["command"] == ["/manager"]
+    assert release.certificates() == CERTIFICATES
+    assert {name for name, is_kept in release.bundles().items() if is_kept} >= ENTRIES
+
+
+def test_a_careless_upgrade_is_refused_and_changes_nothing(release: Release, sets: list[Object]) -> None:
+    run_original(release, "--skip-crds")
+    before = release.get(*DEPLOYMENT)["metadata"]["generation"]
+
+    with pytest.raises(CommandError, match="cannot be imported into the current release"):
+        release.upgrade("--reset-values")
+    # The values of the original chart, its image among them.
+    with pytest.raises(CommandError, match="definitionInTemplates"):
+        release.upgrade("--take-ownership", "--reuse-values")
+
+    assert release.get(*DEPLOYMENT)["metadata"]["generation"] == before
+    assert release.list("leaderworkersets", "default") == sets
+
+
+def test_a_definition_among_the_templates_is_not_deleted(release: Release) -> None:
+    """Releases up to 0.7: leaving the release manifest would delete the definition, and with it every set."""
+    release.install("--set", "definitionInTemplates=true", "--skip-crds", "--wait", chart=GO_STAND_IN)
+    kept = release.uid(*DEFINITION)
+
+    release.upgrade("--reset-values", "--wait")
+    assert release.uid(*DEFINITION) == kept
+
+    release.upgrade("--take-ownership", "--reset-values", chart=GO_STAND_IN)
+    assert release.uid(*DEFINITION) == kept
+
+
+def test_an_installation_from_manifests_is_taken_over(release: Release, sets: list[Object]) -> None:
+    manifests = render(release.cluster, "--skip-crds", chart=GO_STAND_IN)
+    release.cluster.kubectl("create", "namespace", NAMESPACE)
+    bundle = {"apiVersion": "v1", "kind": "List", "items": manifests}
+    release.cluster.kubectl("apply", "--server-side", "-f", "-", input=json.dumps(bundle))
+    leave_traces_of_a_manager(release)
+    kept = {what: release.uid(*what) for what in (DEFINITION, LEASE)}
+
+    release.cluster.kubectl("delete", *DEPLOYMENT, "-n", NAMESPACE)
+    release.cluster.kubectl(
+        "delete", "validatingwebhookconfiguration", "lws-validating-webhook-configuration"
+    )
+    release.install("--take-ownership", "--wait")
+
+    assert {what: release.uid(*what) for what in kept} == kept
+    assert release.list("leaderworkersets", "default") == sets
+    assert release.certificates() == CERTIFICATES
+    release.put_certificates()
+    assert_is_ours(release)
+
+
+def assert_is_ours(release: Release) -> None:
+    """Every object is as in a fresh install, apart from what the manager writes."""
+    rendered = render(release.cluster)
+    definition = release.get(*DEFINITION)
+    assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+    assert (
+        definition["spec"]["versions"]
+        == find(rendered, "CustomResourceDefinition", DEFINITION[1])["spec"]["versions"]
+    )
+
+    pod = release.get(*DEPLOYMENT)["spec"]["template"]["spec"]
+    wanted = find(rendered, "Deployment", DEPLOYMENT[1])["spec"]["template"]["spec"]
+    assert [volume["name"] for volume in pod["volumes"]] == [volume["name"] for volume in wanted["volumes"]]
+    (container,), (wanted_container,) = pod["containers"], wanted["containers"]
+    for key in ("image", "imagePullPolicy", "command", "args", "securityContext", "volumeMounts"):
+        assert container[key] == wanted_container[key], key
+    assert pod["terminationGracePeriodSeconds"] == wanted["terminationGracePeriodSeconds"]
+
+    for each in rendered:
+        if each["kind"] in ("ClusterRole", "Role"):
+            assert release.get(each["kind"], each["metadata"]["name"])["rules"] == each["rules"]
+    assert release.bundles() == dict.fromkeys(ENTRIES, True)
+    assert release.certificates() == CERTIFICATES

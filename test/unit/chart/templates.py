@@ -1,0 +1,31 @@
+"""What can be read of the chart without rendering it: templates with their directives stripped.
+
+In: a template's path. Out: its objects as plain dicts; what a directive would have inserted is the text `X`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "charts" / "lws"
+TEMPLATES = CHART / "templates"
+
+_WHOLE_LINE = re.compile(r"^\s*\{\{.*\}\}\s*$", re.MULTILINE)
+_WITHIN_LINE = re.compile(r"\{\{.*?\}\}")
+
+
+def stripped(path: Path) -> list[dict[str, Any]]:
+    """The objects of a template, every optional part included."""
+    text = _WITHIN_LINE.sub("X", _WHOLE_LINE.sub("", path.read_text()))
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+def all_text() -> str:
+    """Every template but the generated definitions, and every partial one."""
+    paths = [*TEMPLATES.rglob("*.yaml"), *TEMPLATES.rglob("*.tpl"), *TEMPLATES.rglob("*.txt")]
+    return "\n".join(path.read_text() for path in paths if path.parent.name != "crds")

@@ -1,0 +1,98 @@
+"""The chart's roles grant what the code declares that it needs: every verb, and not one more."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from lws.cluster.resources import NAMESPACED_VERBS, VERBS
+from test.unit.chart.templates import TEMPLATES, stripped
+
+RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml")
+OBJECTS = [each for name in RBAC for each in stripped(TEMPLATES / "rbac" / name)]
+# A create is authorised before the name is known, so it cannot be restricted by name.
+BY_NAME = {
+    ("", "secrets", "get"): ["lws-webhook-server-cert"],
+    ("", "secrets", "update"): ["lws-webhook-server-cert"],
+    ("coordination.k8s.io", "leases", "get"): ["b8b2488c.x-k8s.io"],
+    ("coordination.k8s.io", "leases", "update"): ["b8b2488c.x-k8s.io"],
+    **{
+        ("admissionregistration.k8s.io", f"{kind}webhookconfigurations", verb): [
+            f"lws-{kind}-webhook-configuration"
+        ]
+        for kind in ("mutating", "validating")
+        for verb in ("get", "patch")
+    },
+}
+
+
+def rules(kind: str) -> list[dict[str, Any]]:
+    """The rules about resources in all roles of that kind."""
+    return [rule for each in OBJECTS if each["kind"] == kind for rule in each["rules"] if "resources" in rule]
+
+
+def granted(rules: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], frozenset[str]]:
+    verbs: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                verbs[group, resource].update(rule["verbs"])
+    return {what: frozenset(each) for what, each in verbs.items()}
+
+
+@pytest.mark.parametrize(
+    ("kind", "needed"),
+    [("ClusterRole", VERBS), ("Role", NAMESPACED_VERBS)],
+    ids=["cluster-wide", "in its own namespace"],
+)
+def test_roles_grant_what_the_code_declares(
+    kind: str, needed: Mapping[tuple[str, str], frozenset[str]]
+) -> None:
+    assert granted(rules(kind)) == dict(needed)
+
+
+def test_what_can_be_restricted_by_name_is() -> None:
+    named = {
+        (group, resource, verb): rule["resourceNames"]
+        for kind in ("ClusterRole", "Role")
+        for rule in rules(kind)
+        if "resourceNames" in rule
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert named == BY_NAME
+    unnamed = granted(
+        rule for kind in ("ClusterRole", "Role") for rule in rules(kind) if "resourceNames" not in rule
+    )
+    assert not {(*what, verb) for what, verbs in unnamed.items() for verb in verbs} & BY_NAME.keys()
+
+
+def test_every_role_is_bound_to_the_manager() -> None:
+    roles = {
+        (each["kind"], each["metadata"]["name"])
+        for each in OBJECTS
+        if each["kind"] in ("Role", "ClusterRole")
+    }
+    bindings = [each for each in OBJECTS if each["kind"].endswith("Binding")]
+    bound = {(each["roleRef"]["kind"], each["roleRef"]["name"]) for each in bindings}
+    # Names begin with the release's full name, which is "X" here. /metrics is read by others.
+    assert roles - bound == {("ClusterRole", "X-metrics-reader")}
+    assert bound <= roles
+    for binding in bindings:
+        manager = {"kind": "ServiceAccount", "name": "X-controller-manager", "namespace": "X"}
+        assert binding["subjects"] == [manager]
+        assert binding["kind"] == f"{binding['roleRef']['kind']}Binding"
+
+
+def test_people_edit_and_view_sets_and_nothing_else() -> None:
+    groups = {
+        group
+        for role in stripped(TEMPLATES / "rbac" / "users.yaml")
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+    }
+    assert groups == {"leaderworkerset.x-k8s.io"}

@@ -1,0 +1,81 @@
+"""What the chart says twice, or says of other files of the project, agrees with them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+import lws
+from test.unit.chart.templates import CHART, ROOT, TEMPLATES, stripped
+
+DOCKERFILE = (ROOT / "Dockerfile").read_text()
+DEFINITIONS = sorted((TEMPLATES / "crds").glob("*.yaml"))
+
+
+def manifest(name: str) -> str:
+    return (TEMPLATES / name).read_text()
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (lws.__version__, lws.__version__)
+
+
+@pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)
+def test_helm_never_deletes_a_definition(path: Path) -> None:
+    """With a CustomResourceDefinition go all its objects, and all their pods."""
+    head = path.read_text().split("\nspec:\n")[0]
+    assert yaml.safe_load(head)["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+
+
+def test_definitions_are_upgraded_by_helm() -> None:
+    """What lies in crds/ is installed once and never again."""
+    assert [path.name for path in DEFINITIONS] == ["leaderworkersets.yaml"]
+    assert not (CHART / "crds").exists()
+
+
+def test_the_image_starts_what_the_deployment_starts() -> None:
+    (entrypoint,) = re.findall(r"^ENTRYPOINT (.+)$", DOCKERFILE, re.MULTILINE)
+    (command,) = re.findall(r"^ +command: (.+)$", manifest("manager/deployment.yaml"), re.MULTILINE)
+    assert yaml.safe_load(entrypoint) == yaml.safe_load(command) == ["lws", "manager"]
+
+
+def test_the_image_runs_as_the_user_that_the_chart_demands() -> None:
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    security = values["podSecurityContext"]
+    assert f"USER {security['runAsUser']}:{security['runAsGroup']}" in DOCKERFILE
+
+
+def test_only_files_that_the_image_copies_reach_its_build() -> None:
+    context = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    sources = re.findall(r"^COPY (?!--from)(.+) \S+$", DOCKERFILE, re.MULTILINE)
+    assert context == {name.rstrip("/") for line in sources for name in line.split()}
+
+
+def test_webhook_entries_paths_and_selectors() -> None:
+    """Paths and names are those of the original controller; only pods that a set made are asked about."""
+    entries = {
+        entry["name"]: entry
+        for name in ("mutating", "validating")
+        for configuration in stripped(TEMPLATES / "webhook" / f"{name}.yaml")
+        for entry in configuration["webhooks"]
+    }
+    operations = {name: [rule["operations"] for rule in entry["rules"]] for name, entry in entries.items()}
+    assert operations == {
+        "mleaderworkerset.kb.io": [["CREATE", "UPDATE"]],
+        "vleaderworkerset.kb.io": [["CREATE", "UPDATE"]],
+        "mpod.kb.io": [["CREATE"]],
+    }
+    set_label = [{"key": "leaderworkerset.sigs.k8s.io/name", "operator": "Exists"}]
+    assert entries["mpod.kb.io"]["objectSelector"] == {"matchExpressions": set_label}
+    paths = re.findall(
+        r'"(/[a-z0-9-]+)"', manifest("webhook/mutating.yaml") + manifest("webhook/validating.yaml")
+    )
+    assert paths == [
+        "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset",
+        "/mutate--v1-pod",
+        "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset",
+    ]

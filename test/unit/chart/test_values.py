@@ -1,0 +1,102 @@
+"""values.yaml, its schema and the templates speak of the same values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
+from test.unit.chart.templates import CHART, all_text
+
+SCHEMA = json.loads((CHART / "values.schema.json").read_text())
+VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
+# Helm puts it there when the chart is a dependency.
+OF_HELM = {"global"}
+
+
+def closed(schema: dict[str, Any]) -> bool:
+    """Whether the schema lists every key of an object."""
+    return schema.get("additionalProperties") is False
+
+
+def properties(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every property with its dotted path."""
+    for key, each in schema.get("properties", {}).items():
+        yield prefix + key, each
+        yield from properties(each, f"{prefix}{key}.")
+
+
+def known(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """The paths that a values file may set."""
+    for path, each in properties(schema, prefix):
+        if not closed(each):
+            yield path
+
+
+def leaves(values: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """The paths that values.yaml sets; what the schema leaves open counts as one value."""
+    for key, value in values.items():
+        inner = schema.get("properties", {}).get(key, {})
+        if closed(inner) and value:
+            yield from leaves(value, inner, f"{prefix}{key}.")
+        else:
+            yield prefix + key
+
+
+def test_the_schema_is_closed_and_described() -> None:
+    assert closed(SCHEMA)
+    for path, each in properties(SCHEMA):
+        assert each.get("description") or each.get("$ref", "").startswith("#/definitions/"), path
+        assert closed(each) or "properties" not in each, path
+
+
+def test_every_value_has_a_default_and_a_schema() -> None:
+    optional = {path for path in known(SCHEMA) if path.startswith("configuration.")}
+    assert set(leaves(VALUES, SCHEMA)) - {"configuration"} == set(known(SCHEMA)) - OF_HELM - optional
+
+
+def test_every_value_is_read_by_a_template_and_every_value_read_exists() -> None:
+    read = set(re.findall(r"\.Values\.([A-Za-z.]+[A-Za-z])", all_text()))
+    settable = set(leaves(VALUES, SCHEMA))
+    assert {path for path in settable if path not in read} == set()
+    groups = {path.rpartition(".")[0] for path in settable}
+    assert read - settable - groups == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "default"),
+    [
+        ("replicaCount", 2),
+        ("image.manager.pullPolicy", "IfNotPresent"),
+        ("webhooks.failurePolicy", "Fail"),
+        ("enableCertManager", False),
+        ("enablePrometheus", False),
+        ("podSecurityContext.runAsUser", 65532),
+        ("podSecurityContext.seccompProfile", {"type": "RuntimeDefault"}),
+        ("securityContext.readOnlyRootFilesystem", True),
+        ("securityContext.capabilities", {"drop": ["ALL"]}),
+    ],
+)
+def test_defaults_that_others_count_on(path: str, default: object) -> None:
+    value = VALUES
+    for key in path.split("."):
+        value = value[key]
+    assert value == default
+
+
+def test_further_configuration_has_keys_of_the_configuration_file() -> None:
+    defaults = Configuration.model_validate({"apiVersion": API_VERSION, "kind": KIND}).model_dump(
+        by_alias=True
+    )
+    for section, schema in SCHEMA["properties"]["configuration"]["properties"].items():
+        assert schema["properties"].keys() <= defaults[section].keys(), section
+
+
+def test_the_readme_lists_every_value() -> None:
+    text = (CHART / "README.md").read_text()
+    assert sorted(re.findall(r"^\| `([A-Za-z.]+)` \|", text, re.MULTILINE)) == sorted(leaves(VALUES, SCHEMA))
