@@ -1,0 +1,112 @@
+"""The examples are what they say: listed, explained, valid, and without references that lead nowhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lws_api.leaderworkerset import v1
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES = ROOT / "examples"
+FILES = sorted(EXAMPLES.rglob("*.yaml"))
+VARIABLES = {v1.LEADER_ADDRESS_ENV: "leader", v1.GROUP_SIZE_ENV: "2", v1.WORKER_INDEX_ENV: "1"}
+# Kubernetes expands up to the first closing bracket, and leaves what it does not know as it is.
+REFERENCE = re.compile(r"\$\(([^)]*)\)")
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(EXAMPLES)))
+
+
+def objects(path: Path, kind: str = "") -> list[dict[str, Any]]:
+    found = [document for document in yaml.safe_load_all(path.read_text()) if document]
+    return [each for each in found if not kind or each["kind"] == kind]
+
+
+def templates(lws: dict[str, Any]) -> list[dict[str, Any]]:
+    template = lws["spec"]["leaderWorkerTemplate"]
+    return [template[key] for key in ("leaderTemplate", "workerTemplate") if key in template]
+
+
+def leader(lws: dict[str, Any]) -> dict[str, Any]:
+    return templates(lws)[0]
+
+
+@each_file
+def test_a_file_opens_with_what_it_shows_and_how_to_look(path: Path) -> None:
+    opening = path.read_text().split("\napiVersion:")[0]
+    assert all(line.startswith("#") for line in opening.splitlines())
+    assert "What to look at" in opening
+    assert f"kubectl apply -f {path.name}" in opening
+
+
+def test_the_index_lists_every_file() -> None:
+    index = (EXAMPLES / "README.md").read_text()
+    listed = re.findall(r"^\| \[(\S+)\]\((\S+)\)", index, re.MULTILINE)
+    assert sorted(listed) == [(str(path.relative_to(EXAMPLES)),) * 2 for path in FILES]
+
+
+@each_file
+def test_a_file_holds_valid_sets(path: Path) -> None:
+    sets = objects(path, v1.KIND)
+    assert sets
+    for lws in sets:
+        assert lws["apiVersion"] == v1.API_VERSION
+        spec = v1.LeaderWorkerSet.model_validate(lws).spec
+        assert (spec.leader_worker_template.size or 0) > 1
+
+
+def test_names_are_used_once() -> None:
+    names = [(each["kind"], each["metadata"]["name"]) for path in FILES for each in objects(path)]
+    assert len(names) == len(set(names))
+
+
+@each_file
+def test_commands_hold_no_reference_that_stays_unexpanded(path: Path) -> None:
+    for lws in objects(path, v1.KIND):
+        for template in templates(lws):
+            for container in template["spec"]["containers"]:
+                for word in (*container.get("command", []), *container.get("args", [])):
+                    expanded = REFERENCE.sub(lambda found: VARIABLES.get(found[1], found[0]), word)
+                    assert "$(LWS_" not in expanded, expanded
+
+
+@each_file
+def test_services_select_leaders_of_a_set_in_the_file(path: Path) -> None:
+    sets = {lws["metadata"]["name"]: lws for lws in objects(path, v1.KIND)}
+    for service in objects(path, "Service"):
+        selector = dict(service["spec"]["selector"])
+        lws = sets[selector.pop(v1.NAME_LABEL)]
+        template = leader(lws)
+        assert selector
+        assert selector.items() <= template["metadata"]["labels"].items()
+        worker = lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+        assert not selector.items() <= worker.get("metadata", {}).get("labels", {}).items()
+        ports = {
+            port["name"]
+            for container in template["spec"]["containers"]
+            for port in container.get("ports", [])
+        }
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
+
+
+@each_file
+def test_mounts_probes_and_autoscalers_refer_to_something(path: Path) -> None:
+    sets = {lws["metadata"]["name"]: lws for lws in objects(path, v1.KIND)}
+    for autoscaler in objects(path, "HorizontalPodAutoscaler"):
+        target = autoscaler["spec"]["scaleTargetRef"]
+        assert (target["apiVersion"], target["kind"]) == (v1.API_VERSION, v1.KIND)
+        # Its percentage is one of the leaders' requests.
+        assert "requests" in leader(sets[target["name"]])["spec"]["containers"][0]["resources"]
+    for lws in sets.values():
+        for template in templates(lws):
+            volumes = {volume["name"] for volume in template["spec"].get("volumes", [])}
+            for container in template["spec"]["containers"]:
+                mounts = [mount["name"] for mount in container.get("volumeMounts", [])]
+                assert set(mounts) <= volumes
+                probe = container.get("readinessProbe", {})
+                probed = probe.get("httpGet", probe.get("tcpSocket", {})).get("port")
+                assert probed in {None, *(port["name"] for port in container.get("ports", []))}

@@ -1,0 +1,159 @@
+"""Answers: what is done in each step of the tour, and what must be true afterwards?
+
+In: a play. Out: for every act, the checks of its facts against the API server.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from tools.demo.change import verify_gone, verify_kept, verify_new, verify_only_went, verify_untouched
+from tools.demo.check import Check, equal, none_of
+from tools.demo.course import verify_always_ready, verify_least_ready, verify_order
+from tools.demo.facts import Pod
+from tools.demo.installation import holder
+from tools.demo.manifest import image_patch, with_tag
+from tools.demo.mirror import NAMESPACE
+from tools.demo.picture import picture_of
+from tools.demo.play import Play
+from tools.demo.record import View
+from tools.demo.settled import Goal
+from tools.demo.structure import verify_environment, verify_objects, verify_pods, verify_status
+
+NEW_TAG = "3.9"
+VICTIM_GROUP, VICTIM_INDEX = 2, 1
+MORE_GROUPS = 6
+_OUT_OF_MEMORY = 137
+_SIGKILLED = -9
+
+
+def create(play: Play) -> list[Check]:
+    """The set is applied as a user would."""
+    manifest = play.manifest
+    play.kubectl("apply", "-f", os.path.relpath(play.file))
+    wanted = f"{manifest.replicas} groups of {manifest.size} to be ready"
+    view = play.until(Goal(manifest.name, manifest.replicas, manifest.image), wanted)
+    facts = play.facts(view)
+    return [
+        *verify_pods(view, facts),
+        *verify_environment(view, facts, NAMESPACE),
+        *verify_objects(view, facts),
+        *verify_status(facts),
+    ]
+
+
+def update(play: Play) -> list[Check]:
+    """A new image rolls over the groups, from the highest index down."""
+    manifest, mirror = play.manifest, play.scene.mirror
+    image = with_tag(manifest.image, NEW_TAG)
+    before, mark = mirror.fresh().pods(manifest.name), mirror.mark()
+    play.kubectl("patch", "lws", manifest.name, "--type=json", "-p", image_patch(image))
+    goal = Goal(manifest.name, manifest.replicas, image, _uids(before))
+    view = play.until(goal, f"{manifest.replicas} groups to move to the new revision, one at a time")
+    pods, moments, leaders = view.pods(manifest.name), mirror.since(mark), mirror.view().leaders
+    revision = pods[0].revision
+    facts = play.facts(view)
+    return [
+        *verify_pods(view, facts),
+        verify_new(f"all {len(pods)} pods are new: none kept its UID", before, pods),
+        equal(f"all {len(pods)} pods run {image}", {image}, {pod.image for pod in pods}),
+        verify_least_ready(moments, leaders, manifest.replicas - 1),
+        verify_order(moments, revision, range(manifest.replicas - 1, -1, -1)),
+        equal(f"the revision key changed from {before[0].revision}", True, revision != before[0].revision),
+        *verify_objects(view, facts),
+        *verify_status(facts),
+    ]
+
+
+def lose_worker(play: Play) -> list[Check]:
+    """A container of a worker pod dies and is started again in place, as a kubelet would do."""
+    manifest, mirror = play.manifest, play.scene.mirror
+    victim = f"{manifest.name}-{VICTIM_GROUP}-{VICTIM_INDEX}"
+    before, mark = mirror.fresh().pods(manifest.name), mirror.mark()
+    lost = [pod for pod in before if pod.group == VICTIM_GROUP]
+    others = [pod for pod in before if pod.group != VICTIM_GROUP]
+    play.show.say(f"container {manifest.container} of pod {victim} is killed: exit code {_OUT_OF_MEMORY}, OOMKilled")
+    play.scene.cluster.pods.restart_container(NAMESPACE, victim, manifest.container, _OUT_OF_MEMORY)
+    goal = Goal(manifest.name, manifest.replicas, before[0].image, _uids(lost))
+    view = play.until(goal, f"group {VICTIM_GROUP} to be recreated")
+    now, moments, leaders = view.pods(manifest.name), mirror.since(mark), mirror.view().leaders
+    fresh = [pod for pod in now if pod.group == VICTIM_GROUP]
+    indices = sorted({pod.group for pod in others})
+    facts = play.facts(view)
+    return [
+        *verify_pods(view, facts),
+        verify_new(f"group {VICTIM_GROUP} was recreated: its {len(fresh)} pods are new", before, fresh),
+        verify_kept(f"the other {len(others)} pods kept their UIDs", others, now),
+        verify_always_ready(moments, leaders, indices),
+        _verify_event(view, "RecreateGroup", victim),
+        *verify_status(facts),
+    ]
+
+
+def scale(play: Play) -> list[Check]:
+    """More groups, through the scale subresource, as an autoscaler would."""
+    manifest, mirror = play.manifest, play.scene.mirror
+    before, mark = mirror.fresh().pods(manifest.name), mirror.mark()
+    play.kubectl("scale", "lws", manifest.name, f"--replicas={MORE_GROUPS}")
+    view = play.until(Goal(manifest.name, MORE_GROUPS, before[0].image), f"{MORE_GROUPS} groups to be ready")
+    facts, moments = play.facts(view), mirror.since(mark)
+    return [
+        *verify_pods(view, facts),
+        verify_kept(f"the {len(before)} pods from before kept their UIDs", before, view.pods(manifest.name)),
+        verify_always_ready(moments, mirror.view().leaders, range(manifest.replicas)),
+        *verify_objects(view, facts),
+        *verify_status(facts),
+    ]
+
+
+def restart_manager(play: Play) -> list[Check]:
+    """SIGKILL: no farewell, no released Lease. Then the same command again."""
+    manifest, mirror, manager = play.manifest, play.scene.mirror, play.scene.manager
+    former, pid = holder(mirror.view()), manager.pid
+    code = manager.kill()
+    play.show.say(f"$ kill -KILL {pid}")
+    # What the dead manager has started may still be under way elsewhere, such as a status of a StatefulSet.
+    image = mirror.fresh().pods(manifest.name)[0].image
+    before = play.until(Goal(manifest.name, MORE_GROUPS, image), "everything to be at rest")
+    mark = mirror.mark()
+    play.show.say("$ lws manager")
+    play.show.wait_for("the new manager to be ready")
+    manager.start().wait_ready()
+    play.until_taken_over(former)
+    passes = play.until_passes({"leaderworkerset": 1, "pod": MORE_GROUPS})
+    play.show.wait_for("")
+    after, pods = mirror.fresh(), before.pods(manifest.name)
+    sets, groups = passes["leaderworkerset"], passes["pod"]
+    return [
+        equal(f"manager {pid} died of SIGKILL; {manager.pid} took over its Lease", _SIGKILLED, code),
+        equal(f"it has looked at the set ({sets} passes) and its groups ({groups} passes)", True, sets > 0 < groups),
+        verify_kept(f"{len(pods)} pods kept their UIDs", pods, after.pods(manifest.name)),
+        verify_always_ready(mirror.since(mark), mirror.view().leaders, range(MORE_GROUPS)),
+        *verify_untouched(before, after),
+        *verify_status(play.facts(after)),
+    ]
+
+
+def delete(play: Play) -> list[Check]:
+    """The set is deleted; what it was made of follows."""
+    mirror = play.scene.mirror
+    mark = mirror.mark()
+    play.kubectl("delete", "lws", play.manifest.name)
+    view = play.until_empty(play.kept)
+    return [*verify_gone(view, play.kept), verify_only_went(mirror.since(mark))]
+
+
+ACTS: tuple[tuple[str, Callable[[Play], list[Check]]], ...] = (
+    ("Create {groups} groups of {size} pods", create),
+    ("A new image: rolling update, one group at a time", update),
+    (f"A worker of group {VICTIM_GROUP} dies: its group is recreated as a whole, and no other", lose_worker),
+    (f"Scale to {MORE_GROUPS} groups", scale),
+    ("The manager is killed and restarted: nothing changes", restart_manager),
+    ("Delete the set: nothing is left", delete),
+)
+"""Title and act of every step, in order. Titles may name {groups} and {size} of the manifest."""
+
+
+def _uids(pods: tuple[Pod, ...] | list[Pod]) -> frozenset[str]:
+    return frozenset(pod.uid for pod in pods)

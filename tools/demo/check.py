@@ -1,0 +1,48 @@
+"""Answers: what was claimed, and did it hold?
+
+In: a claim in words, what is expected, what was found. Out: a Check. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One verified claim. expected, actual: in words, for when it did not hold."""
+
+    claim: str
+    held: bool
+    expected: str
+    actual: str
+
+
+def equal(claim: str, expected: object, actual: object) -> Check:
+    """Both are the same."""
+    return Check(claim, expected == actual, str(expected), str(actual))
+
+
+def same_members(claim: str, expected: Collection[str], actual: Collection[str]) -> Check:
+    """Both collections have the same members; tells those that are missing and those too many."""
+    missing, surplus = set(expected) - set(actual), set(actual) - set(expected)
+    told = [f"without {listed(missing)}"] if missing else []
+    told += [f"with {listed(surplus)}"] if surplus else []
+    held = not missing and not surplus and len(expected) == len(actual)
+    return Check(claim, held, f"{len(expected)}", f"{len(actual)}" + "".join(f", {each}" for each in told))
+
+
+def none_of(claim: str, offenders: Collection[str], of: int) -> Check:
+    """Nothing offends, and there were some to look at."""
+    actual = f"not so: {listed(offenders)}" if offenders else f"{of} were there to look at"
+    return Check(claim, not offenders and of > 0, "so for each of at least one", actual)
+
+
+def listed(names: Collection[str]) -> str:
+    """Names in order, the first few: "a, b, c and 4 more"; "none"."""
+    ordered = sorted(names)
+    text = ", ".join(ordered[:_SHOWN]) or "none"
+    return f"{text} and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else text

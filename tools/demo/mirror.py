@@ -1,0 +1,151 @@
+"""Answers: how does the demo see what happens on the cluster, and wait for it?
+
+In: a client of the API server. Out: a Record that streams keep current, and waits that end with a view or a
+deadline.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Mapping
+
+from lws_api.leaderworkerset.v1 import API_VERSION
+from tools.demo.record import Kind, Moment, Record, View
+from tools.localcluster import Api, ApiError
+from tools.localcluster.api import Call
+
+NAMESPACE = "default"
+"""Where the demo's set lives."""
+
+# The client gives up on a connection that is silent for 30 s; the server ends the stream sooner.
+_STREAM_SECONDS = 25
+_RETRY_SECONDS = 0.5
+_GONE = 410
+
+
+class NotInTime(RuntimeError):
+    """What was waited for did not come: wanted says what, view what is there instead."""
+
+    def __init__(self, wanted: str, seconds: float, view: View) -> None:
+        super().__init__(f"{wanted}: not within {seconds:.0f} s")
+        self.wanted = wanted
+        self.seconds = seconds
+        self.view = view
+
+
+def collections(manager_namespace: str) -> dict[Kind, str]:
+    """The path of every collection that is followed."""
+    return {
+        Kind.SET: f"/apis/{API_VERSION}/namespaces/{NAMESPACE}/leaderworkersets",
+        Kind.POD: f"/api/v1/namespaces/{NAMESPACE}/pods",
+        Kind.STATEFULSET: f"/apis/apps/v1/namespaces/{NAMESPACE}/statefulsets",
+        Kind.SERVICE: f"/api/v1/namespaces/{NAMESPACE}/services",
+        Kind.REVISION: f"/apis/apps/v1/namespaces/{NAMESPACE}/controllerrevisions",
+        Kind.EVENT: f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events",
+        Kind.LEASE: f"/apis/coordination.k8s.io/v1/namespaces/{manager_namespace}/leases",
+    }
+
+
+class Mirror:
+    """Follows collections, each in a thread of its own, from `start` on.
+
+    on_change: called after every change, from one of those threads.
+    """
+
+    def __init__(self, api: Api, paths: Mapping[Kind, str], on_change: Callable[[], None]) -> None:
+        self._api = api
+        self._paths = paths
+        self._on_change = on_change
+        self._record = Record()
+        self._changed = threading.Condition()
+        self._listed: set[Kind] = set()
+        self._ended = threading.Event()
+
+    def start(self, seconds: float = 30.0) -> Mirror:
+        """Begin to follow, and return once every collection was read; NotInTime when one cannot be."""
+        for kind, path in self._paths.items():
+            # Daemons: each ends with its stream, which may be as late as the end of the API server.
+            arguments = (kind, path)
+            threading.Thread(target=self._follow, args=arguments, name=f"follow {kind}", daemon=True).start()
+        missing = ", ".join(self._paths.values())
+        self.until(lambda _: self._listed == set(self._paths), seconds, f"lists of {missing}")
+        return self
+
+    def stop(self) -> None:
+        """Follow no longer: streams that end are not opened again, and nobody is told."""
+        self._ended.set()
+
+    def view(self) -> View:
+        """What is there as far as the streams have told."""
+        with self._changed:
+            return self._record.view()
+
+    def fresh(self) -> View:
+        """What the API server says when asked now, past every stream."""
+        asked = Record()
+        for kind, path in self._paths.items():
+            asked.replace(kind, self._api.get(path)["items"])
+        return asked.view()
+
+    def mark(self) -> int:
+        """Now, as a point to look back to."""
+        with self._changed:
+            return self._record.mark()
+
+    def since(self, mark: int) -> tuple[Moment, ...]:
+        """The moment of the mark and all that came after it."""
+        with self._changed:
+            return self._record.since(mark)
+
+    def until(self, is_true: Callable[[View], bool], seconds: float, wanted: str) -> View:
+        """The first view of which `is_true`; NotInTime when there is none within `seconds`."""
+        deadline = time.monotonic() + seconds
+        with self._changed:
+            while not is_true(view := self._record.view()):
+                left = deadline - time.monotonic()
+                if left <= 0 or not self._changed.wait(left):
+                    raise NotInTime(wanted, seconds, view)
+            return view
+
+    def _list(self, kind: Kind, path: str) -> str:
+        found = self._api.get(path)
+        with self._changed:
+            self._record.replace(kind, found["items"])
+            self._listed.add(kind)
+        self._tell()
+        return str(found["metadata"]["resourceVersion"])
+
+    def _follow(self, kind: Kind, path: str) -> None:
+        version = ""
+        while not self._ended.is_set():
+            try:
+                version = self._watch(kind, path, version) if version else self._list(kind, path)
+            except ApiError as refusal:
+                version = "" if refusal.status == _GONE else version
+                self._ended.wait(_RETRY_SECONDS)
+            except (OSError, http.client.HTTPException, ValueError):
+                self._ended.wait(_RETRY_SECONDS)
+
+    def _watch(self, kind: Kind, path: str, version: str) -> str:
+        query = {
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(_STREAM_SECONDS),
+        }
+        for event in self._api.watch(Call("GET", path, query=query)):
+            version = str(event["object"]["metadata"]["resourceVersion"])
+            if event["type"] != "BOOKMARK":
+                with self._changed:
+                    self._record.take(kind, event)
+                self._tell()
+        return version
+
+    def _tell(self) -> None:
+        if self._ended.is_set():
+            return
+        with self._changed:
+            self._changed.notify_all()
+        self._on_change()

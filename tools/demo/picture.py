@@ -1,0 +1,139 @@
+"""Answers: what is there to see of a set right now?
+
+In: a view and the time. Out: rows, conditions, Events and counts, ready to be drawn. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from tools.demo.facts import Object, Pod, SetFacts, set_of, time_of
+from tools.demo.groups import Group
+from tools.demo.record import Kind, View
+
+_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One group. age: seconds since its leader was created, None without a leader."""
+
+    index: int
+    revision: str
+    leader: str
+    ready_workers: int
+    workers: int
+    is_ready: bool
+    age: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One Event about the set. age: seconds since it was last seen; count: how often."""
+
+    age: float
+    is_warning: bool
+    reason: str
+    note: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A set as it is seen. facts: None while no set exists. events: the newest first."""
+
+    facts: SetFacts | None
+    rows: tuple[Row, ...]
+    pods_ready: int
+    events: tuple[EventLine, ...]
+
+    @property
+    def groups_ready(self) -> int:
+        """Groups whose pods are all ready, whatever the status says."""
+        return sum(row.is_ready for row in self.rows)
+
+
+def picture_of(view: View, now: datetime) -> Picture:
+    """The newest set, or what the last one left."""
+    newest = max(view.objects[Kind.SET], key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
+    facts = set_of(newest) if newest is not None else None
+    pods = view.pods(facts.name) if facts is not None else ()
+    groups = view.groups(facts.name) if facts is not None else ()
+    events = (each for each in view.objects[Kind.EVENT] if _is_about(each, facts))
+    newest_first = sorted(events, key=_seen_at, reverse=True)
+    return Picture(
+        facts=facts,
+        rows=tuple(_row(group, now) for group in groups),
+        pods_ready=sum(pod.is_ready for pod in pods),
+        events=tuple(_line(event, now) for event in newest_first),
+    )
+
+
+def summary(picture: Picture) -> str:
+    """The picture in one line, without anything that changes by itself."""
+    facts = picture.facts
+    if facts is None:
+        return "no LeaderWorkerSet"
+    true = [each.type for each in facts.conditions if each.is_true]
+    return (
+        f"groups ready {picture.groups_ready}/{facts.replicas}, up to date {facts.updated}/{facts.replicas}, "
+        f"{' '.join(true) or 'no condition yet'}"
+    )
+
+
+def clock(seconds: float) -> str:
+    """A duration: 0:07, 12:34, 1:02:03."""
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def short(seconds: float) -> str:
+    """An age as kubectl writes it: 42s, 3m10s, 2h5m."""
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes}m"
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"
+
+
+def _row(group: Group, now: datetime) -> Row:
+    leader = group.leader
+    return Row(
+        index=group.index,
+        revision=_revision(group.pods),
+        leader=leader.state if leader is not None else "none",
+        ready_workers=group.ready_workers,
+        workers=group.size - 1,
+        is_ready=group.is_ready,
+        age=(now - leader.created).total_seconds() if leader is not None else None,
+    )
+
+
+def _revision(pods: Sequence[Pod]) -> str:
+    return pods[0].revision if pods else ""
+
+
+def _is_about(event: Object, facts: SetFacts | None) -> bool:
+    regarding = event.get("regarding") or {}
+    if regarding.get("kind") != Kind.SET:
+        return False
+    return facts is None or regarding.get("uid") == facts.uid
+
+
+def _line(event: Object, now: datetime) -> EventLine:
+    return EventLine(
+        age=(now - _seen_at(event)).total_seconds(),
+        is_warning=event.get("type") == "Warning",
+        reason=str(event.get("reason", "")),
+        note=str(event.get("note", "")),
+        count=int((event.get("series") or {}).get("count", 1)),
+    )
+
+
+def _seen_at(event: Object) -> datetime:
+    series = event.get("series") or {}
+    text = series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp")
+    return time_of(text) if text else _LONG_AGO

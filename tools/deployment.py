@@ -1,0 +1,242 @@
+"""How the product runs on a cluster without containers: the chart by helm, the manager as a process of this
+host.
+
+In: access to a cluster. Out: a release with its webhooks pointed at the host, and managers to start, stop
+and kill. Demo, tests and benchmark stand on it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+import yaml
+
+from tools.localcluster.access import ClusterAccess
+from tools.localcluster.ports import pick_ports
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+CHART = REPOSITORY / "charts" / "lws"
+NAMESPACE = "lws-system"
+SERVICE_ACCOUNT = "lws-controller-manager"
+
+_WEBHOOKS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
+_HOST = "127.0.0.1"
+_START_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+class DeploymentError(RuntimeError):
+    """The manager did not start or did not stop; the message ends with its last words."""
+
+
+@dataclass
+class ManagerProcess:
+    """One `lws manager` on this host."""
+
+    command: Sequence[str]
+    log_path: Path
+    health_port: int
+    webhook_port: int
+    environment: Mapping[str, str] = field(default_factory=dict)
+    _process: subprocess.Popen[bytes] | None = None
+    _log: IO[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id; DeploymentError if it was not started."""
+        if self._process is None:
+            raise DeploymentError("this manager was not started")
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Started and not ended."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> ManagerProcess:
+        """Start without waiting for anything."""
+        self._log = self.log_path.open("ab")
+        self._process = subprocess.Popen(
+            list(self.command),
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, **self.environment},
+            preexec_fn=_die_with_parent,
+            start_new_session=True,
+        )
+        return self
+
+    def wait_ready(self, seconds: float = _START_SECONDS) -> ManagerProcess:
+        """Return once /readyz says yes."""
+        deadline = time.monotonic() + seconds
+        while self.probe("readyz")[0] != 200:
+            if not self.is_running:
+                raise DeploymentError(f"the manager ended while it was starting:\n{self.last_words()}")
+            if time.monotonic() > deadline:
+                raise DeploymentError(f"the manager is not ready after {seconds:.0f} s:\n{self.last_words()}")
+            time.sleep(_POLL_SECONDS)
+        return self
+
+    def probe(self, endpoint: str) -> tuple[int, str]:
+        """Status and text of a probe; (0, reason) if nothing answers."""
+        try:
+            with urllib.request.urlopen(
+                f"http://{_HOST}:{self.health_port}/{endpoint}?verbose", timeout=2
+            ) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError as error:
+            return 0, str(error)
+
+    def stop(self, seconds: float = 30.0) -> int:
+        """SIGTERM, wait, and return the exit code."""
+        return self._end(signal.SIGTERM, seconds)
+
+    def kill(self) -> int:
+        """SIGKILL, wait, and return the exit code."""
+        return self._end(signal.SIGKILL, 10.0)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal: SIGSTOP and SIGCONT play a process that hangs."""
+        if self._process is not None:
+            self._process.send_signal(number)
+
+    def last_words(self, lines: int = 25) -> str:
+        """The end of its log."""
+        return "\n".join(self.log_path.read_text(errors="replace").splitlines()[-lines:])
+
+    def _end(self, number: signal.Signals, seconds: float) -> int:
+        process = self._process
+        if process is None:
+            return 0
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            return process.wait(seconds)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.wait()
+            raise DeploymentError(
+                f"no end {seconds:.0f} s after {number.name}:\n{self.last_words()}"
+            ) from error
+        finally:
+            if self._log is not None:
+                self._log.close()
+
+
+@dataclass
+class Deployment:
+    """The chart as a release on a cluster, and its managers as processes of this host."""
+
+    access: ClusterAccess
+    workspace: Path
+    release: str = "lws"
+    managers: list[ManagerProcess] = field(default_factory=list)
+
+    def install(self, *arguments: str) -> None:
+        """`helm upgrade --install` of the chart; further arguments go to helm."""
+        self.access.helm(
+            "upgrade",
+            "--install",
+            self.release,
+            str(CHART),
+            "-n",
+            NAMESPACE,
+            "--create-namespace",
+            *arguments,
+        )
+
+    def uninstall(self) -> None:
+        """`helm uninstall`; the CRD and the sets stay."""
+        self.access.helm("uninstall", self.release, "-n", NAMESPACE, "--wait")
+
+    def manager(
+        self,
+        *flags: str,
+        configuration: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> ManagerProcess:
+        """A manager with the configuration of the chart and the rights of its ServiceAccount, not started
+        yet.
+        """
+        webhook, health, metrics = pick_ports(3)
+        number = len(self.managers)
+        self.workspace.mkdir(parents=True, exist_ok=True)
+        config = self.workspace / f"manager-{number}.yaml"
+        config.write_text(yaml.safe_dump(self._configuration(webhook, health, metrics, configuration or {})))
+        kubeconfig = self.access.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
+        command = [sys.executable, "-m", "lws", "manager", f"--config={config}", f"--kubeconfig={kubeconfig}"]
+        manager = ManagerProcess(
+            command=[*command, *flags],
+            log_path=self.workspace / f"manager-{number}.log",
+            health_port=health,
+            webhook_port=webhook,
+            environment=environment or {},
+        )
+        self.managers.append(manager)
+        return manager
+
+    def start_manager(self, *flags: str, configuration: Mapping[str, Any] | None = None) -> ManagerProcess:
+        """A manager that is ready and answers the webhooks of the cluster."""
+        manager = self.manager(*flags, configuration=configuration).start()
+        self.point_webhooks(manager)
+        return manager.wait_ready()
+
+    def point_webhooks(self, manager: ManagerProcess) -> None:
+        """Have the API server call this manager: it has no route to a Service here. The CA bundle is left
+        alone.
+        """
+        for kind in _WEBHOOKS:
+            name = f"lws-{kind.removesuffix('webhookconfiguration')}-webhook-configuration"
+            stored = json.loads(self.access.kubectl("get", kind, name, "-o", "json"))
+            patch: list[dict[str, Any]] = []
+            for index, webhook in enumerate(stored["webhooks"]):
+                old = webhook["clientConfig"]
+                path = old["service"]["path"] if "service" in old else "/" + old["url"].split("/", 3)[3]
+                base = f"/webhooks/{index}/clientConfig"
+                if "service" in old:
+                    patch.append({"op": "remove", "path": f"{base}/service"})
+                url = f"https://{_HOST}:{manager.webhook_port}{path}"
+                patch.append({"op": "add", "path": f"{base}/url", "value": url})
+            self.access.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
+
+    def stop(self) -> None:
+        """End every manager."""
+        for manager in reversed(self.managers):
+            if manager.is_running:
+                manager.stop()
+
+    def _configuration(
+        self, webhook: int, health: int, metrics: int, extra: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        shown = self.access.kubectl("get", "configmap", "lws-manager-config", "-n", NAMESPACE, "-o", "json")
+        configuration: dict[str, Any] = yaml.safe_load(
+            json.loads(shown)["data"]["controller_manager_config.yaml"]
+        )
+        configuration["webhook"] = {**configuration.get("webhook", {}), "host": _HOST, "port": webhook}
+        configuration["health"] = {"healthProbeBindAddress": f"{_HOST}:{health}"}
+        configuration["metrics"] = {"bindAddress": f"{_HOST}:{metrics}"}
+        return {**configuration, **extra}
+
+
+def _die_with_parent() -> None:
+    """Ask the kernel to end this process when its parent dies, however it dies (prctl(2))."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
