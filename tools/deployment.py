@@ -35,8 +35,6 @@ _WEBHOOKS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
 _HOST = "127.0.0.1"
 _START_SECONDS = 60.0
 _POLL_SECONDS = 0.05
-
-
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -47,12 +45,16 @@ class DeploymentError(RuntimeError):
 
 @dataclass
 class ManagerProcess:
-    """One `lws manager` on this host."""
+    """One `lws manager` on this host; it may be started again after its end, with the same command.
+
+    Start it from a thread that lives as long as the manager shall: the kernel ends it with that thread.
+    """
 
     command: Sequence[str]
     log_path: Path
     health_port: int
     webhook_port: int
+    metrics_port: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
     _process: subprocess.Popen[bytes] | None = None
     _log: IO[bytes] | None = None
@@ -189,6 +191,7 @@ class Deployment:
             log_path=self.workspace / f"manager-{number}.log",
             health_port=health,
             webhook_port=webhook,
+            metrics_port=metrics,
             environment=environment or {},
         )
         self.managers.append(manager)

@@ -34,7 +34,7 @@ Table = dict[str, dict[str, str]]
 
 _STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
 _NAMED = re.compile(r"^type (\w+) (?!struct\b|interface\b|func\b)(\S+)$", re.MULTILINE)
-_FIELD = re.compile(r"^\t(?:\w+ +)?(\S+) +`json:\"([^\"]*)\"", re.MULTILINE)
+_FIELD = re.compile(r"\t(?:\w+\s+)?(\S+)\s+`json:\"([^\"]*)\"")
 
 
 def table_of(sources: Iterable[str], roots: Iterable[str] = ROOTS) -> Table:
@@ -59,7 +59,12 @@ def _fields(structs: Mapping[str, str], named: Mapping[str, str], name: str) -> 
     if name not in structs:
         raise ValueError(f"type {name}: no struct of the Go sources; add its file to SOURCES")
     codes: dict[str, str] = {}
-    for match in _FIELD.finditer(structs[name]):
+    for line in structs[name].splitlines():
+        if "`json:" not in line or line.lstrip().startswith("//"):
+            continue
+        match = _FIELD.match(line)
+        if match is None:
+            raise ValueError(f"type {name}: no rule reads the line {line.strip()}")
         go_type, (key, *options) = match[1].replace("metav1.", ""), match[2].split(",")
         if "inline" in options:
             codes |= _fields(structs, named, go_type)

@@ -49,6 +49,7 @@ def _sets_in(stream: TextIO) -> Iterator[dict[str, Any]]:
     for document in documents:
         if isinstance(document, dict) and document.get("kind") == KIND:
             if document.get("apiVersion") != API_VERSION:
-                message = f"{stream.name}: apiVersion is {document.get('apiVersion')!r}, only {API_VERSION} is known"
+                given = document.get("apiVersion")
+                message = f"{stream.name}: apiVersion is {given!r}, only {API_VERSION} is known"
                 raise click.ClickException(message)
             yield document

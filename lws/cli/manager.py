@@ -64,9 +64,8 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 def manager(**flags: Any) -> int:
     """Run the controller and its webhooks."""
     if flags.pop("version"):
-        click.echo(
-            f"{__version__}\n{os.environ.get('LWS_BUILD_DATE', 'N/A')}\n{os.environ.get('LWS_GIT_COMMIT', 'N/A')}"
-        )
+        build_date, commit = os.environ.get("LWS_BUILD_DATE", "N/A"), os.environ.get("LWS_GIT_COMMIT", "N/A")
+        click.echo(f"v{__version__}\n{build_date}\n{commit}")
         return 0
     options = LogOptions(
         devel=flags.pop("zap_devel"),

@@ -137,9 +137,10 @@ class Applier:
 
     def _announce_failure(self, action: Action, error: ClusterError) -> None:
         failure = getattr(action, "failure", None)
-        # Only what the server refused concerns the user; a connection that broke is retried in silence, and
-        # so is a namespace on its way out.
-        if failure is None or not isinstance(error, ApiError) or error.is_namespace_terminating:
+        # Only what the server refused concerns the user; a connection that broke is retried in silence.
+        if failure is None or not isinstance(error, ApiError):
+            return
+        if error.is_namespace_terminating or error.is_kind_unknown_yet:
             return
         if not isinstance(error, Conflict) and error.status < 500 and error.status != 429:
             self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))

@@ -1,6 +1,7 @@
 """May the bearer of this token read this path? Asked of the API server, and remembered for a while.
 
-In: a bearer token and a URL path. Out: an HTTP status: 200, 401 who is it, 403 may not, 500 the API server cannot say.
+In: a bearer token and a URL path. Out: an HTTP status: 200, 401 who is it, 403 may not, 500 the API server
+cannot say.
 """
 
 from __future__ import annotations

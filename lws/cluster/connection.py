@@ -197,7 +197,11 @@ class Cluster:
                 await self._rate.acquire()
             if not self._may_write():
                 raise NotLeading("the Lease is not held or not fresh: nothing was written")
-        data = None if body is None else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        data = (
+            None
+            if body is None
+            else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        )
         async with self._respond(method, path, query=query, headers=headers, data=data) as response:
             await _raise_for(response)
             payload: dict[str, Any] = orjson.loads(await response.read())

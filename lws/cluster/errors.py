@@ -15,6 +15,7 @@ ClusterError                 something went wrong; `message` is the server's own
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +50,13 @@ class ApiError(ClusterError):
     def is_namespace_terminating(self) -> bool:
         """The namespace is on its way out: nothing can be created in it, nobody needs to hear about it."""
         return "NamespaceTerminating" in self.causes
+
+    @property
+    def is_kind_unknown_yet(self) -> bool:
+        """The kind of an owner was defined a moment ago, and the admission plugin
+        OwnerReferencesPermissionEnforcement has not discovered it yet: it looks again every 30 seconds.
+        """
+        return self.status == 403 and "cannot find RESTMapping" in self.message
 
 
 class NotFound(ApiError):
@@ -96,19 +104,26 @@ def api_error(
     """The exception for an HTTP error answer.
 
     body: the decoded `v1 Status`, or None if it was something else; fallback: the text to show then.
+    retry_after: the header of that name; without it the status itself may say how long.
     """
     body = body or {}
+    details = body.get("details")
+    # A proxy on the way may answer in JSON of its own.
+    details = details if isinstance(details, Mapping) else {}
     reason = str(body.get("reason") or "")
     message = str(body.get("message") or fallback)
     kind = AlreadyExists if reason == "AlreadyExists" else _BY_STATUS.get(status, ApiError)
-    error = kind(status, reason, message, _seconds(retry_after))
-    causes = (body.get("details") or {}).get("causes") or ()
-    error.causes = tuple(str(cause.get("reason", "")) for cause in causes)
+    seconds = _seconds(retry_after if retry_after is not None else details.get("retryAfterSeconds"))
+    error = kind(status, reason, message, seconds)
+    causes = details.get("causes") or ()
+    error.causes = tuple(str(cause.get("reason", "")) for cause in causes if isinstance(cause, Mapping))
     return error
 
 
-def _seconds(retry_after: str | None) -> float | None:
+def _seconds(retry_after: object) -> float | None:
+    """None for what is no sensible number of seconds: HTTP also allows a date there."""
     try:
-        return float(retry_after) if retry_after is not None else None
+        seconds = float(str(retry_after))
     except ValueError:
         return None
+    return seconds if 0 <= seconds < math.inf else None

@@ -27,7 +27,7 @@ _WATCHED_OWNERS = frozenset({KIND, "StatefulSet", "Pod"})
 
 
 class Observer:
-    """Makes snapshots from the store, with live reads only where a stranger or an orphan may be in the way."""
+    """Makes snapshots from the store; reads live only where a stranger or an orphan may be in the way."""
 
     def __init__(self, cluster: Cluster, store: Store, memory: WriteMemory) -> None:
         self._cluster = cluster
@@ -61,7 +61,7 @@ class Observer:
         )
 
     async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
-        """Everything about the group of one leader pod; None if there is no such pod or no set that owns it."""
+        """Everything about the group of one leader pod; None without such a pod or a set that owns it."""
         leader = self._store.get("Pod", namespace, name)
         lws = self._set_of_leader(leader) if leader is not None else None
         if leader is None or lws is None:

@@ -18,6 +18,8 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL
 Key = tuple[str, str]
 """(namespace, name)"""
 
+_BURIED = 10_000
+
 OnChange = Callable[[Object | None, Object | None], None]
 """Called with (before, after) of one object; one of them may be None."""
 
@@ -54,8 +56,7 @@ class Store:
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
         self._by_set = _Index(_set_key)
-        # UIDs that are gone, with the resourceVersion at which they went: a late event must not bring them
-        # back.
+        # UIDs that are gone, with the resourceVersion at which they went: late news must not bring them back.
         self._gone: dict[str, int] = {}
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
@@ -79,10 +80,13 @@ class Store:
         trimmed = trim(obj)
         kind, key, uid = trimmed["kind"], _key(trimmed), trimmed["metadata"]["uid"]
         version = _version(trimmed)
-        if self._gone.get(uid, -1) >= version:
+        # Not at the same version: an object that lost its label leaves the stream with the version that a
+        # live read of it shows too.
+        if self._gone.get(uid, -1) > version:
             return
         known = self._objects[kind].get(key)
-        if known is not None and known["metadata"]["uid"] == uid and _version(known) >= version:
+        # Whatever its UID: a former object of this name is older than the one that took its place.
+        if known is not None and _version(known) >= version:
             return
         self._forget(known)
         self._remember(trimmed)
@@ -90,18 +94,20 @@ class Store:
             self._on_change(known, trimmed)
 
     def drop(self, obj: Mapping[str, Any]) -> None:
-        """Take in that an object is gone; `obj` is its last state."""
-        kind, key, uid = obj["kind"], _key(obj), obj["metadata"]["uid"]
-        known = self._objects[kind].get(key)
-        self._gone[uid] = _version(obj)
-        if len(self._gone) > 10_000:
-            del self._gone[next(iter(self._gone))]
-        if known is not None and known["metadata"]["uid"] == uid:
-            self._forget(known)
-            self._on_change(known, None)
+        """Take in that an object is gone: `obj` is its last state, with the version of its deletion, or the
+        very object that the store has, where a read found nothing.
+        """
+        known = self._objects[obj["kind"]].get(_key(obj))
+        if known is None or known["metadata"]["uid"] != obj["metadata"]["uid"]:
+            self._bury(obj["metadata"]["uid"], _version(obj))
+        elif known is obj:
+            self._lose(known, _version(known) + 1)
+        elif _version(known) <= _version(obj):
+            self._lose(known, _version(obj))
+        # Else it only left the stream, by losing its label, and has got it back since.
 
     def replace(self, kind: str, objects: Iterable[Mapping[str, Any]], version: str) -> None:
-        """Take in a complete list as of `version`: what it lacks is gone, unless we wrote it later than that."""
+        """Take in a complete list as of `version`: what it lacks is gone, unless we wrote it later."""
         listed: set[str] = set()
         for obj in objects:
             listed.add(obj["metadata"]["uid"])
@@ -109,7 +115,17 @@ class Store:
         as_of = int(version) if version.isdigit() else 0
         for obj in tuple(self._objects[kind].values()):
             if obj["metadata"]["uid"] not in listed and _version(obj) <= as_of:
-                self.drop(obj)
+                self._lose(obj, as_of)
+
+    def _lose(self, known: Object, version: int) -> None:
+        self._bury(known["metadata"]["uid"], version)
+        self._forget(known)
+        self._on_change(known, None)
+
+    def _bury(self, uid: str, version: int) -> None:
+        self._gone[uid] = version
+        if len(self._gone) > _BURIED:
+            del self._gone[next(iter(self._gone))]
 
     def _remember(self, obj: Object) -> None:
         self._objects[obj["kind"]][_key(obj)] = obj

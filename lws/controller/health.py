@@ -62,10 +62,15 @@ def _fine() -> str | None:
 
 
 def _all(checks: Mapping[str, Check]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    complained: set[str] = set()
+
     async def respond(request: web.Request) -> web.Response:
         failures = {name: wrong for name, check in checks.items() if (wrong := check()) is not None}
-        if failures:
-            log.warning("%s fails: %s", request.path, "; ".join(f"{k}: {v}" for k, v in failures.items()))
+        # Probes come every few seconds; what fails is news once.
+        for name in failures.keys() - complained:
+            log.warning("%s fails: %s: %s", request.path, name, failures[name])
+        complained.clear()
+        complained.update(failures)
         if not failures and "verbose" not in request.query:
             return web.Response(text="ok")
         lines = [

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 # A namespace on its way out takes everything with it: nothing to do, and nothing to say.
 _TERMINATING_NAMESPACE_SECONDS = 60.0
+_UNKNOWN_KIND_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,9 @@ def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
         return Again()
     if all(isinstance(error, ApiError) and error.is_namespace_terminating for error in outcome.errors):
         return Again(after=_TERMINATING_NAMESPACE_SECONDS)
+    if all(isinstance(error, ApiError) and error.is_kind_unknown_yet for error in outcome.errors):
+        log.info("%s %s/%s waits: %s", key.kind, key.namespace, key.name, outcome.errors[0].message)
+        return Again(after=_UNKNOWN_KIND_SECONDS)
     for error in outcome.errors:
         log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
     return Again(after=outcome.retry_after, failed=True)

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
 
 from lws import __version__
-from lws.cluster.authorization import Authorizer
 from lws.cluster.apply import Applier, Memory
+from lws.cluster.authorization import Authorizer
 from lws.cluster.connection import Cluster, load_configuration
 from lws.cluster.errors import ClusterError
 from lws.cluster.events import EventRecorder
@@ -198,8 +198,8 @@ class Manager:
                 if await self._cluster.exists(f"/apis/{API_VERSION}"):
                     return
                 log.error(
-                    "the API server does not serve %s: install the CustomResourceDefinition (it comes with the Helm "
-                    "chart); looking again every %.0f s",
+                    "the API server does not serve %s: install the CustomResourceDefinition (it comes with "
+                    "the Helm chart); looking again every %.0f s",
                     API_VERSION,
                     _CRD_RETRY_SECONDS,
                 )

@@ -69,5 +69,7 @@ class MetricsServer:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         status = await self._authorizer.status(token.strip() if scheme.lower() == "bearer" else "", _PATH)
         if status != 200:
-            return web.Response(status=status, text={401: "Unauthorized", 403: "Forbidden"}.get(status, "Error"))
+            return web.Response(
+                status=status, text={401: "Unauthorized", 403: "Forbidden"}.get(status, "Error")
+            )
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})

@@ -86,7 +86,7 @@ class SetStream:
             )
 
     async def _agrees(self) -> bool:
-        """Every set that the API server has is in the store with at least the version that the list showed."""
+        """Every set that the API server lists is in the store, at least in the version that was listed."""
         listed: dict[str, int] = {}
         query = {"limit": "500"}
         while True:

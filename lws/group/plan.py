@@ -165,8 +165,8 @@ def _mistaken_leader(group: GroupSnapshot) -> Plan:
     """Without start ordinals a worker gets index 0 and looks like a leader: never build on it."""
     pod = group.leader["metadata"]
     note = (
-        f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation '{LEADER_NAME_ANNOTATION}': "
-        f"{_NEEDS_START_ORDINAL}"
+        f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation "
+        f"'{LEADER_NAME_ANNOTATION}': {_NEEDS_START_ORDINAL}"
     )
     return Plan(announce=(_event(group, "FailedCreate", "Create", note, "Warning"),), waiting_for=note)
 
@@ -175,8 +175,8 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
     """Without its group key a group cannot be told from others; only a pod that is made anew can get one."""
     pod = group.leader["metadata"]["name"]
     note = (
-        f"leader pod {pod} was created while the pod webhook of lws was not in place, so it has no group key and "
-        f"its containers miss their environment: check the webhook configuration, then delete the pod"
+        f"leader pod {pod} was created while the pod webhook of lws was not in place, so it has no group key "
+        f"and its containers miss their environment: check the webhook configuration, then delete the pod"
     )
     warning = _event(group, "FailedCreate", "Create", note, "Warning")
     return Plan(announce=(warning,), again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)

@@ -96,36 +96,20 @@ def _unlike_lists(
         for reference in wanted:
             yield from _unlike(reference, by_uid.get(reference["uid"], {}), {}, path)
         return
-    if any(selector.startswith("k:") for selector in owned):
+    selected = _selected(owned, actual)
+    ours = {id(element): owned[selector] for selector, found in selected.items() for element in found}
+    if selected:
         # So they may to a list that is merged by keys; an apply leaves elements alone that it does not own.
-        actual = [element for element in actual if _owned_element(owned, element) is not None]
+        actual = [element for element in actual if id(element) in ours]
     if len(wanted) != len(actual):
         yield path
         return
     for position, (one, two) in enumerate(zip(wanted, actual, strict=True)):
-        yield from _unlike(one, two, _owned_element(owned, two) or {}, (*path, str(position)))
-
-
-def _owned_element(owned: Mapping[str, Any], element: Any) -> Mapping[str, Any] | None:
-    """What managedFields says of one element of a list that is merged by keys (`k:{"name":"a"}`)."""
-    for selector, below in owned.items():
-        if selector.startswith("k:") and isinstance(element, Mapping) and _is_selected(selector, element):
-            fields: Mapping[str, Any] = below
-            return fields
-    return None
-
-
-def _is_selected(selector: str, element: Mapping[str, Any]) -> bool:
-    """A key that the element leaves to the server's default (a port's protocol) may have any value."""
-    return all(element.get(key, value) == value for key, value in _keys_of(selector))
-
-
-@lru_cache(maxsize=4096)
-def _keys_of(selector: str) -> tuple[tuple[str, Any], ...]:
-    return tuple(json.loads(selector[2:]).items())
+        yield from _unlike(one, two, ours.get(id(two), {}), (*path, str(position)))
 
 
 def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
+    intended, existing = _selected(owned, intent), _selected(owned, stored)
     for selector, below in owned.items():
         kind, _, rest = selector.partition(":")
         if kind == "f":
@@ -135,21 +119,41 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
                     yield (*path, rest)
             else:
                 yield from _abandoned(below, intent[rest], actual, (*path, rest))
-        elif kind == "k":
-            of_intent, of_stored = _element(intent, selector), _element(stored, selector)
-            if of_intent is None and of_stored is not None:
+        elif kind == "k" and existing[selector]:
+            if intended[selector]:
+                one, two = intended[selector][0], existing[selector][0]
+                yield from _abandoned(below, one, two, (*path, rest))
+            else:
                 yield (*path, rest)
-            elif of_intent is not None:
-                yield from _abandoned(below, of_intent, of_stored, (*path, rest))
         elif kind == "v" and json.loads(rest) not in (intent or ()) and json.loads(rest) in (stored or ()):
             yield (*path, rest)
 
 
-def _element(elements: Any, selector: str) -> Mapping[str, Any] | None:
+def _selected(owned: Mapping[str, Any], elements: Any) -> dict[str, list[Mapping[str, Any]]]:
+    """By selector (`k:{"name":"a"}`) in managedFields, the elements of a list merged by keys that it means.
+
+    A key that an element leaves to the server's default (a port's protocol) may have any value.
+    """
+    selectors = {selector: _keys_of(selector) for selector in owned if selector.startswith("k:")}
+    found: dict[str, list[Mapping[str, Any]]] = {selector: [] for selector in selectors}
+    if not selectors:
+        return found
+    by_keys = {keys: selector for selector, keys in selectors.items()}
+    names = [name for name, _ in next(iter(by_keys))]
     for element in elements or ():
-        if isinstance(element, Mapping) and _is_selected(selector, element):
-            return element
-    return None
+        keys = tuple((name, element[name]) for name in names if name in element)
+        if len(keys) == len(names):
+            meant = [by_keys[keys]] if keys in by_keys else []
+        else:
+            meant = [selector for selector, wanted in selectors.items() if set(keys) <= set(wanted)]
+        for selector in meant:
+            found[selector].append(element)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _keys_of(selector: str) -> tuple[tuple[str, Any], ...]:
+    return tuple(json.loads(selector[2:]).items())
 
 
 def _is_same_scalar(wanted: Any, actual: Any, path: Path) -> bool:

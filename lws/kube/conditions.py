@@ -64,5 +64,5 @@ def without_condition(conditions: Iterable[Mapping[str, Any]] | None, type_: str
 
 
 def timestamp(moment: datetime) -> str:
-    """A moment, which must know its time zone, as metav1.Time writes it: RFC 3339, UTC, whole seconds, `Z`."""
+    """An aware moment as metav1.Time writes it: RFC 3339, UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

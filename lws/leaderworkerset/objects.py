@@ -116,7 +116,7 @@ def build_storage(lws: Object) -> dict[str, Any]:
 
 
 def _claim_template(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """The fields of a claim that StatefulSets of sets have always carried; a StatefulSet's cannot be changed."""
+    """The fields of a claim that children have always carried; those of a StatefulSet cannot be changed."""
     claimed = claim.get("spec") or {}
     wanted: dict[str, Any] = {
         field: copy.deepcopy(claimed[field])

@@ -31,8 +31,8 @@ _LOOK_AGAIN_SECONDS = 30.0
 
 _DROPS_START_ORDINAL = Problem(
     "StartOrdinalUnsupported",
-    "the API server drops spec.ordinals.start of StatefulSets, so workers would be taken for leaders and no more of "
-    "them are created: requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature",
+    "the API server drops spec.ordinals.start of StatefulSets, so workers would be taken for leaders and no "
+    "more of them are created: requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature",
 )
 
 

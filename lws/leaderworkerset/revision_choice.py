@@ -34,15 +34,15 @@ HISTORY_LIMIT = 10
 class Choice:
     """The wanted revision.
 
-    key: what leaders and workers are to carry. name: of its ControllerRevision. revision: the object, once it is
-    stored. size_of: pods per group for each recorded key. actions: what records it, before anything acts on it.
-    collisions: how many hashes collided when it was recorded; None where nothing was.
+    key: what leaders and workers are to carry. name: of its ControllerRevision. revision: the object, once
+    it is stored. size_of: pods per group for each recorded key. actions: what records it, before anything
+    acts on it. collisions: how many hashes collided when it was recorded; None where nothing was.
     """
 
     key: str
     name: str
     size_of: Mapping[str, int]
-    revision: Reference | None = None
+    revision: Reference
     actions: tuple[Action, ...] = ()
     collisions: int | None = None
 
@@ -59,7 +59,7 @@ def choose_revision(snapshot: SetSnapshot, standing: Standing) -> Choice:
 
 
 def _reused(snapshot: SetSnapshot, known: Recorded) -> Choice:
-    """Adopt it if it is an orphan, and make it the newest if it is not (Controller History): its key stays."""
+    """Adopt it if it is an orphan, make it the newest if it is not (Controller History); its key stays."""
     patch: dict[str, object] = {}
     if known.is_orphan and snapshot.is_set_alive:
         patch["metadata"] = {"ownerReferences": [owner_reference(snapshot.lws)]}
@@ -75,7 +75,8 @@ def _recorded(snapshot: SetSnapshot, leader: Object | None) -> Choice:
     lws, wanted = snapshot.lws, record(snapshot.lws)
     running = labels_of(leader).get(REVISION_LABEL, "") if leader is not None else ""
     before = find(snapshot.revisions, running)
-    # Pods of an earlier release run under a key of which no history is left: they are taken to be what is asked for.
+    # Pods of an earlier release run under a key of which no history is left: they are taken to be what is
+    # asked for.
     backfilled = running if before is None else ""
     probe = free_probe(wanted, snapshot.revisions)
     intent = build_revision(lws, wanted, next_number(snapshot.revisions), probe=probe, key=backfilled)
@@ -91,7 +92,7 @@ def _recorded(snapshot: SetSnapshot, leader: Object | None) -> Choice:
         intent, why=why, announce=(announcements.creating_revision(lws, reference, key, occasion),)
     )
     sizes = {**_sizes(snapshot.revisions), key: spec.size_of(lws)}
-    return Choice(key, name, sizes, None, (create,), collisions=_collisions(lws, probe))
+    return Choice(key, name, sizes, reference, (create,), _collisions(lws, probe))
 
 
 def plan_pruning(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:

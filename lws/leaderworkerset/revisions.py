@@ -39,6 +39,9 @@ from lws_api.leaderworkerset.v1 import (
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
 
+_PARTS = ("leaderWorkerTemplate", "networkConfig")
+_TOPOLOGY = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
 _NAME_PART = 220
 """Bytes of the set's name in the name of a revision; leaves room for hash and number within 253."""
 
@@ -49,7 +52,6 @@ _WORDS = {
     "leaderTemplate": "leader template",
     "leaderWorkerTemplate": "",
     "networkConfig": "",
-    "subGroupPolicy": "",
     "volumeClaimTemplates": "claim template",
     "workerTemplate": "worker template",
 }
@@ -245,10 +247,6 @@ def describe(old: Record | Recorded, new: Record | Recorded) -> list[str]:
     return explain(before, after, _WORDS)
 
 
-_PARTS = ("leaderWorkerTemplate", "networkConfig")
-_TOPOLOGY = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
-
-
 def _stem(lws: Object) -> str:
     name: str = lws["metadata"]["name"]
     return name[:_NAME_PART]
@@ -269,7 +267,7 @@ def _broken(revision: Object) -> str:
     name, spec = f"ControllerRevision {revision['metadata']['name']}", _recorded_spec(revision)
     if not isinstance(spec.get("leaderWorkerTemplate"), Mapping):
         return f"{name} holds no leaderWorkerTemplate: no group can be rebuilt from it"
-    if not isinstance(spec.get("networkConfig") or {}, Mapping):
+    if not isinstance(spec.get("networkConfig"), Mapping | None):
         return f"{name} holds a networkConfig that is no object: no group can be rebuilt from it"
     if not labels_of(revision).get(REVISION_LABEL):
         return f"{name} has no label {REVISION_LABEL}: nothing says which pods were made from it"

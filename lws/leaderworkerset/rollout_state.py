@@ -142,14 +142,14 @@ class Moment:
         First the lowest partition that is safe; second the lowest one that still has something to replace.
         """
         needed = self.stored.partition
-        for index in reversed(range(self.state.floor, self.stored.replicas)):
+        for index in reversed(range(self.stored.replicas)):
             if self.is_serving_outdated(index):
                 if allowance == 0:
                     return index + 1, needed
                 allowance -= 1
             if self.is_serving_outdated(index) or self.is_broken(index):
                 needed = index
-        return self.state.floor, needed
+        return 0, needed
 
     def _only_broken_groups_hold_up(self) -> bool:
         stored = self.stored

@@ -57,7 +57,7 @@ class SetSnapshot:
 
     @property
     def is_set_alive(self) -> bool:
-        """The set was read past every cache and is not going: only then may it adopt (ControllerRef rules)."""
+        """The set was read past every cache and is not going: only then may it adopt."""
         reread = self.reread
         return (
             reread is not None

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import base64
 import json
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tools.localcluster import ClusterAccess
+from tools.localcluster import ClusterAccess, CommandError
 from tools.localcluster.recipe import KUBERNETES_VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -68,6 +70,15 @@ class Release:
 
     def uid(self, kind: str, name: str) -> str:
         return str(self.get(kind, name)["metadata"]["uid"])
+
+    def wait_until_sets_are_served(self) -> None:
+        """A definition has no conditions at first, which `kubectl wait` takes for an error."""
+        for _ in range(120):
+            with suppress(CommandError):
+                self.cluster.kubectl("get", "leaderworkersets")
+                return
+            time.sleep(0.25)
+        raise TimeoutError("LeaderWorkerSets are not served 30 seconds after their definition was created")
 
     def put_certificates(self) -> None:
         """Fill Secret and CA bundles as a running manager does."""

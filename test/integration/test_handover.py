@@ -43,9 +43,7 @@ def release() -> Iterator[Release]:
 def sets(release: Release) -> list[Object]:
     """Two sets, as stored, made before any webhook could refuse them."""
     release.cluster.kubectl("create", "-f", str(GO_DEFINITION))
-    # Unlike --for=condition, this form bears a definition that has no conditions at all yet.
-    established = """--for=jsonpath={.status.conditions[?(@.type=="Established")].status}=True"""
-    release.cluster.kubectl("wait", established, *DEFINITION, "--timeout=60s")
+    release.wait_until_sets_are_served()
     for name in ("first", "second"):
         release.cluster.kubectl("create", "-f", "-", input=json.dumps(a_set(name)))
     return release.list("leaderworkersets", "default")

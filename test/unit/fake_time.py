@@ -1,6 +1,7 @@
 """An event loop whose clock moves only while nothing else is left to do: an hour passes in a millisecond.
 
-In: a coroutine. Out: its result. Sockets on loopback work: time stands still while something can be read or written.
+In: a coroutine. Out: its result. Sockets on loopback work: time stands still while something can be read or
+written.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Real seconds that loopback gets to deliver what was sent before the clock moves on, and before we call it a hang.
+# Real seconds: what loopback gets to deliver before the clock moves on, and when we call it a hang.
 _DELIVERY, _HANG = 0.002, 2.0
 
 

@@ -1,5 +1,4 @@
-"""The demo: a LeaderWorkerSet comes up, is updated, loses a pod and recovers, live and with every step verified.
+"""The demo: a LeaderWorkerSet comes up, is updated, loses a pod and recovers, live, every step verified.
 
-In: this machine. Out: what happens, in the terminal. It sees the product as a user does: through its chart, its
-API and its labels.
+In: this machine. Out: what happens, in the terminal. The product is seen as users see it: chart, API, labels.
 """

@@ -8,18 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from tools.demo.change import verify_gone, verify_kept, verify_new, verify_only_went, verify_untouched
-from tools.demo.check import Check, equal, none_of
-from tools.demo.course import verify_always_ready, verify_least_ready, verify_order
+from tools.demo.change import verify_gone, verify_kept, verify_new, verify_untouched
+from tools.demo.check import Check, equal
+from tools.demo.course import verify_always_ready, verify_least_ready, verify_only_went, verify_order
 from tools.demo.facts import Pod
 from tools.demo.installation import holder
 from tools.demo.manifest import image_patch, with_tag
 from tools.demo.mirror import NAMESPACE
-from tools.demo.picture import picture_of
 from tools.demo.play import Play
-from tools.demo.record import View
 from tools.demo.settled import Goal
 from tools.demo.structure import verify_environment, verify_objects, verify_pods, verify_status
+from tools.demo.told import verify_event
 
 NEW_TAG = "3.9"
 VICTIM_GROUP, VICTIM_INDEX = 2, 1
@@ -73,7 +72,7 @@ def lose_worker(play: Play) -> list[Check]:
     before, mark = mirror.fresh().pods(manifest.name), mirror.mark()
     lost = [pod for pod in before if pod.group == VICTIM_GROUP]
     others = [pod for pod in before if pod.group != VICTIM_GROUP]
-    play.show.say(f"container {manifest.container} of pod {victim} is killed: exit code {_OUT_OF_MEMORY}, OOMKilled")
+    play.show.say(f"container {manifest.container} of pod {victim} exits with {_OUT_OF_MEMORY} (OOMKilled)")
     play.scene.cluster.pods.restart_container(NAMESPACE, victim, manifest.container, _OUT_OF_MEMORY)
     goal = Goal(manifest.name, manifest.replicas, before[0].image, _uids(lost))
     view = play.until(goal, f"group {VICTIM_GROUP} to be recreated")
@@ -86,7 +85,7 @@ def lose_worker(play: Play) -> list[Check]:
         verify_new(f"group {VICTIM_GROUP} was recreated: its {len(fresh)} pods are new", before, fresh),
         verify_kept(f"the other {len(others)} pods kept their UIDs", others, now),
         verify_always_ready(moments, leaders, indices),
-        _verify_event(view, "RecreateGroup", victim),
+        verify_event(view, "RecreateGroup", victim),
         *verify_status(facts),
     ]
 
@@ -127,7 +126,7 @@ def restart_manager(play: Play) -> list[Check]:
     sets, groups = passes["leaderworkerset"], passes["pod"]
     return [
         equal(f"manager {pid} died of SIGKILL; {manager.pid} took over its Lease", _SIGKILLED, code),
-        equal(f"it has looked at the set ({sets} passes) and its groups ({groups} passes)", True, sets > 0 < groups),
+        equal(f"it looked at the set in {sets} passes, at its groups in {groups}", True, sets > 0 < groups),
         verify_kept(f"{len(pods)} pods kept their UIDs", pods, after.pods(manifest.name)),
         verify_always_ready(mirror.since(mark), mirror.view().leaders, range(MORE_GROUPS)),
         *verify_untouched(before, after),
@@ -140,7 +139,7 @@ def delete(play: Play) -> list[Check]:
     mirror = play.scene.mirror
     mark = mirror.mark()
     play.kubectl("delete", "lws", play.manifest.name)
-    view = play.until_empty(play.kept)
+    view = play.until_empty()
     return [*verify_gone(view, play.kept), verify_only_went(mirror.since(mark))]
 
 

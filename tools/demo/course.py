@@ -34,6 +34,16 @@ def verify_always_ready(
     return none_of(claim, missed, len(indices))
 
 
+def verify_only_went(moments: Sequence[Moment]) -> Check:
+    """Pods went, and not one was made meanwhile."""
+    known = {pod.uid for pod in moments[0]}
+    made = {pod.name for moment in moments for pod in moment if pod.uid not in known}
+    claim = (
+        f"{len(known)} pods went, and not one was made meanwhile ({len(moments)} states of the watch on pods)"
+    )
+    return none_of(claim, made, len(known))
+
+
 def verify_order(moments: Sequence[Moment], revision: str, expected: Sequence[int]) -> Check:
     """Leaders of a revision appeared group by group, in this order."""
     order: list[int] = []

@@ -18,6 +18,7 @@ from tools.demo.picture import EventLine, Picture, Row, clock, short
 from tools.localcluster import Progress
 
 _BAR = 24
+_MOST_DOTS = 16
 _FEWEST_EVENTS, _MOST_EVENTS = 2, 5
 # What stands below the picture or must stay visible above it.
 _OTHER_LINES = 10
@@ -43,7 +44,8 @@ def draw_builds(builds: Sequence[Progress]) -> RenderableType:
     for each in builds:
         bar = _bar(each.fraction or 0.0, 1.0, pulses=each.fraction is None and not each.finished)
         part = "done" if each.finished else "" if each.fraction is None else f"{each.fraction:.0%}"
-        table.add_row(Text(each.step), bar, Text(part, justify="right"), Text(clock(each.elapsed), style="dim"))
+        elapsed = Text(clock(each.elapsed), style="dim")
+        table.add_row(Text(each.step), bar, Text(part, justify="right"), elapsed)
     return table
 
 
@@ -83,7 +85,8 @@ def _groups(rows: Sequence[Row]) -> Table:
 def _workers(row: Row) -> Text:
     dots = "●" * row.ready_workers + "○" * (row.workers - row.ready_workers)
     style = "green" if row.ready_workers == row.workers else "yellow"
-    return Text(f"{dots if row.workers <= _BAR else ''} {row.ready_workers}/{row.workers}".strip(), style=style)
+    counted = f"{row.ready_workers}/{row.workers}"
+    return Text(f"{dots} {counted}" if row.workers <= _MOST_DOTS else counted, style=style)
 
 
 def _conditions(conditions: Sequence[Condition]) -> Text:
@@ -117,7 +120,8 @@ def _events(events: Iterable[EventLine]) -> RenderableType:
     table.add_column(no_wrap=True, overflow="ellipsis")
     for each in events:
         reason = Text(each.reason, style="red" if each.is_warning else "cyan")
-        table.add_row(short(each.age), reason, Text(each.note + (f" (×{each.count})" if each.count > 1 else "")))
+        often = f" (×{each.count})" if each.count > 1 else ""
+        table.add_row(short(each.age), reason, Text(f"{each.note}{often}"))
     return table
 
 

@@ -57,8 +57,8 @@ class Picture:
 
 def picture_of(view: View, now: datetime) -> Picture:
     """The newest set, or what the last one left."""
-    newest = max(view.objects[Kind.SET], key=lambda each: str(each["metadata"]["creationTimestamp"]), default=None)
-    facts = set_of(newest) if newest is not None else None
+    by_age = sorted(view.objects[Kind.SET], key=lambda each: str(each["metadata"]["creationTimestamp"]))
+    facts = set_of(by_age[-1]) if by_age else None
     pods = view.pods(facts.name) if facts is not None else ()
     groups = view.groups(facts.name) if facts is not None else ()
     events = (each for each in view.objects[Kind.EVENT] if _is_about(each, facts))

@@ -1,6 +1,6 @@
 """Answers: with which hands does the tour act, and with which eyes does it look?
 
-In: a scene, a display, the manifest of a set. Out: commands that are shown and run; views of what came of them.
+In: a scene, a display, the manifest of a set. Out: commands, shown and run; views of what came of them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,16 @@ class SetMissingError(RuntimeError):
 
 @dataclass(frozen=True)
 class Play:
-    """One set, and everything that may befall it."""
+    """One set, and everything that may befall it.
+
+    file: the manifest, made of one set. kept: UIDs of what was there before it and stays.
+    """
 
     scene: Scene
     show: Show
     manifest: Manifest
     file: Path
+    kept: frozenset[str]
 
     def kubectl(self, *arguments: str) -> None:
         """Run kubectl, and show the command as a user would type it."""
@@ -45,13 +49,16 @@ class Play:
         self.scene.cluster.kubectl("--namespace", NAMESPACE, *arguments)
 
     def until(self, goal: Goal, wanted: str) -> View:
-        """Wait until the set is as it should be, then ask the API server past every stream. Raises NotInTime."""
+        """Wait until the set is as it should be, then ask the API server past all streams.
+
+        Raises NotInTime.
+        """
         self._until(lambda view: is_reached(view, goal), wanted)
         return self.scene.mirror.fresh()
 
-    def until_empty(self, kept: frozenset[str]) -> View:
-        """Wait until nothing is left but objects of these UIDs, then ask the API server. Raises NotInTime."""
-        self._until(lambda view: is_empty(view, kept), "everything to be gone")
+    def until_empty(self) -> View:
+        """Wait until nothing of the set is left, then ask the API server. Raises NotInTime."""
+        self._until(lambda view: is_empty(view, self.kept), "everything to be gone")
         return self.scene.mirror.fresh()
 
     def until_taken_over(self, former: str) -> None:

@@ -17,13 +17,14 @@ from tools.demo.installation import holder, verify_definition, verify_webhooks
 from tools.demo.mirror import Mirror, collections
 from tools.demo.picture import Picture, picture_of
 from tools.demo.show import Show
-from tools.deployment import NAMESPACE, Deployment, ManagerProcess
+from tools.deployment import NAMESPACE, SERVICE_ACCOUNT, Deployment, ManagerProcess
 from tools.localcluster import LocalCluster, Options
 
 _CRD = "leaderworkersets.leaderworkerset.x-k8s.io"
 _WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
+_FINALIZER = "demo-finalizer"
 _LEASE_SECONDS = 60.0
-# Nobody wants to watch for 15 s how a Lease expires. No container can run here, hence no replicas in the cluster.
+# No container can run here, hence no replicas in the cluster. Nobody wants to watch a Lease expire for 15 s.
 _VALUES = (
     "replicaCount=0",
     "configuration.leaderElection.leaseDuration=4s",
@@ -52,6 +53,7 @@ def set_up(show: Show) -> Iterator[Scene]:
         show.wait_for("helm")
         show.say("$ helm upgrade --install lws charts/lws --namespace lws-system --create-namespace")
         deployment.install("--set", ",".join(_VALUES))
+        _let_finalize(cluster)
         stack.callback(deployment.stop)
         show.say("$ lws manager, as a process of this host with the rights of the chart's ServiceAccount")
         show.wait_for("the manager to be ready")
@@ -72,11 +74,25 @@ def _start_cluster(stack: ExitStack, show: Show) -> LocalCluster:
     began = time.monotonic()
     options = Options()
     cluster = stack.enter_context(LocalCluster(options, report=show.build))
+    # Asked politely it would wait for the end of every open stream, and nothing of it has to be kept.
+    stack.callback(cluster.kill_component, "kube-apiserver")
     cluster.binary("helm")
     version = cluster.api.get("/version")["gitVersion"]
     took = time.monotonic() - began
     show.say(f"Kubernetes {version} with {options.nodes} simulated nodes is up after {took:.1f} s")
     return cluster
+
+
+def _let_finalize(cluster: LocalCluster) -> None:
+    """Spare the audience a wait of up to 30 s.
+
+    The API server checks every `blockOwnerDeletion` against the kinds that it knows (admission plugin
+    OwnerReferencesPermissionEnforcement), and it learns a new kind that late, unless the writer may finalize
+    anything. Installations need nothing of the kind: the manager tries again until it is let.
+    """
+    account = f"--serviceaccount={NAMESPACE}:{SERVICE_ACCOUNT}"
+    cluster.kubectl("create", "clusterrole", _FINALIZER, "--verb=update", "--resource=*.*/finalizers")
+    cluster.kubectl("create", "clusterrolebinding", _FINALIZER, f"--clusterrole={_FINALIZER}", account)
 
 
 def _follow(stack: ExitStack, cluster: LocalCluster, show: Show) -> Mirror:

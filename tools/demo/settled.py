@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from tools.demo.facts import Object, SetFacts
 from tools.demo.record import Kind, View
 
+_COUNTS = ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -48,7 +50,7 @@ def _is_settled(facts: SetFacts) -> bool:
 def _is_at_rest(statefulset: Object) -> bool:
     """Its controller has seen the spec, has all pods available, and has written so."""
     metadata, spec, status = statefulset["metadata"], statefulset["spec"], statefulset.get("status") or {}
-    counts = {status.get(count, 0) for count in ("replicas", "readyReplicas", "availableReplicas", "updatedReplicas")}
+    counts = {status.get(count, 0) for count in _COUNTS}
     return (
         status.get("observedGeneration") == metadata["generation"]
         and counts == {spec["replicas"]}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lws_api.leaderworkerset.v1 import GROUP_SIZE_ENV, LEADER_ADDRESS_ENV, WORKER_INDEX_ENV
+from lws_api.leaderworkerset.v1 import GROUP_SIZE_ENV, LEADER_ADDRESS_ENV, REVISION_LABEL, WORKER_INDEX_ENV
 from tools.demo.check import Check, equal, none_of, same_members
 from tools.demo.facts import Object, Pod, SetFacts, owner_of
 from tools.demo.record import Kind, View
@@ -60,7 +60,7 @@ def verify_objects(view: View, wanted: SetFacts) -> list[Check]:
     return [
         same_members(claim, leaders | {f"{wanted.name} owned by {wanted.uid}"}, found),
         _verify_service(view, wanted),
-        _verify_revision(view, pods),
+        _verify_revision(view, wanted, pods),
     ]
 
 
@@ -83,14 +83,17 @@ def _verify_service(view: View, wanted: SetFacts) -> Check:
     return same_members(claim, [f"{wanted.name}: publishNotReadyAddresses True"], headless)
 
 
-def _verify_revision(view: View, pods: Sequence[Pod]) -> Check:
-    keys = sorted({pod.revision for pod in pods})
+def _verify_revision(view: View, wanted: SetFacts, pods: Sequence[Pod]) -> Check:
+    keys = {pod.revision for pod in pods}
     # StatefulSets record revisions of their own under the same labels.
-    recorded = [each for each in view.objects[Kind.REVISION] if owner_of(each) == wanted.uid]
-    claim = f"{len(recorded)} ControllerRevision is kept; its key {', '.join(keys)} is on {len(pods)} pods"
-    expected = (1, 1, True)
-    named = all(keys[0] in _name(each) for each in recorded) if keys else False
-    return equal(claim, expected, (len(recorded), len(keys), named))
+    recorded = {
+        each["metadata"]["labels"].get(REVISION_LABEL, ""): _name(each)
+        for each in view.objects[Kind.REVISION]
+        if owner_of(each) == wanted.uid
+    }
+    named = ", ".join(recorded.get(key, f"none for {key}") for key in sorted(keys))
+    claim = f"all {len(pods)} pods carry one revision key, which ControllerRevision {named} records"
+    return Check(claim, len(keys) == 1 and keys <= recorded.keys(), "one recorded key", f"{sorted(keys)}")
 
 
 def _name(found: Object) -> str:

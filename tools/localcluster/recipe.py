@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 KUBERNETES_VERSION = "1.36.3"
+HELM_VERSION = "3.22.0"
 MINIMUM_GO = (1, 26)
 
 _SOURCES = Path(__file__).parent / "go"
@@ -40,6 +41,16 @@ def kubernetes_linker_flags(version: str) -> str:
     return " ".join([_LINKER_FLAGS, *settings])
 
 
+def helm_linker_flags(version: str, kubernetes_version: str) -> str:
+    """Return linker flags that make helm report `version` and render offline as for `kubernetes_version`."""
+    major, minor, _ = kubernetes_version.split(".")
+    settings = [f"-X helm.sh/helm/v3/internal/version.version=v{version}"]
+    for package in ("chartutil", "lint/rules"):
+        settings.append(f"-X helm.sh/helm/v3/pkg/{package}.k8sVersionMajor={major}")
+        settings.append(f"-X helm.sh/helm/v3/pkg/{package}.k8sVersionMinor={minor}")
+    return " ".join([_LINKER_FLAGS, *settings])
+
+
 TARGETS: tuple[Target, ...] = (
     Target(
         name="kubernetes",
@@ -52,7 +63,7 @@ TARGETS: tuple[Target, ...] = (
         name="helm",
         module=_SOURCES / "helm",
         package="helm.sh/helm/v3/cmd/helm",
-        linker_flags=_LINKER_FLAGS,
+        linker_flags=helm_linker_flags(HELM_VERSION, KUBERNETES_VERSION),
         programs=("helm",),
     ),
 )

@@ -91,7 +91,7 @@ class Story:
         return has_changed
 
     def play(self, rounds: int | None = None) -> None:
-        """In a fixed order: both controllers settle, then every pod makes one move; to the end, or some rounds."""
+        """In a fixed order: both controllers settle, then every pod makes one move; to the end by default."""
         played = 0
         while (self.settle() or self.moves()) and played != rounds:
             for move in self.moves():

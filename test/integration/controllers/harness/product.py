@@ -5,12 +5,17 @@ In: a cluster. Out: a `Product` whose manager answers webhooks and acts.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import API_VERSION, KIND
+from test.integration.controllers.harness.audit import MANAGER
+from test.integration.controllers.harness.waiting import eventually
 from tools.deployment import Deployment, ManagerProcess
-from tools.localcluster import ClusterAccess
+from tools.localcluster import ClusterAccess, CommandError
 
 # A killed manager leaves the Lease to its successor after this time; the defaults would have every restart wait 15 s.
 QUICK_LEASE = (
@@ -71,9 +76,51 @@ class Product:
 def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) -> Iterator[Product]:
     """The chart installed and one manager running; both go at the end. Further arguments go to helm."""
     deployment = Deployment(cluster, workspace)
-    deployment.install(*arguments)
+    serve_definition(cluster)
+    deployment.install("--take-ownership", *arguments)
     try:
+        wait_until_sets_may_own(cluster)
         yield Product(deployment, *QUICK_LEASE)
     finally:
         deployment.stop()
         deployment.uninstall()
+
+
+def serve_definition(cluster: ClusterAccess) -> None:
+    """Have the API served before the chart brings it.
+
+    The admission plugin that checks owner references reads the list of kinds when it is first needed, and then
+    every 30 s: made together, the Deployment of the chart would be its first need, and the CRD too late.
+    """
+    # The annotation of a client-side apply would double the CRD.
+    text = json.dumps(definitions()[KIND])
+    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
+    group = API_VERSION.partition("/")[0]
+    eventually("the CRD is served", lambda: group in cluster.kubectl("get", "--raw", "/apis"))
+
+
+def wait_until_sets_may_own(cluster: ClusterAccess) -> None:
+    """Return when the API server lets the manager make objects that a set owns."""
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "name": "nobody",
+        "uid": "0",
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "owned", "namespace": "default", "ownerReferences": [owner]},
+        "spec": {"clusterIP": "None"},
+    }
+
+    def refusal() -> str:
+        try:
+            cluster.kubectl("create", "--dry-run=server", f"--as={MANAGER}", "-f", "-", input=json.dumps(service))
+        except CommandError as error:
+            return str(error)
+        return ""
+
+    eventually("sets may own objects", refusal, lambda why: not why, seconds=60)

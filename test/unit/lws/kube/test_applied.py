@@ -28,7 +28,9 @@ _KEYS = {
 """Lists that the API server merges by keys; every other one is atomic."""
 
 _KEY_DEFAULTS = {"protocol": "TCP"}
-_UNTRACKED = {(), ("apiVersion",), ("kind",), ("metadata",)} | {("metadata", f) for f in ("name", "namespace", "uid")}
+_UNTRACKED = {(), ("apiVersion",), ("kind",), ("metadata",)} | {
+    ("metadata", f) for f in ("name", "namespace", "uid")
+}
 
 
 def _fields(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
@@ -59,7 +61,9 @@ def _intent(**pod_spec: Any) -> dict[str, Any]:
             "namespace": "default",
             "labels": {"app": "demo", "rev": "a"},
             "annotations": {"note": "1"},
-            "ownerReferences": [{"kind": "LeaderWorkerSet", "name": "demo", "uid": "u-1", "controller": True}],
+            "ownerReferences": [
+                {"kind": "LeaderWorkerSet", "name": "demo", "uid": "u-1", "controller": True}
+            ],
         },
         "spec": {
             "replicas": 4,
@@ -90,12 +94,19 @@ def _intent(**pod_spec: Any) -> dict[str, Any]:
     }
 
 
-def _stored(intent: dict[str, Any], change: Callable[[dict[str, Any]], None] = lambda obj: None) -> dict[str, Any]:
-    """What the API server holds after an apply of `intent`: with its defaults, and then changed by somebody."""
+def _stored(
+    intent: dict[str, Any], change: Callable[[dict[str, Any]], None] = lambda obj: None
+) -> dict[str, Any]:
+    """What the API server holds after an apply of `intent`, and after somebody changed it."""
     stored = copy.deepcopy(intent)
     entry = {"manager": MANAGER, "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": _fields(intent)}
     status = {**entry, "subresource": "status", "fieldsV1": {"f:status": {"f:replicas": {}}}}
-    others = {**entry, "manager": "kube-controller-manager", "operation": "Update", "fieldsV1": {"f:status": {}}}
+    others = {
+        **entry,
+        "manager": "kube-controller-manager",
+        "operation": "Update",
+        "fieldsV1": {"f:status": {}},
+    }
     stored["metadata"] |= {
         "uid": "u-2",
         "resourceVersion": "17",
@@ -174,18 +185,22 @@ def test_the_model_writes_managed_fields_as_an_api_server_does() -> None:
             id="a-field-that-we-own-was-dropped-by-a-feature-gate",
         ),
         pytest.param(
-            _stored(_intent(), _set(*MAIN, "resources", "limits", {"nvidia.com/gpu": "8000m", "memory": "1024Mi"})),
+            _stored(
+                _intent(), _set(*MAIN, "resources", "limits", {"nvidia.com/gpu": "8000m", "memory": "1024Mi"})
+            ),
             id="quantities-in-another-spelling",
         ),
         pytest.param(
             _stored(_intent(), _set("metadata", "labels", "foreign", "x")), id="a-label-of-somebody-else"
         ),
         pytest.param(
-            _stored(_intent(), _set("metadata", "annotations", "foreign", "")), id="an-annotation-of-somebody-else"
+            _stored(_intent(), _set("metadata", "annotations", "foreign", "")),
+            id="an-annotation-of-somebody-else",
         ),
         pytest.param(
             _stored(
-                _intent(), lambda obj: obj["metadata"]["ownerReferences"].insert(0, {"uid": "u-9", "kind": "X"})
+                _intent(),
+                lambda obj: obj["metadata"]["ownerReferences"].insert(0, {"uid": "u-9", "kind": "X"}),
             ),
             id="an-owner-reference-of-somebody-else",
         ),
@@ -229,7 +244,9 @@ def test_nothing_to_apply(stored: dict[str, Any]) -> None:
             _set(*MAIN, "image", "app:2"), "spec.template.spec.containers.0.image", id="image-edited"
         ),
         pytest.param(
-            _set(*MAIN, "env", 0, "value", "2"), "spec.template.spec.containers.0.env.0.value", id="env-edited"
+            _set(*MAIN, "env", 0, "value", "2"),
+            "spec.template.spec.containers.0.env.0.value",
+            id="env-edited",
         ),
         pytest.param(
             lambda obj: _main(obj)["env"].reverse(),
@@ -242,7 +259,9 @@ def test_nothing_to_apply(stored: dict[str, Any]) -> None:
             id="atomic-list-in-another-order",
         ),
         pytest.param(
-            lambda obj: _main(obj)["args"].append("--more"), "spec.template.spec.containers.0.args", id="atomic-list-longer"
+            lambda obj: _main(obj)["args"].append("--more"),
+            "spec.template.spec.containers.0.args",
+            id="atomic-list-longer",
         ),
         pytest.param(
             _set(*MAIN, "resources", "limits", "memory", "2Gi"),
@@ -255,7 +274,9 @@ def test_nothing_to_apply(stored: dict[str, Any]) -> None:
             id="no-quantity-at-all",
         ),
         pytest.param(
-            _set("metadata", "ownerReferences", [{"uid": "u-9"}]), "metadata.ownerReferences.kind", id="owner-replaced"
+            _set("metadata", "ownerReferences", [{"uid": "u-9"}]),
+            "metadata.ownerReferences.kind",
+            id="owner-replaced",
         ),
         pytest.param(
             _set(*MAIN, "ports", 0, "protocol", "UDP"),
@@ -282,7 +303,9 @@ def _removed(*path: str) -> Callable[[dict[str, Any]], None]:
     ("change", "path"),
     [
         pytest.param(_removed("metadata", "labels", "rev"), "metadata.labels.rev", id="label"),
-        pytest.param(_removed("metadata", "annotations", "note"), "metadata.annotations.note", id="annotation"),
+        pytest.param(
+            _removed("metadata", "annotations", "note"), "metadata.annotations.note", id="annotation"
+        ),
         pytest.param(_removed("spec", "serviceName"), "spec.serviceName", id="field"),
     ],
 )
@@ -290,7 +313,9 @@ def test_removed_by_others(change: Callable[[dict[str, Any]], None], path: str) 
     assert differences(_intent(), _stored(_intent(), change), MANAGER) == [path]
 
 
-def _changed(change: Callable[[dict[str, Any]], None], intent: dict[str, Any] | None = None) -> dict[str, Any]:
+def _changed(
+    change: Callable[[dict[str, Any]], None], intent: dict[str, Any] | None = None
+) -> dict[str, Any]:
     intent = intent if intent is not None else _intent()
     change(intent)
     return intent
@@ -412,13 +437,16 @@ def test_another_intent(before: dict[str, Any], after: dict[str, Any], paths: li
 
 def test_an_element_of_a_set_that_is_not_intended_any_more_is_found() -> None:
     stored = _stored(_intent(), _set("metadata", "finalizers", ["a", "b"]))
-    stored["metadata"]["managedFields"][2]["fieldsV1"]["f:metadata"]["f:finalizers"] = {'v:"a"': {}, 'v:"b"': {}}
+    stored["metadata"]["managedFields"][2]["fieldsV1"]["f:metadata"]["f:finalizers"] = {
+        'v:"a"': {},
+        'v:"b"': {},
+    }
     intent = _changed(_set("metadata", "finalizers", ["b", "c"]))
     assert 'metadata.finalizers."a"' in differences(intent, stored, MANAGER)
 
 
 def test_typed_clients_write_more_than_they_were_given() -> None:
-    """An intent with the empty structures and zero values that typed clients of Kubernetes leave out or in."""
+    """Empty structures and zero values that typed clients of Kubernetes leave out or in."""
     plain = _intent()
     typed = _intent(hostNetwork=False, hostname="", volumes=[], nodeSelector={}, affinity=None)
     typed["spec"]["template"]["metadata"]["creationTimestamp"] = None
@@ -437,7 +465,9 @@ def test_typed_clients_write_more_than_they_were_given() -> None:
 def test_what_somebody_else_wrote_the_same_way_is_no_difference() -> None:
     """An object that another client created: nothing is ours yet, but an apply would change nothing."""
     stored = _stored(_intent())
-    stored["metadata"]["managedFields"] = [{"manager": "lws", "operation": "Update", "fieldsV1": _fields(_intent())}]
+    stored["metadata"]["managedFields"] = [
+        {"manager": "lws", "operation": "Update", "fieldsV1": _fields(_intent())}
+    ]
     assert differences(_intent(), stored, MANAGER) == []
 
 

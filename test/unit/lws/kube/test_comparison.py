@@ -123,9 +123,7 @@ MAIN = ("spec", "containers", 0)
             ["container main args[1] added: --safe"],
             id="argument",
         ),
-        pytest.param(
-            _changed((*MAIN, "args"), None), ["container main args removed"], id="all arguments"
-        ),
+        pytest.param(_changed((*MAIN, "args"), None), ["container main args removed"], id="all arguments"),
         pytest.param(_changed((*MAIN, "tty"), True), ["container main tty added: true"], id="flag"),
         pytest.param(
             _changed((*MAIN, "volumeMounts", 1, "name"), "w"),
@@ -142,19 +140,34 @@ MAIN = ("spec", "containers", 0)
             ["container spec image: s:1 → s:2"],
             id="a name that is also a field",
         ),
-        pytest.param(
-            _changed(("metadata", "labels", "spec"), "c"), ["label spec: b → c"], id="such a label"
-        ),
+        pytest.param(_changed(("metadata", "labels", "spec"), "c"), ["label spec: b → c"], id="such a label"),
         pytest.param(
             _changed(("metadata", "labels", "__private"), "c"), ["label __private added: c"], id="underscores"
         ),
         pytest.param(
-            _changed(("spec", "tolerations", 0, "key"), "tpu"), ["toleration[0] key: gpu → tpu"], id="nameless"
+            _changed(("spec", "tolerations", 0, "key"), "tpu"),
+            ["toleration[0] key: gpu → tpu"],
+            id="nameless",
         ),
         pytest.param(
             _changed(("spec", "volumes"), [{"name": "v", "emptyDir": {}}, {"name": "w"}]),
             ["volume v added", "volume w added"],
             id="a whole list",
+        ),
+        pytest.param(
+            _changed((*MAIN, "resources"), None),
+            ["container main limit nvidia.com/gpu removed, was 8"],
+            id="all resources",
+        ),
+        pytest.param(
+            _changed(("metadata",), {}),
+            ["label app.kubernetes.io/name removed, was a", "label spec removed, was b"],
+            id="all metadata",
+        ),
+        pytest.param(
+            _changed((*MAIN, "securityContext"), {"runAsUser": 1}),
+            ["container main securityContext added"],
+            id="a structure",
         ),
         pytest.param(
             _changed(("spec", "containers"), DEPLOYED["spec"]["containers"][:1]),
@@ -182,6 +195,8 @@ def test_explain_uses_the_words_it_is_given() -> None:
 
 def test_explain_whole_values() -> None:
     assert explain(1, 2) == ["value: 1 → 2"]
+    assert explain(None, {"spec": {"a": 1}, "b": {"c": 2}}) == ["a added: 1", "b added"]
+    assert explain({"a": {}}, {}) == ["a removed"]
 
 
 def test_elements_of_one_name_are_compared_by_position() -> None:

@@ -14,7 +14,7 @@ NOW = datetime(2026, 3, 1, 12, 0, 0, 999999, tzinfo=UTC)
 BEFORE = "2026-02-01T00:00:00Z"
 JUST_NOW = "2026-03-01T12:00:00Z"
 
-READY = {
+READY: dict[str, Any] = {
     "type": "Ready",
     "status": "True",
     "reason": "Fine",
@@ -22,7 +22,7 @@ READY = {
     "lastTransitionTime": BEFORE,
     "observedGeneration": 1,
 }
-OTHER = {"type": "Other", "status": "Unknown", "note": "kept as it is"}
+OTHER: dict[str, Any] = {"type": "Other", "status": "Unknown", "note": "kept as it is"}
 
 
 @pytest.mark.parametrize(

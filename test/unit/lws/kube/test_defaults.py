@@ -10,6 +10,7 @@ from lws.kube.defaults import DEFAULTS
 from lws.kube.typed import POD_TYPES, Normaliser
 
 STORED = Normaliser(POD_TYPES, DEFAULTS)
+AZURE_DISK = {"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": False}
 DIGEST = "@sha256:" + "0" * 64
 
 
@@ -72,7 +73,8 @@ def test_pull_policy_follows_the_tag(image: str | None, policy: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "given", "filled"),
     [
-        ("Probe", {"periodSeconds": 5}, {"timeoutSeconds": 1, "periodSeconds": 5, "successThreshold": 1, "failureThreshold": 3}),
+        ("Probe", {"timeoutSeconds": 2}, {"periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}),
+        ("Probe", {"periodSeconds": 5, "successThreshold": 2, "failureThreshold": 9}, {"timeoutSeconds": 1}),
         ("HTTPGetAction", {"port": 1, "path": ""}, {"path": "/", "scheme": "HTTP"}),
         ("GRPCAction", {"port": 1}, {"service": ""}),
         ("ContainerPort", {"containerPort": 1}, {"protocol": "TCP"}),
@@ -86,7 +88,8 @@ def test_pull_policy_follows_the_tag(image: str | None, policy: str) -> None:
         ("DownwardAPIVolumeSource", {}, {"defaultMode": 420}),
         ("ProjectedVolumeSource", {"sources": []}, {"defaultMode": 420, "sources": None}),
         ("ServiceAccountTokenProjection", {"path": "t"}, {"expirationSeconds": 3600}),
-        ("AzureDiskVolumeSource", {}, {"cachingMode": "ReadWrite", "fsType": "ext4", "kind": "Shared", "readOnly": False}),
+        ("AzureDiskVolumeSource", {}, AZURE_DISK),
+        ("AzureDiskVolumeSource", {"fsType": ""}, {**AZURE_DISK, "fsType": ""}),
         ("ISCSIVolumeSource", {}, {"iscsiInterface": "default"}),
         ("RBDVolumeSource", {}, {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"}),
         ("ScaleIOVolumeSource", {}, {"fsType": "xfs", "storageMode": "ThinProvisioned"}),

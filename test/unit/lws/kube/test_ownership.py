@@ -40,7 +40,9 @@ def _object(
         pytest.param(_object(OURS), [], Standing.OURS, id="ours"),
         pytest.param(_object(OURS, labels={}), [], Standing.OURS, id="ours-though-labels-were-edited"),
         pytest.param(_object(OURS, is_going=True), [], Standing.LEAVING, id="ours-on-its-way-out"),
-        pytest.param(_object(OURS, plain_owner=OTHER), [OTHER], Standing.OURS, id="ours-with-another-plain-owner"),
+        pytest.param(
+            _object(OURS, plain_owner=OTHER), [OTHER], Standing.OURS, id="ours-with-another-plain-owner"
+        ),
         pytest.param(_object(OTHER), [OTHER], Standing.CLASH, id="of-a-living-stranger"),
         pytest.param(_object(OTHER), [], Standing.LEAVING, id="of-an-owner-that-is-gone"),
         pytest.param(
@@ -50,7 +52,9 @@ def _object(
             _object(OTHER, labels={}), [OTHER], Standing.CLASH, id="of-a-living-stranger-labels-do-not-matter"
         ),
         pytest.param(_object(), [], Standing.ORPHAN, id="nobody's-and-like-ours"),
-        pytest.param(_object(labels=LABELS | {"more": "x"}), [], Standing.ORPHAN, id="nobody's-with-more-labels"),
+        pytest.param(
+            _object(labels=LABELS | {"more": "x"}), [], Standing.ORPHAN, id="nobody's-with-more-labels"
+        ),
         pytest.param(_object(labels={"app": "demo"}), [], Standing.CLASH, id="nobody's-with-a-label-missing"),
         pytest.param(
             _object(labels=LABELS | {"tier": "db"}), [], Standing.CLASH, id="nobody's-with-another-value"
@@ -83,6 +87,6 @@ def test_only_the_uid_makes_it_ours_never_the_name() -> None:
 )
 def test_a_clash_names_both_sides_and_the_way_out(obj: dict[str, Any], owner: str) -> None:
     assert clash_note(obj, "LeaderWorkerSet", "demo") == (
-        f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it untouched; "
-        f"delete or rename one of them"
+        f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
+        f"untouched; delete or rename one of them"
     )

@@ -99,7 +99,26 @@ def test_resource_lists_have_no_more_than_thousandths(written: str, expected: st
 
 @pytest.mark.parametrize(
     "written",
-    ["", ".", "-", "Gi", "abc", "1 Gi", "1gi", "1KI", "1e", "1e+", "1.2.3", "--1", "0x10", "1_000", "1,5", "١", "1e5k", "nan"],
+    [
+        "",
+        ".",
+        "-",
+        "Gi",
+        "abc",
+        "1 Gi",
+        "1gi",
+        "1KI",
+        "1e",
+        "1e+",
+        "1.2.3",
+        "--1",
+        "0x10",
+        "1_000",
+        "1,5",
+        "١",
+        "1e5k",
+        "nan",
+    ],
 )
 def test_refused_with_an_example(written: str) -> None:
     with pytest.raises(ValueError, match=r"is not a quantity; write digits and a unit, such as 500m"):
@@ -131,7 +150,14 @@ def test_order(smaller: str, larger: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("1.5", "1500m"), ("1Gi", "1024Mi"), ("1Gi", "1073741824"), ("1.500", "1500m"), ("0", "0Ki"), ("1e3", "1k")],
+    [
+        ("1.5", "1500m"),
+        ("1Gi", "1024Mi"),
+        ("1Gi", "1073741824"),
+        ("1.500", "1500m"),
+        ("0", "0Ki"),
+        ("1e3", "1k"),
+    ],
 )
 def test_equal_values_are_equal_and_hash_alike(one: str, other: str) -> None:
     assert parse(one) == parse(other)

@@ -66,7 +66,9 @@ def normaliser() -> Normaliser:
         pytest.param({"maybeFlag": False}, {"maybeFlag": False}, id="pointer to false"),
         pytest.param({"maybeNumber": 0}, {"maybeNumber": 0}, id="pointer to zero"),
         pytest.param({"maybe": {}}, {"maybe": {"deep": {}, "name": ""}}, id="pointer to an empty struct"),
-        pytest.param({"map": {"a": "", "b": "x"}}, {"map": {"a": "", "b": "x"}}, id="empty values of a map stay"),
+        pytest.param(
+            {"map": {"a": "", "b": "x"}}, {"map": {"a": "", "b": "x"}}, id="empty values of a map stay"
+        ),
         pytest.param({"list": [{}]}, {"list": [{"deep": {}, "name": ""}]}, id="elements of a list stay"),
         pytest.param({"alwaysList": []}, {"alwaysList": []}, id="a list that is always written may be empty"),
         pytest.param({"alwaysNull": ""}, {"alwaysNull": ""}, id="null until something is said"),
@@ -74,7 +76,9 @@ def normaliser() -> Normaliser:
         pytest.param({"flag": True, "number": 1}, {"flag": True, "number": 1}, id="plain values"),
         pytest.param({"quantity": 1}, {"quantity": "1"}, id="quantity from a number"),
         pytest.param({"quantity": 0}, {"quantity": "0"}, id="pointer to a zero quantity"),
-        pytest.param({"quantities": {"cpu": "1.5"}}, {"quantities": {"cpu": "1500m"}}, id="quantities in a map"),
+        pytest.param(
+            {"quantities": {"cpu": "1.5"}}, {"quantities": {"cpu": "1500m"}}, id="quantities in a map"
+        ),
         pytest.param({"alwaysPort": "http"}, {"alwaysPort": "http"}, id="int-or-string as string"),
         pytest.param({"alwaysPort": "80"}, {"alwaysPort": "80"}, id="int-or-string stays a string"),
         pytest.param({"number": 30.0}, {"number": 30}, id="a whole float is an integer"),
@@ -82,7 +86,9 @@ def normaliser() -> Normaliser:
         pytest.param({"number": 2**53 + 1}, {"number": 2**53}, id="beyond it through a double"),
         pytest.param({"numbers": [2**63 - 1]}, {"numbers": [9223372036854776000]}, id="the largest integer"),
         pytest.param({"number": -(2**63)}, {"number": -9223372036854776000}, id="the smallest integer"),
-        pytest.param({"unknown": {"a": None, "b": []}}, {"unknown": {"a": None, "b": []}}, id="unknown as it is"),
+        pytest.param(
+            {"unknown": {"a": None, "b": []}}, {"unknown": {"a": None, "b": []}}, id="unknown as it is"
+        ),
         pytest.param({"unknown": None}, {}, id="unknown null"),
         pytest.param({"maybe": "text"}, {"maybe": "text"}, id="another shape stays: struct"),
         pytest.param({"list": {"a": 1}}, {"list": {"a": 1}}, id="another shape stays: list"),

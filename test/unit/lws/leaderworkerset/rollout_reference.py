@@ -1,12 +1,17 @@
-"""The rules of the original controller for partition and replicas, one by one, written from its description
-alone.
+"""The rules of the original controller for partition and replicas, written from their description alone.
 
-It shares nothing with the planner: groups are letters, and every rule stands where the rules have it.
+They share nothing with the planner: groups are letters, and every rule stands where the description has it.
+What the planner says to the same states comes last.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+from lws.leaderworkerset.groups import LeaderStatefulSet
+from lws.leaderworkerset.rollout import plan_rollout
+from lws.leaderworkerset.rollout_state import Rollout, RolloutState, budget
+from test.unit.stories.letters import groups
 
 
 @dataclass(frozen=True)
@@ -93,3 +98,22 @@ def is_held_up(case: Case) -> bool:
     tail = len(case.letters) - len(case.letters.rstrip("R"))
     lowest = max(0, existing - tail - case.unavailable - existing + case.wanted)
     return "R" in case.letters[lowest : existing - tail]
+
+
+def planned(case: Case, **stored: bool) -> Rollout:
+    """What the planner says to the same state."""
+    statefulset = LeaderStatefulSet(
+        replicas=case.existing,
+        partition=case.stored_partition,
+        asked=case.asked,
+        is_current=not case.is_new_revision,
+        **stored,
+    )
+    limits = budget(case.wanted, case.unavailable, case.surge)
+    return plan_rollout(RolloutState(case.wanted, limits, case.floor, groups(case.letters), statefulset))
+
+
+def told(case: Case) -> tuple[int, int]:
+    """Its partition and replicas."""
+    rollout = planned(case)
+    return rollout.partition, rollout.replicas

@@ -28,6 +28,7 @@ def replaced(letters: str, stored: LeaderStatefulSet, limits: Budget, wanted: in
         pytest.param("rrru", 3, Budget(2, 0), 2, (), id="one above is starting: it takes none"),
         pytest.param("rrrR", 3, Budget(1, 0), 2, (2,), id="one above is finished: it takes the next"),
         pytest.param("rxxx", 4, Budget(1, 0), 1, (3,), id="broken ones one by one too"),
+        pytest.param("rrrr", 3, Budget(3, 0), 1, (3,), id="one above goes now: it takes none"),
     ],
 )
 def test_before_the_partition_is_lowered(
@@ -64,6 +65,9 @@ def test_before_the_partition_is_lowered_with_the_feature_on(
         pytest.param("rrru", 2, Budget(1, 0), (), id="not beyond the budget"),
         pytest.param("rxxu", 1, Budget(1, 0), (2, 1), id="broken ones at no cost"),
         pytest.param("rxru", 1, Budget(2, 0), (1,), id="broken ones first in the budget, healthy ones wait"),
+        pytest.param(
+            "rxrR", 1, Budget(1, 0), (1,), id="broken ones before the one that may go beyond the budget"
+        ),
         pytest.param("tttt", 0, Budget(4, 0), (), id="nothing twice"),
         pytest.param("RRuu", 0, Budget(1, 0), (), id="nothing that is updated"),
         pytest.param("rRRR", 0, Budget(1, 0), (0,), id="at rest: one that came back old"),
@@ -93,6 +97,12 @@ def test_with_a_new_template_the_old_update_revision_says_nothing() -> None:
     state = RolloutState(4, Budget(1, 1), 0, same, LeaderStatefulSet(5, 0, is_current=False))
     rollout = plan_rollout(state)
     assert (rollout.partition, rollout.replicas, rollout.replace) == (4, 5, (4,))
+
+
+def test_with_a_new_template_the_others_wait_for_the_report_too() -> None:
+    state = RolloutState(4, Budget(1, 2), 0, groups("rrrrrr"), LeaderStatefulSet(6, 0, is_current=False))
+    rollout = plan_rollout(state)
+    assert (rollout.partition, rollout.replicas, rollout.replace) == (4, 6, (5,))
 
 
 def test_groups_that_are_scaled_away_are_left_to_the_controller() -> None:

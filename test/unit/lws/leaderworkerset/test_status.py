@@ -26,6 +26,11 @@ def not_available(message: str, reason: str = "GroupsNotReady") -> tuple[str, st
     return ("Available", "False", reason, message)
 
 
+def not_updated(count: int) -> tuple[str, str, str, str]:
+    message = f"All groups are ready, {count} of 4 groups are on the wanted revision"
+    return not_available(message, "GroupsNotUpdated")
+
+
 def condition(said: tuple[str, str, str, str], since: str = BEFORE, generation: int = 3) -> dict[str, Any]:
     return {
         "type": said[0],
@@ -60,13 +65,7 @@ def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
         pytest.param(
             "rrrr",
             [NOT_PROGRESSING, AVAILABLE],
-            [
-                PROGRESSING,
-                not_available(
-                    "All groups are ready, 0 of 4 groups are on the wanted revision", "GroupsNotUpdated"
-                ),
-                UPDATING,
-            ],
+            [PROGRESSING, not_updated(0), UPDATING],
             id="an update begins: all at once",
         ),
         pytest.param(
@@ -106,13 +105,7 @@ def test_conditions(letters: str, stored: list[Any], expected: list[Any]) -> Non
         pytest.param("rrRR", [NOT_PROGRESSING, AVAILABLE, NOT_UPDATING], id="all in scope updated"),
         pytest.param(
             "rrrR",
-            [
-                PROGRESSING,
-                not_available(
-                    "All groups are ready, 1 of 4 groups are on the wanted revision", "GroupsNotUpdated"
-                ),
-                UPDATING,
-            ],
+            [PROGRESSING, not_updated(1), UPDATING],
             id="one in scope outdated",
         ),
         pytest.param(
@@ -159,8 +152,7 @@ def test_conditions_of_others_are_kept() -> None:
 def test_counters_include_the_surge_and_count_each_group_once() -> None:
     intended = status_of("rrtRRu", replicas=4).intended
     assert (intended["replicas"], intended["readyReplicas"], intended["updatedReplicas"]) == (6, 4, 3)
-    assert intended["observedGeneration"] == 3
-    assert intended["hpaPodSelector"] == SELECTOR
+    assert (intended["observedGeneration"], intended["hpaPodSelector"]) == (3, SELECTOR)
 
 
 def test_zero_is_stored_as_absence() -> None:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from tools.localcluster.recipe import (
+    HELM_VERSION,
+    KUBERNETES_VERSION,
     TARGETS,
     Target,
     all_programs,
     build_command,
     cache_key,
     go_environment,
+    helm_linker_flags,
     kubernetes_linker_flags,
     packages_command,
     target_of,
@@ -96,6 +99,22 @@ def test_linker_flags_name_the_version_twice() -> None:
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
         for setting in ("gitVersion=v1.36.3", "gitMajor=1", "gitMinor=36"):
             assert f"-X {package}.{setting}" in flags
+
+
+def test_helm_renders_for_the_same_kubernetes() -> None:
+    flags = helm_linker_flags("3.22.0", "1.36.3")
+    assert "-X helm.sh/helm/v3/internal/version.version=v3.22.0" in flags
+    for package in ("chartutil", "lint/rules"):
+        assert f"-X helm.sh/helm/v3/pkg/{package}.k8sVersionMinor=36" in flags
+
+
+@pytest.mark.parametrize(
+    ("program", "module", "version"),
+    [("etcd", "k8s.io/kubernetes", KUBERNETES_VERSION), ("helm", "helm.sh/helm/v3", HELM_VERSION)],
+)
+def test_versions_are_those_of_the_modules(program: str, module: str, version: str) -> None:
+    lines = (target_of(program).module / "go.mod").read_text().splitlines()
+    assert [module, f"v{version}"] in [line.removeprefix("require").split()[:2] for line in lines]
 
 
 def test_every_program_has_one_target() -> None:

@@ -1,0 +1,111 @@
+"""What happens when somebody else deletes or edits an object that a set consists of?"""
+
+from __future__ import annotations
+
+from test.integration.controllers.harness.events import notes_of
+from test.integration.controllers.harness.groups import (
+    controller_of,
+    images_of,
+    name_of,
+    pod_uids,
+    revisions_of,
+    settle,
+    uids_of_group,
+)
+from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.manifests import a_set, pod_template
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+
+
+def test_a_deleted_leader_statefulset_comes_back_with_the_same_key(world: World) -> None:
+    world.create(a_set("lost"))
+    settle(world, "lost")
+    before, revisions = pod_uids(world, "lost"), [name_of(each) for each in revisions_of(world, "lost")]
+    uid = world.uid("StatefulSet", "lost")
+
+    world.delete("StatefulSet", "lost")
+    eventually("it is another one", lambda: world.uid("StatefulSet", "lost"), lambda now: now not in ("", uid))
+    settle(world, "lost")
+
+    assert not set(before.values()) & set(pod_uids(world, "lost").values())
+    assert [name_of(each) for each in revisions_of(world, "lost")] == revisions
+
+
+def test_pods_survive_when_their_leader_statefulset_is_deleted_as_an_orphan(world: World) -> None:
+    world.create(a_set("kept"))
+    settle(world, "kept")
+    before, uid = pod_uids(world, "kept"), world.uid("StatefulSet", "kept")
+
+    world.delete("StatefulSet", "kept", "Orphan")
+    eventually("it is another one", lambda: world.uid("StatefulSet", "kept"), lambda now: now not in ("", uid))
+    settle(world, "kept")
+
+    assert pod_uids(world, "kept") == before
+
+
+def test_a_group_whose_worker_statefulset_is_deleted_is_made_anew_as_one(world: World) -> None:
+    world.create(a_set("worker", size=3))
+    settle(world, "worker")
+    other, before = uids_of_group(world, "worker", 1), uids_of_group(world, "worker", 0)
+
+    world.delete("StatefulSet", "worker-0")
+    eventually(
+        "no pod of the group is the same",
+        lambda: uids_of_group(world, "worker", 0),
+        lambda now: now.keys() == before.keys() and not set(now.values()) & set(before.values()),
+    )
+    settle(world, "worker")
+
+    assert uids_of_group(world, "worker", 1) == other
+    assert controller_of(world.get("StatefulSet", "worker-0"))["uid"] == world.uid("Pod", "worker-0")
+
+
+def test_deleted_services_come_back_and_no_pod_notices(world: World) -> None:
+    world.create(a_set("shared", replicas=1))
+    world.create(a_set("own", replicas=1, networkConfig={"subdomainPolicy": "UniquePerReplica"}))
+    settle(world, "shared", "own")
+    before = identities(world, "Pod", "StatefulSet", SET)
+    services = {name: world.uid("Service", name) for name in ("shared", "own-0")}
+
+    for name in services:
+        world.delete("Service", name)
+    for name, uid in services.items():
+        world.gone_or_replaced("Service", name, uid)
+        eventually(f"Service {name} is back", lambda name=name: world.find("Service", name), seconds=10)
+
+    assert differences(before, identities(world, "Pod", "StatefulSet", SET)) == []
+    assert controller_of(world.get("Service", "shared"))["kind"] == SET
+    assert controller_of(world.get("Service", "own-0"))["kind"] == "Pod"
+
+
+def test_workers_scaled_by_hand_are_put_back_and_their_template_stays(world: World) -> None:
+    world.create(a_set("hand", replicas=1, size=2, group={"restartPolicy": "None"}))
+    settle(world, "hand")
+    before = pod_uids(world, "hand")
+
+    world.patch("StatefulSet", "hand-0", {"spec": {"replicas": 3}})
+    eventually("replicas are put back", lambda: _replicas(world, "hand-0"), lambda now: now == 1)
+    settle(world, "hand")
+    assert pod_uids(world, "hand") == before
+
+    world.patch("StatefulSet", "hand-0", {"spec": {"template": {"spec": pod_template("by-hand:1")["spec"]}}})
+    eventually("the pod follows", lambda: images_of(world, "hand"), lambda now: now[0] == {"server:1", "by-hand:1"})
+    stays("the template is not ours to touch", lambda: images_of(world, "hand"), 2)
+
+
+def test_a_leader_statefulset_edited_by_hand_is_put_back(world: World) -> None:
+    world.create(a_set("edited", replicas=2))
+    settle(world, "edited")
+    before = uids_of_group(world, "edited", 0)
+
+    world.kubectl("scale", "statefulset", "edited", "--replicas=3")
+    settle(world, "edited")
+    eventually("replicas are put back", lambda: _replicas(world, "edited"), lambda now: now == 2)
+
+    assert uids_of_group(world, "edited", 0) == before
+    assert not [note for note in notes_of(world, "edited") if "Failed" in note]
+
+
+def _replicas(world: World, statefulset: str) -> int:
+    return int(world.get("StatefulSet", statefulset)["spec"]["replicas"])

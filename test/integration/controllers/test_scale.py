@@ -1,0 +1,98 @@
+"""What happens when a set is made larger, smaller, or to nothing?"""
+
+from __future__ import annotations
+
+from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION
+from test.integration.controllers.harness.events import notes_of
+from test.integration.controllers.harness.groups import (
+    annotations_of,
+    condition,
+    names_of,
+    pod_uids,
+    pods_of,
+    revisions_of,
+    settle,
+)
+from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.manifests import a_set, rolling, scaled_to
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+
+def test_scaling_up_adds_groups_and_leaves_the_others_alone(world: World) -> None:
+    world.create(a_set("up", replicas=1))
+    settle(world, "up")
+    before = identities(world, "Pod", "ControllerRevision", "Service")
+    workers = world.get("StatefulSet", "up-0")["metadata"]["resourceVersion"]
+
+    world.kubectl("scale", "lws", "up", "--replicas=3")
+    settle(world, "up")
+
+    added = [f"Pod up-{pod} is new" for pod in ("1", "1-1", "2", "2-1")]
+    assert differences(before, identities(world, "Pod", "ControllerRevision", "Service")) == added
+    assert world.get("StatefulSet", "up-0")["metadata"]["resourceVersion"] == workers
+    assert annotations_of(world.get("StatefulSet", "up"))[REPLICAS_ANNOTATION] == "3"
+
+
+def test_scaling_down_takes_the_highest_groups(world: World) -> None:
+    """A surge budget must not keep groups that the user no longer wants."""
+    world.create(a_set("down", replicas=3, rolloutStrategy=rolling(maxSurge=2)))
+    settle(world, "down")
+    before = pod_uids(world, "down")
+
+    world.patch(SET, "down", scaled_to(1))
+    settle(world, "down")
+
+    assert pod_uids(world, "down") == {pod: before[pod] for pod in ("down-0", "down-0-1")}
+    gone = eventually("workers go with their leaders", lambda: world.list("StatefulSet"), lambda all: len(all) == 2)
+    assert names_of(gone) == {"down", "down-0"}
+    assert "deleting surge replicas from down-1 to down-2" in notes_of(world, "down")
+
+
+def test_a_set_of_no_groups_is_available_and_comes_back(world: World) -> None:
+    world.create(a_set("none", replicas=0))
+    settle(world, "none")
+    world.patch(SET, "none", scaled_to(1))
+    settle(world, "none")
+    first = pod_uids(world, "none")
+
+    world.patch(SET, "none", scaled_to(0))
+    settle(world, "none")
+    assert pods_of(world, "none") == []
+    status = world.get(SET, "none")["status"]
+    assert not {"replicas", "readyReplicas", "updatedReplicas"} & status.keys()
+    assert condition(world.get(SET, "none"), "Progressing")["status"] == "False"
+
+    world.patch(SET, "none", scaled_to(1))
+    settle(world, "none")
+    assert not set(first.values()) & set(pod_uids(world, "none").values())
+    assert len(revisions_of(world, "none")) == 1
+
+
+def test_groups_of_one_pod_have_no_workers(world: World) -> None:
+    world.create(a_set("single", replicas=2, size=1))
+    settle(world, "single")
+    assert names_of(world.list("StatefulSet")) == {"single"}
+    assert names_of(pods_of(world, "single")) == {"single-0", "single-1"}
+    variables = world.get("Pod", "single-1")["spec"]["containers"][0]["env"]
+    assert {each["name"]: each["value"] for each in variables} == {
+        "LWS_LEADER_ADDRESS": f"single-1.single.{world.namespace}",
+        "LWS_GROUP_SIZE": "1",
+        "LWS_WORKER_INDEX": "0",
+    }
+
+
+def test_a_new_size_replaces_groups_one_after_the_other(world: World) -> None:
+    world.create(a_set("grows", replicas=2, size=1))
+    settle(world, "grows")
+
+    world.patch(SET, "grows", {"spec": {"leaderWorkerTemplate": {"size": 3}}})
+    settle(world, "grows")
+    pods = {f"grows-{index}{worker}" for index in (0, 1) for worker in ("", "-1", "-2")}
+    assert names_of(pods_of(world, "grows")) == pods
+    assert len(revisions_of(world, "grows")) == 2
+
+    world.patch(SET, "grows", {"spec": {"leaderWorkerTemplate": {"size": 1}}})
+    settle(world, "grows")
+    assert names_of(pods_of(world, "grows")) == {"grows-0", "grows-1"}
+    eventually("no workers are left", lambda: names_of(world.list("StatefulSet")), lambda all: all == {"grows"})

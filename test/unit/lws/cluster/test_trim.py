@@ -1,0 +1,269 @@
+"""What is kept of each kind, and that nothing is kept twice or changed."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.cluster.trim import trim
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
+
+
+def _metadata(**more: Any) -> dict[str, Any]:
+    return {
+        "name": "demo-0",
+        "namespace": "default",
+        "uid": "u-1",
+        "resourceVersion": "7",
+        "generation": 2,
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": {NAME_LABEL: "demo", "app": "x"},
+        "annotations": {SIZE_ANNOTATION: "4", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        "managedFields": [
+            {"manager": "lws", "operation": "Apply", "fieldsV1": {"f:spec": {}}},
+            {"manager": "lws", "operation": "Update", "fieldsV1": {}},
+            {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": {}},
+        ],
+        **more,
+    }
+
+
+def _owned_by(kind: str) -> list[dict[str, Any]]:
+    return [{"apiVersion": "v1", "kind": kind, "name": "o", "uid": "u-o", "controller": True}]
+
+
+def _pod(**status: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(ownerReferences=_owned_by("StatefulSet"), finalizers=["x"]),
+        "spec": {"nodeName": "n-1", "containers": [{"name": "main", "image": "app:1"}]},
+        "status": {"phase": "Running", "podIP": "10.0.0.1", **status},
+    }
+
+
+KEPT = {
+    "name": "demo-0",
+    "namespace": "default",
+    "uid": "u-1",
+    "resourceVersion": "7",
+    "generation": 2,
+    "creationTimestamp": "2026-01-01T00:00:00Z",
+    "labels": {NAME_LABEL: "demo"},
+    "annotations": {SIZE_ANNOTATION: "4"},
+}
+
+
+def test_pods_keep_where_they_are_whose_they_are_and_how_they_do() -> None:
+    assert trim(_pod()) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": KEPT | {"ownerReferences": _owned_by("StatefulSet")},
+        "spec": {"nodeName": "n-1"},
+        "status": {"phase": "Running", "conditions": []},
+    }
+
+
+@pytest.mark.parametrize(
+    ("status", "kept"),
+    [
+        pytest.param(
+            {
+                "conditions": [
+                    {"type": "PodScheduled", "status": "True"},
+                    {"type": "Ready", "status": "False", "reason": "x", "lastTransitionTime": "t"},
+                ]
+            },
+            {"conditions": [{"type": "Ready", "status": "False"}]},
+            id="readiness",
+        ),
+        pytest.param({"conditions": None}, {"conditions": []}, id="no-conditions"),
+        pytest.param({"phase": "Failed", "reason": "Evicted"}, {"phase": "Failed", "reason": "Evicted"}, id="evicted"),
+        pytest.param(
+            {"containerStatuses": [{"name": "main", "restartCount": 0, "ready": True, "image": "app:1"}]},
+            {},
+            id="containers-that-never-restarted",
+        ),
+        pytest.param({"containerStatuses": None, "initContainerStatuses": None}, {}, id="no-containers"),
+        pytest.param(
+            {
+                "initContainerStatuses": [{"name": "init", "restartCount": 1, "lastState": {}}],
+                "containerStatuses": [
+                    {"name": "calm", "restartCount": 0},
+                    {
+                        "name": "main",
+                        "restartCount": 3,
+                        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "t"}},
+                    },
+                ],
+            },
+            {
+                "initContainerStatuses": [{"name": "init", "restartCount": 1}],
+                "containerStatuses": [
+                    {
+                        "name": "main",
+                        "restartCount": 3,
+                        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                    }
+                ],
+            },
+            id="restarts-and-how-the-last-one-ended",
+        ),
+    ],
+)
+def test_of_a_pods_status(status: dict[str, Any], kept: dict[str, Any]) -> None:
+    assert trim(_pod(**status))["status"] == {"phase": "Running", "conditions": []} | kept
+
+
+def test_a_pod_that_nobody_looked_at_yet() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "uid": "u"}}
+    assert trim(pod) == {**pod, "spec": {}, "status": {"phase": "Pending", "conditions": []}}
+
+
+def test_pods_keep_which_revision_of_their_statefulset_they_were_made_from() -> None:
+    pod = _pod()
+    pod["metadata"]["labels"]["controller-revision-hash"] = "demo-6f"
+    assert trim(pod)["metadata"]["labels"]["controller-revision-hash"] == "demo-6f"
+
+
+def test_worker_statefulsets_keep_numbers() -> None:
+    workers = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": _metadata(ownerReferences=_owned_by("Pod")),
+        "spec": {"replicas": 3, "ordinals": {"start": 1}, "template": {"spec": {}}, "serviceName": "demo"},
+        "status": {
+            "observedGeneration": 2,
+            "replicas": 3,
+            "availableReplicas": 2,
+            "readyReplicas": 2,
+            "currentRevision": "a",
+            "updateRevision": "b",
+            "collisionCount": 0,
+        },
+    }
+    assert trim(workers) == {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": KEPT | {"ownerReferences": _owned_by("Pod")},
+        "spec": {"replicas": 3, "ordinals": {"start": 1}},
+        "status": {
+            "observedGeneration": 2,
+            "replicas": 3,
+            "availableReplicas": 2,
+            "currentRevision": "a",
+            "updateRevision": "b",
+        },
+    }
+
+
+@pytest.mark.parametrize("owners", [_owned_by("LeaderWorkerSet"), [], None], ids=["of-a-set", "orphan", "none"])
+def test_other_statefulsets_stay_whole_but_for_what_others_manage(owners: list[dict[str, Any]] | None) -> None:
+    leaders = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": _metadata(ownerReferences=owners),
+        "spec": {"replicas": 3, "template": {"spec": {"containers": []}}},
+        "status": {"replicas": 3, "collisionCount": 0},
+    }
+    managed = [{"manager": "lws", "operation": "Apply", "fieldsV1": {"f:spec": {}}}]
+    assert trim(leaders) == {**leaders, "metadata": leaders["metadata"] | {"managedFields": managed}}
+
+
+@pytest.mark.parametrize("selector", [{"a": "b"}, None])
+def test_services_keep_their_selector(selector: dict[str, str] | None) -> None:
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(),
+        "spec": {"clusterIP": "None", "ports": [], "selector": selector},
+    }
+    assert trim(service) == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": KEPT,
+        "spec": {"selector": selector or {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("data", "is_kept"),
+    [
+        pytest.param({"spec": {"leaderWorkerTemplate": {"size": 2}}}, True, id="ours"),
+        pytest.param({"spec": {"template": {}}}, False, id="of-a-StatefulSet"),
+        pytest.param({"spec": None}, False, id="of-something-else"),
+        pytest.param(["a"], False, id="of-somebody-else"),
+        pytest.param(None, False, id="none"),
+    ],
+)
+def test_revisions_keep_their_data_if_it_is_of_a_set(data: Any, is_kept: bool) -> None:
+    revision = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": _metadata(labels={NAME_LABEL: "demo", REVISION_LABEL: "k", "app": "x"}),
+        "revision": 4,
+        "data": data,
+    }
+    trimmed = trim(revision)
+    assert trimmed["revision"] == 4
+    assert trimmed["metadata"]["labels"] == {NAME_LABEL: "demo", REVISION_LABEL: "k", "app": "x"}
+    assert "managedFields" not in trimmed["metadata"]
+    assert trimmed.get("data") == (data if is_kept else None)
+
+
+def test_our_own_kind_stays_whole() -> None:
+    lws = {"apiVersion": "x/v1", "kind": "LeaderWorkerSet", "metadata": _metadata(), "spec": {"a": 1}}
+    assert trim(lws) == lws
+
+
+ALL = [
+    _pod(containerStatuses=[{"name": "main", "restartCount": 1, "lastState": {"terminated": {"exitCode": 1}}}]),
+    {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": _metadata(ownerReferences=_owned_by("Pod")),
+        "spec": {"replicas": 3},
+        "status": {"replicas": 3},
+    },
+    {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": _metadata(), "spec": {}, "status": {}},
+    {"apiVersion": "v1", "kind": "Service", "metadata": _metadata(), "spec": {"selector": {"a": "b"}}},
+    {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": _metadata(),
+        "revision": 1,
+        "data": {"spec": {"leaderWorkerTemplate": {}}},
+    },
+    {"apiVersion": "x/v1", "kind": "LeaderWorkerSet", "metadata": _metadata(), "spec": {}},
+]
+
+
+@pytest.mark.parametrize("obj", ALL, ids=lambda obj: obj["kind"])
+def test_trimming_again_changes_nothing_and_the_original_stays(obj: dict[str, Any]) -> None:
+    before = copy.deepcopy(obj)
+    once = trim(obj)
+    assert trim(once) == once
+    assert obj == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda pod: pod["status"].update(podIP="10.0.0.2"), id="address"),
+        pytest.param(lambda pod: pod["metadata"]["labels"].update(app="y"), id="label-of-the-user"),
+        pytest.param(lambda pod: pod["metadata"]["managedFields"].clear(), id="managed-fields"),
+        pytest.param(
+            lambda pod: pod["status"].update(conditions=[{"type": "Initialized", "status": "True"}]), id="other-condition"
+        ),
+        pytest.param(
+            lambda pod: pod["status"].update(containerStatuses=[{"name": "m", "restartCount": 0, "started": True}]),
+            id="container-started",
+        ),
+    ],
+)
+def test_changes_that_no_decision_reads_are_not_seen(change: Any) -> None:
+    before, after = _pod(), _pod()
+    change(after)
+    assert trim(before) == trim(after)

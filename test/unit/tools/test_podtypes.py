@@ -1,0 +1,163 @@
+"""tools.podtypes: the table of pod fields, from Go sources, and its agreement with the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lws.kube.typed import POD_TYPES
+from tools import podtypes
+from tools.openapi import extract
+
+GO = """
+package v1
+
+// Outer has one field of each sort.
+type Outer struct {
+	Inlined `json:",inline" protobuf:"bytes,1,opt,name=inlined"`
+	// A comment with `json:"not,omitempty"` in it
+	// and Words that look like Fields.
+	Plain string `json:"plain,omitempty" protobuf:"bytes,2,opt,name=plain"`
+	Always string `json:"always"`
+	Pointer *string `json:"pointer,omitempty"`
+	AlwaysPointer *string `json:"alwaysPointer"`
+	Named Word `json:"named,omitempty"`
+	Flag bool `json:"flag,omitempty"`
+	Number *int64 `json:"number,omitempty"`
+	Bytes []byte `json:"bytes,omitempty"`
+	Struct Inner `json:"struct,omitempty"`
+	StructPointer *Inner `json:"structPointer,omitempty"`
+	List []Inner `json:"list,omitempty" patchStrategy:"merge"`
+	AlwaysList []Word `json:"alwaysList"`
+	Map map[string]string `json:"map,omitempty"`
+	Quantities Amounts `json:"quantities,omitempty"`
+	Quantity resource.Quantity `json:"quantity,omitempty"`
+	QuantityPointer *resource.Quantity `json:"quantityPointer,omitempty"`
+	Port intstr.IntOrString `json:"port"`
+	Time metav1.Time `json:"time,omitempty,omitzero"`
+	TimePointer *metav1.Time `json:"timePointer,omitempty"`
+	Hidden string `json:"-"`
+}
+
+type Inlined struct {
+	FromInside string `json:"fromInside,omitempty"`
+}
+
+type Inner struct {
+	Deep *Deep `json:"deep,omitempty"`
+}
+
+type Deep struct {
+	UID types.UID `json:"uid,omitempty"`
+}
+
+// +enum
+type Word string
+
+type Amounts map[Word]resource.Quantity
+
+type Unreachable struct {
+	Text string `json:"text"`
+}
+"""
+
+
+def test_table_of_go_sources() -> None:
+    assert podtypes.table_of([GO], ["Outer"]) == {
+        "Deep": {"uid": "s"},
+        "Inner": {"deep": "*Deep"},
+        "Outer": {
+            "always": "=s",
+            "alwaysList": "=[s]",
+            "alwaysPointer": "?s",
+            "bytes": "s",
+            "flag": "b",
+            "fromInside": "s",
+            "list": "[Inner]",
+            "map": "{s}",
+            "named": "s",
+            "number": "*i",
+            "plain": "s",
+            "pointer": "*s",
+            "port": "=x",
+            "quantities": "{q}",
+            "quantity": "=q",
+            "quantityPointer": "*q",
+            "struct": "=Inner",
+            "structPointer": "*Inner",
+            "time": "t",
+            "timePointer": "*t",
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "type Outer: no struct of the Go sources; add its file to SOURCES"),
+        (
+            'type Outer struct {\n\tField chan int `json:"field"`\n}\n',
+            "type Outer: no rule reads the line Field chan int",
+        ),
+        (
+            'type Outer struct {\n\tField *any `json:"field"`\n}\n',
+            "type Outer, field field: no rule for the Go type any",
+        ),
+        (
+            'type Outer struct {\n\tField other.Thing `json:"field"`\n}\n',
+            "type Outer, field field: no rule for the Go type other.Thing",
+        ),
+    ],
+    ids=["missing type", "unknown line", "unknown kind", "unknown package"],
+)
+def test_what_cannot_be_read_is_named(source: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        podtypes.table_of([source], ["Outer"])
+
+
+def test_the_committed_table_agrees_with_the_openapi_document_of_the_api_server() -> None:
+    found = podtypes.differences(POD_TYPES, extract.read())
+    assert found == [
+        # Not embedded in a pod template or claim template, so not in the extract either.
+        "StatefulSetPersistentVolumeClaimRetentionPolicy: not in the OpenAPI document"
+    ]
+
+
+def _schema(**properties: Any) -> dict[str, Any]:
+    return {"io.k8s.api.core.v1.Thing": {"properties": properties}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "properties", "found"),
+    [
+        ({"a": "*s"}, {"a": {"type": "string"}}, []),
+        ({"a": "=[i]"}, {"a": {"type": "array", "items": {"type": "integer"}}}, []),
+        ({}, {"a": {"type": "boolean"}}, ["Thing.a: nothing in the table, b in the OpenAPI document"]),
+        ({"a": "s"}, {}, ["Thing.a: s in the table, nothing in the OpenAPI document"]),
+        (
+            {"a": "s"},
+            {"a": {"type": "object", "additionalProperties": {"type": "string"}}},
+            ["Thing.a: s in the table, {s} in the OpenAPI document"],
+        ),
+        (
+            {"a": "*Other"},
+            {
+                "a": {
+                    "allOf": [{"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.api.resource.Quantity"}]
+                }
+            },
+            ["Thing.a: Other in the table, q in the OpenAPI document"],
+        ),
+    ],
+    ids=["equal", "equal list", "new field", "field gone", "map", "quantity"],
+)
+def test_differences(fields: dict[str, str], properties: dict[str, Any], found: list[str]) -> None:
+    assert podtypes.differences({"Thing": fields}, _schema(**properties)) == found
+
+
+def test_the_committed_file_is_as_the_generator_writes_it_and_small() -> None:
+    text = podtypes.TABLE.read_text(encoding="utf-8")
+    assert podtypes.rendered(json.loads(text)["types"]) == text
+    assert len(text.encode()) < 40_000
