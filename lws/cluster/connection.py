@@ -9,6 +9,7 @@ import copy
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,12 +71,28 @@ class Credentials:
     key_path: str | None
 
 
+def _always() -> bool:
+    return True
+
+
+_MAY_SEND: ContextVar[Callable[[], bool]] = ContextVar("may send", default=_always)
+
+
+class _FencedRequest(aiohttp.ClientRequest):
+    """Asks once more when a connection is there: to get one may take until long after the Lease is lost."""
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        if not _MAY_SEND.get()():
+            raise NotLeading("the Lease is not held or not fresh: nothing was written")
+        return await super().send(conn)
+
+
 class Cluster:
     """One API server. Objects go in and come out as plain JSON data; nothing is retried here."""
 
     def __init__(self, configuration: Configuration, user_agent: str, rate: RateLimit | None = None) -> None:
         self.configuration = configuration
-        self._may_write: Callable[[], bool] = lambda: True
+        self._may_write = _always
         self.on_response: Callable[[str, int], None] = lambda method, status: None
         self._rate = rate
         self._user_agent = user_agent
@@ -86,10 +103,11 @@ class Cluster:
             connector=connector,
             trust_env=True,
             read_bufsize=2**21,
+            request_class=_FencedRequest,
         )
 
     def fenced(self, may_write: Callable[[], bool]) -> Cluster:
-        """The same connection for what only the leader does: asked right before every write, False →
+        """The same connection for what only the leader does: asked right before a write leaves, False →
         NotLeading.
         """
         clone = copy.copy(self)
@@ -123,6 +141,8 @@ class Cluster:
     async def exists(self, path: str) -> bool:
         """Whether the server serves this path (a group and version, say)."""
         async with self._respond("GET", path) as response:
+            if response.status != 404:
+                await _raise_for(response)
             return response.status == 200
 
     async def list_page(
@@ -192,11 +212,8 @@ class Cluster:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
-        if method != "GET":
-            if self._rate is not None:
-                await self._rate.acquire()
-            if not self._may_write():
-                raise NotLeading("the Lease is not held or not fresh: nothing was written")
+        if method != "GET" and self._rate is not None:
+            await self._rate.acquire()
         data = (
             None
             if body is None
@@ -204,8 +221,7 @@ class Cluster:
         )
         async with self._respond(method, path, query=query, headers=headers, data=data) as response:
             await _raise_for(response)
-            payload: dict[str, Any] = orjson.loads(await response.read())
-            return payload
+            return _decoded(await response.read(), f"{method} {path} at {self.configuration.host}")
 
     @asynccontextmanager
     async def _respond(
@@ -222,11 +238,12 @@ class Cluster:
             "Accept": "application/json",
             "Content-Type": "application/json",
         }
-        token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-        if token:
-            merged["Authorization"] = token
         merged.update(headers or {})
         try:
+            token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+            if token:
+                merged["Authorization"] = token
+            _MAY_SEND.set(_always if method == "GET" else self._may_write)
             async with self._session.request(
                 method,
                 path.lstrip("/"),
@@ -239,7 +256,7 @@ class Cluster:
             ) as response:
                 self.on_response(method, response.status)
                 yield response
-        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+        except (TimeoutError, aiohttp.ClientError, OSError, ConfigException) as error:
             reason = str(error) or type(error).__name__
             raise Unreachable(f"{method} {path} at {self.configuration.host}: {reason}") from error
 
@@ -252,13 +269,27 @@ async def _raise_for(response: aiohttp.ClientResponse) -> None:
         body = orjson.loads(raw)
     except orjson.JSONDecodeError:
         body = None
-    fallback = re.sub(rb"\s+", b" ", raw[:200]).decode(errors="replace") or f"HTTP {response.status}"
+    fallback = _start_of(raw) or f"HTTP {response.status}"
     raise api_error(
         response.status,
         body if isinstance(body, dict) else None,
         fallback,
         response.headers.get("Retry-After"),
     )
+
+
+def _decoded(raw: bytes, what: str) -> dict[str, Any]:
+    try:
+        payload = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        payload = None
+    if not isinstance(payload, dict):
+        raise Unreachable(f"{what}: the answer is not a JSON object: {_start_of(raw)}")
+    return payload
+
+
+def _start_of(raw: bytes) -> str:
+    return re.sub(rb"\s+", b" ", raw[:200]).decode(errors="replace")
 
 
 def _encode(value: object) -> object:

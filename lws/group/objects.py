@@ -32,7 +32,8 @@ from lws_api.leaderworkerset.v1 import (
 def build_worker_statefulset(restored: Object, leader: Object) -> dict[str, Any]:
     """The StatefulSet of a group's workers, owned by the leader pod: it goes when the leader goes.
 
-    restored: the set as the leader's revision had it; the set's own labels and annotations are live.
+    restored: the set as the leader's revision had it; its own labels and annotations are live, but for those
+    that ask for exclusive placement.
     """
     name = leader["metadata"]["name"]
     of_leader = leader["metadata"]["labels"]

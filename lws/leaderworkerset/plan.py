@@ -17,7 +17,14 @@ from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.ownership import Standing, clash_note, standing_of
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import announcements, spec
-from lws.leaderworkerset.groups import FIELD_MANAGER, GroupState, Wanted, group_states, leader_statefulset
+from lws.leaderworkerset.groups import (
+    FIELD_MANAGER,
+    PATIENCE,
+    GroupState,
+    Wanted,
+    group_states,
+    leader_statefulset,
+)
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service, is_tools_own
 from lws.leaderworkerset.revision_choice import Choice, choose_revision, plan_pruning
 from lws.leaderworkerset.rollout import plan_rollout
@@ -38,11 +45,12 @@ _DROPS_START_ORDINAL = Problem(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What one part of the pass contributes to the plan."""
+    """What one part of the pass contributes to the plan; the fields are those of Plan."""
 
     sequence: tuple[Action, ...] = ()
     problem: Problem | None = None
     waiting_for: str = ""
+    again_after: float | None = None
 
 
 def plan(snapshot: SetSnapshot) -> Plan:
@@ -65,12 +73,11 @@ def plan(snapshot: SetSnapshot) -> Plan:
     if standing == Standing.OURS and is_update_done(groups, spec.replicas_of(snapshot.lws), _floor(snapshot)):
         sequences.append(plan_pruning(snapshot, choice))
     status = _plan_status(snapshot, choice, groups, problems)
-    is_clash = any(part.problem is not None for part in (leaders, service))
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),
         statuses=(status,) if status is not None else (),
         announce=announcements.problems(snapshot.lws, problems),
-        again_after=_LOOK_AGAIN_SECONDS if is_clash or standing == Standing.LEAVING else None,
+        again_after=leaders.again_after or service.again_after,
         waiting_for=leaders.waiting_for or service.waiting_for,
     )
 
@@ -82,24 +89,26 @@ def _plan_leaders(
     lws, leader = snapshot.lws, snapshot.leader
     if leader is not None and standing == Standing.CLASH:
         note = clash_note(leader, "LeaderWorkerSet", spec.name_of(lws))
-        return _Part(problem=Problem("NameClash", note), waiting_for=note)
+        return _Part(problem=Problem("NameClash", note), waiting_for=note, again_after=_LOOK_AGAIN_SECONDS)
     if standing == Standing.LEAVING:
-        return _Part(waiting_for="the former leader StatefulSet to be gone")
+        return _Part(waiting_for="the former leader StatefulSet to be gone", again_after=_LOOK_AGAIN_SECONDS)
     if standing == Standing.ORPHAN and not snapshot.is_set_alive:
         return _Part(waiting_for="the set to be seen alive before it adopts anything")
-    allowed = _budget(lws)
-    rollout = plan_rollout(
-        RolloutState(
-            replicas=spec.replicas_of(lws),
-            budget=allowed,
-            floor=_floor(snapshot),
-            groups=groups,
-            statefulset=leader_statefulset(leader, choice.key, snapshot.now) if leader is not None else None,
-        )
+    position = leader_statefulset(leader, choice.key, snapshot.now) if leader is not None else None
+    state = RolloutState(
+        replicas=spec.replicas_of(lws),
+        budget=_budget(lws),
+        floor=_floor(snapshot),
+        groups=groups,
+        statefulset=position,
     )
-    apply = _apply_leaders(snapshot, choice, rollout)
-    deletes = _replace_leaders(snapshot, rollout)
-    return _Part((*choice.actions, *deletes, *apply), waiting_for=rollout.waiting_for)
+    rollout = plan_rollout(state)
+    return _Part(
+        (*choice.actions, *_replace_leaders(snapshot, rollout), *_apply_leaders(snapshot, choice, rollout)),
+        waiting_for=rollout.waiting_for,
+        # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
+        again_after=PATIENCE.total_seconds() if position is not None and position.awaited else None,
+    )
 
 
 def _apply_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> tuple[Action, ...]:
@@ -155,7 +164,7 @@ def _plan_service(snapshot: SetSnapshot) -> _Part:
         return _Part((Merge(Reference.to(service), adoption, why="the Service of the set has no owner"),))
     if service is not None and standing == Standing.CLASH:
         note = clash_note(service, "LeaderWorkerSet", name)
-        return _Part(problem=Problem("NameClash", note), waiting_for=note)
+        return _Part(problem=Problem("NameClash", note), waiting_for=note, again_after=_LOOK_AGAIN_SECONDS)
     return _Part(waiting_for="the former Service to be gone" if standing == Standing.LEAVING else "")
 
 

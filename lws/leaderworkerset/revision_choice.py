@@ -78,7 +78,8 @@ def _recorded(snapshot: SetSnapshot, leader: Object | None) -> Choice:
     # Pods of an earlier release run under a key of which no history is left: they are taken to be what is
     # asked for.
     backfilled = running if before is None else ""
-    probe = free_probe(wanted, snapshot.revisions)
+    template = leader["spec"]["template"] if leader is not None else None
+    probe = free_probe(wanted, snapshot.revisions, template)
     intent = build_revision(lws, wanted, next_number(snapshot.revisions), probe=probe, key=backfilled)
     key, name = backfilled or wanted.key_at(probe), intent["metadata"]["name"]
     occasion = "a newly created LeaderWorkerSet"

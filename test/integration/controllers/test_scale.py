@@ -22,14 +22,15 @@ from test.integration.controllers.harness.world import SET, World
 def test_scaling_up_adds_groups_and_leaves_the_others_alone(world: World) -> None:
     world.create(a_set("up", replicas=1))
     settle(world, "up")
-    before = identities(world, "Pod", "ControllerRevision", "Service")
+    before = identities(world, "Pod", "Service")
     workers = world.get("StatefulSet", "up-0")["metadata"]["resourceVersion"]
 
     world.kubectl("scale", "lws", "up", "--replicas=3")
     settle(world, "up")
 
     added = [f"Pod up-{pod} is new" for pod in ("1", "1-1", "2", "2-1")]
-    assert differences(before, identities(world, "Pod", "ControllerRevision", "Service")) == added
+    assert differences(before, identities(world, "Pod", "Service")) == added
+    assert len(revisions_of(world, "up")) == 1
     assert world.get("StatefulSet", "up-0")["metadata"]["resourceVersion"] == workers
     assert annotations_of(world.get("StatefulSet", "up"))[REPLICAS_ANNOTATION] == "3"
 

@@ -1,0 +1,197 @@
+"""How does a new template reach all groups, and what stays up meanwhile?
+
+Availability is read from every state that the API server went through, not from samples.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.groups import (
+    images_of,
+    keys_of,
+    labels_of,
+    name_of,
+    revisions_of,
+    settle,
+    uids_of_group,
+)
+from test.integration.controllers.harness.history import (
+    Frame,
+    History,
+    existing_groups,
+    mixed_groups,
+    ready_groups,
+)
+from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+
+NEVER_READY = {"localcluster/ready": "false"}
+
+
+def fewest_ready(frames: list[Frame]) -> int:
+    return min(len(ready_groups(frame)) for frame in frames)
+
+
+def most_existing(frames: list[Frame]) -> int:
+    return max(len(existing_groups(frame)) for frame in frames)
+
+
+def roll(world: World, name: str, image: str = "server:2") -> History:
+    """Roll a set that is at rest, and return what happened."""
+    history = History(world, name)
+    world.patch(SET, name, new_image(image))
+    settle(world, name)
+    replicas = world.get(SET, name)["spec"]["replicas"]
+    assert images_of(world, name) == {index: {image} for index in range(replicas)}
+    return history
+
+
+def test_groups_are_replaced_one_by_one_from_the_top_and_each_once(world: World) -> None:
+    world.create(a_set("plain", replicas=3))
+    settle(world, "plain")
+
+    history = roll(world, "plain")
+
+    frames = history.pods()
+    assert (fewest_ready(frames), most_existing(frames)) == (2, 3)
+    assert {index: len(uids) for index, uids in history.leaders().items()} == {0: 2, 1: 2, 2: 2}
+    told = history.told()
+    # At rest before; then the new template reaches nobody, then one more group each time.
+    assert [each.partition for each in told] == [0, 3, 2, 1, 0]
+    assert {each.replicas for each in told} == {3}
+
+
+def test_old_workers_never_meet_a_new_leader(world: World) -> None:
+    slow = pod_template(annotations={"localcluster/stops-after": "1"})
+    world.create(a_set("apart", replicas=3, size=3, workers=slow))
+    settle(world, "apart")
+    history = roll(world, "apart")
+    assert [mixed_groups(frame) for frame in history.pods() if mixed_groups(frame)] == []
+
+
+def test_a_rollout_is_recorded_and_told(world: World) -> None:
+    world.create(a_set("told", replicas=2))
+    settle(world, "told")
+    (first,) = revisions_of(world, "told")
+
+    roll(world, "told")
+
+    old, new = revisions_of(world, "told")
+    key = labels_of(new)[REVISION_LABEL]
+    assert (name_of(old), new["revision"]) == (name_of(first), 2)
+    assert name_of(new) == f"told-{key}-2"
+    assert keys_of(world, "told") == {0: {key}, 1: {key}}
+    status = world.get(SET, "told")["status"]
+    assert status["currentRevision"] == status["updateRevision"] == name_of(new)
+    conditions = {each["type"]: each["status"] for each in status["conditions"]}
+    assert conditions == {"Available": "True", "Progressing": "False", "UpdateInProgress": "False"}
+
+    said = [(each.reason, each.action, each.note, each.related) for each in events_of(world, "told")]
+    revision = f"ControllerRevision {name_of(new)}"
+    assert ("CreatingRevision", "Create", f"Creating revision with key {key} for updated LWS", revision) in said
+    updates = [(note, related) for reason, _, note, related in said if reason == "GroupsUpdating"]
+    assert updates[0] == ("Rolling Upgrade is in progress, with 2 groups ready of total 2 groups", "")
+    assert updates[1:] == [("Updating replica 1", revision), ("Updating replica 0", revision)]
+
+
+BUDGETS = [
+    pytest.param(4, {"maxUnavailable": 2}, 2, 4, id="two at a time"),
+    pytest.param(1, {"maxUnavailable": 1, "maxSurge": 1}, 1, 2, id="a set of one without downtime"),
+    pytest.param(3, {"maxUnavailable": 0, "maxSurge": 2}, 3, 5, id="none unavailable"),
+    pytest.param(4, {"maxUnavailable": "50%", "maxSurge": "20%"}, 2, 5, id="percent"),
+]
+
+
+@pytest.mark.parametrize(("replicas", "budget", "fewest", "most"), BUDGETS)
+def test_a_rollout_uses_its_budget_and_keeps_to_it(
+    world: World, replicas: int, budget: dict[str, Any], fewest: int, most: int
+) -> None:
+    world.create(a_set("budget", replicas, rolloutStrategy=rolling(**budget)))
+    settle(world, "budget")
+
+    history = roll(world, "budget")
+
+    frames = history.pods()
+    assert (fewest_ready(frames), most_existing(frames)) == (fewest, most)
+    # Of a surge every leader is new; each of the others is replaced once.
+    assert {len(history.leaders()[index]) for index in range(replicas)} == {2}
+
+
+def test_several_changes_in_a_row_end_at_the_newest(world: World) -> None:
+    world.create(a_set("often", replicas=3))
+    settle(world, "often")
+    history = History(world, "often")
+
+    for number in (2, 3, 4):
+        world.patch(SET, "often", new_image(f"server:{number}"))
+        eventually(
+            "a group has it", lambda: images_of(world, "often"), lambda now, n=number: {f"server:{n}"} in now.values()
+        )
+    settle(world, "often")
+
+    assert images_of(world, "often") == {index: {"server:4"} for index in range(3)}
+    assert fewest_ready(history.pods()) == 2
+    assert len(set.union(*keys_of(world, "often").values())) == 1
+
+
+def test_changing_back_keeps_the_key_and_the_groups_that_still_have_it(world: World) -> None:
+    world.create(a_set("back", replicas=3, rolloutStrategy=rolling(partition=2)))
+    settle(world, "back")
+    (first,) = revisions_of(world, "back")
+    key = labels_of(first)[REVISION_LABEL]
+    untouched = uids_of_group(world, "back", 0) | uids_of_group(world, "back", 1)
+    world.patch(SET, "back", new_image("server:2"))
+    settle(world, "back", updated=1)
+    assert images_of(world, "back") == {0: {"server:1"}, 1: {"server:1"}, 2: {"server:2"}}
+
+    world.patch(SET, "back", new_image("server:1"))
+    settle(world, "back")
+
+    assert keys_of(world, "back") == {0: {key}, 1: {key}, 2: {key}}
+    assert uids_of_group(world, "back", 0) | uids_of_group(world, "back", 1) == untouched
+    revisions = revisions_of(world, "back")
+    assert len(revisions) == 2
+    assert (name_of(revisions[-1]), revisions[-1]["revision"]) == (name_of(first), 3)
+    assert revisions[-1]["data"] == first["data"]
+
+
+def test_a_broken_update_stops_at_its_budget_and_a_fix_gets_through(world: World) -> None:
+    world.create(a_set("broken", replicas=3))
+    settle(world, "broken")
+    history = History(world, "broken")
+
+    broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": pod_template("server:2", NEVER_READY)}}}
+    world.patch(SET, "broken", broken)
+    eventually("a group has it", lambda: images_of(world, "broken"), lambda now: now.get(2) == {"server:2"})
+    stays("no other group is given up", lambda: images_of(world, "broken"), 3)
+
+    fixed = new_image("server:3")
+    fixed["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {
+        "annotations": dict.fromkeys(NEVER_READY, None)
+    }
+    world.patch(SET, "broken", fixed)
+    settle(world, "broken")
+
+    assert images_of(world, "broken") == {index: {"server:3"} for index in range(3)}
+    assert fewest_ready(history.pods()) == 2
+    assert [len(history.leaders()[index]) for index in range(3)] == [2, 2, 3]
+
+
+def test_scaling_during_a_rollout_does_both(world: World) -> None:
+    world.create(a_set("both", replicas=3))
+    settle(world, "both")
+    history = History(world, "both")
+
+    world.patch(SET, "both", new_image("server:2"))
+    eventually("it has begun", lambda: images_of(world, "both"), lambda now: {"server:2"} in now.values())
+    world.kubectl("scale", "lws", "both", "--replicas=4")
+    settle(world, "both")
+
+    assert images_of(world, "both") == {index: {"server:2"} for index in range(4)}
+    assert fewest_ready(history.pods()) >= 2
