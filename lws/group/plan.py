@@ -5,17 +5,26 @@ In: a GroupSnapshot. Out: a Plan.
 
 from __future__ import annotations
 
+from typing import Any
+
 from lws.actions import Action, Announce, Create, Delete, Merge, Object, Plan, Reference
 from lws.group.identity import group_index_of
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.restart import restart_needed
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference
+from lws.kube.metadata import (
+    annotations_of,
+    is_terminating,
+    labels_of,
+    missing_labels,
+    owner_reference,
+)
 from lws.kube.ownership import Standing, clash_note, standing_of
 from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions import restore
 from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
@@ -26,6 +35,8 @@ from lws_api.leaderworkerset.v1 import (
 
 # A clash or a missing revision ends by somebody else's deed, which no event of ours may show.
 _LOOK_AGAIN_SECONDS = 30.0
+
+_IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
 
 _NEEDS_START_ORDINAL = "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
 
@@ -119,18 +130,20 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
 
 
 def _plan_existing_workers(existing: Object, intent: Object) -> Plan:
-    """Somebody else's edits: the number of workers is put back, the template is never touched (it would roll
-    pods).
-    """
-    wanted = intent["spec"]["replicas"]
-    if existing["spec"].get("replicas", 1) == wanted:
+    """Edits by others: number and labels of the workers are put back; touching the template would roll pods."""
+    patch: dict[str, Any] = {}
+    reasons = []
+    found, wanted = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
+    if found != wanted:
+        patch["spec"] = {"replicas": wanted}
+        reasons.append(f"workers were scaled to {found} by hand, the group has {wanted}")
+    labels = missing_labels(existing, intent["spec"]["template"]["metadata"]["labels"], _IDENTITY)
+    if labels:
+        patch["metadata"] = {"labels": labels}
+        reasons.append("labels that tell whose workers they are were edited")
+    if not patch:
         return Plan()
-    scale = Merge(
-        Reference.to(existing),
-        {"spec": {"replicas": wanted}},
-        why=f"workers were scaled to {existing['spec'].get('replicas', 1)} by hand, the group has {wanted}",
-    )
-    return Plan(sequences=((scale,),))
+    return Plan(sequences=((Merge(Reference.to(existing), patch, why="; ".join(reasons)),),))
 
 
 def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | None, create: Create) -> Plan:
@@ -138,6 +151,8 @@ def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | Non
     kind = create.intent["kind"]
     if standing == Standing.LEAVING:
         return Plan(waiting_for=f"the {kind} of the former leader pod to be gone")
+    if standing == Standing.OURS and existing is not None:
+        return _relabelled(existing, create.intent)
     if standing == Standing.CLASH and existing is not None:
         note = clash_note(existing, "LeaderWorkerSet", spec.name_of(group.lws))
         warning = _event(group, "FailedCreate", "Create", note, "Warning")
@@ -149,6 +164,15 @@ def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | Non
         adoption = {"metadata": {"ownerReferences": [owner_reference(group.leader)]}}
         sequence = (Merge(Reference.to(existing), adoption, why=f"this {kind} of the group has no owner"),)
     return Plan(sequences=(sequence,) if sequence else ())
+
+
+def _relabelled(existing: Object, intent: Object) -> Plan:
+    """Without its name label an object of ours would drop out of every stream."""
+    labels = missing_labels(existing, intent["metadata"]["labels"], (NAME_LABEL,))
+    if not labels:
+        return Plan()
+    patch = {"metadata": {"labels": labels}}
+    return Plan(sequences=((Merge(Reference.to(existing), patch, why="its name label was edited"),),))
 
 
 def _is_leader_alive(group: GroupSnapshot) -> bool:

@@ -6,7 +6,7 @@ never changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 
@@ -63,6 +63,12 @@ def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+
+
+def missing_labels(obj: Mapping[str, Any], wanted: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+    """Those of `keys` whose label on the object is not the wanted one, with the wanted value."""
+    carried = labels_of(obj)
+    return {key: wanted[key] for key in keys if carried.get(key) != wanted[key]}
 
 
 def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lws.actions import Action, Apply, Create, Delete, Merge, Object, Plan, Reference, Status
 from lws.kube import applied, quantities
-from lws.kube.metadata import is_controlled_by, is_terminating, owner_reference
+from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels, owner_reference
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.ownership import Standing, clash_note, standing_of
 from lws.kube.statefulsets import update_revision_of
@@ -26,7 +26,7 @@ from lws.leaderworkerset.groups import (
     leader_statefulset,
 )
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service, is_tools_own
-from lws.leaderworkerset.revision_choice import Choice, choose_revision, plan_pruning
+from lws.leaderworkerset.revision_choice import Choice, choose_revision, former_revision, plan_pruning
 from lws.leaderworkerset.rollout import plan_rollout
 from lws.leaderworkerset.rollout_state import Budget, Rollout, RolloutState, budget
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -101,6 +101,7 @@ def _plan_leaders(
         floor=_floor(snapshot),
         groups=groups,
         statefulset=position,
+        paused=spec.is_paused(lws),
     )
     rollout = plan_rollout(state)
     return _Part(
@@ -165,6 +166,11 @@ def _plan_service(snapshot: SetSnapshot) -> _Part:
     if service is not None and standing == Standing.CLASH:
         note = clash_note(service, "LeaderWorkerSet", name)
         return _Part(problem=Problem("NameClash", note), waiting_for=note, again_after=_LOOK_AGAIN_SECONDS)
+    labels = missing_labels(service, {NAME_LABEL: name}, (NAME_LABEL,)) if service is not None else {}
+    if service is not None and standing == Standing.OURS and labels:
+        # Without it the Service would drop out of every stream.
+        patch = {"metadata": {"labels": labels}}
+        return _Part((Merge(Reference.to(service), patch, why="its name label was edited"),))
     return _Part(waiting_for="the former Service to be gone" if standing == Standing.LEAVING else "")
 
 
@@ -185,8 +191,7 @@ def _plan_status(
             groups=groups,
             existing=int(leader_status.get("replicas") or 0) if is_ours else 0,
             revisions=Revisions(
-                # Stays what it was until the update is done (StatefulSet API).
-                current=choice.name if is_done else None,
+                current=choice.name if is_done else former_revision(snapshot, choice),
                 update=choice.name,
                 collisions=choice.collisions,
             ),

@@ -26,9 +26,6 @@ from lws.leaderworkerset.revisions import (
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
-HISTORY_LIMIT = 10
-"""Revisions kept beside the live ones, as StatefulSets do by default."""
-
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -96,11 +93,26 @@ def _recorded(snapshot: SetSnapshot, leader: Object | None) -> Choice:
     return Choice(key, name, sizes, reference, (create,), _collisions(lws, probe))
 
 
+def former_revision(snapshot: SetSnapshot, choice: Choice) -> str | None:
+    """What `status.currentRevision` says while an update is under way; None: what it says already.
+
+    It stays what it was until the update is done (StatefulSet API). Where nothing says what that was, groups
+    that are still on another revision do.
+    """
+    if (snapshot.lws.get("status") or {}).get("currentRevision"):
+        return None
+    keys = [labels_of(group.leader).get(REVISION_LABEL, "") for group in snapshot.groups]
+    former = (find(snapshot.revisions, key) for key in keys if key != choice.key)
+    return next((recorded.name for recorded in former if recorded is not None), choice.name)
+
+
 def plan_pruning(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
     """Revisions that nothing needs any more; called once a rollout is done."""
     return tuple(
         Delete(each.reference, "Background", why=f"no pod is of revision {each.number} any more")
-        for each in prunable(snapshot.revisions, snapshot.live_keys, choice.key, HISTORY_LIMIT)
+        for each in prunable(
+            snapshot.revisions, snapshot.live_keys, choice.key, spec.history_limit_of(snapshot.lws)
+        )
     )
 
 

@@ -16,6 +16,7 @@ Partition and replicas are those of the original controller, except that
 from __future__ import annotations
 
 from lws.leaderworkerset import narration
+from lws.leaderworkerset.pause import held_position
 from lws.leaderworkerset.replacement import leaders_to_replace
 from lws.leaderworkerset.rollout_state import Moment, Rollout, RolloutState
 
@@ -27,6 +28,14 @@ def plan_rollout(state: RolloutState) -> Rollout:
     if state.statefulset is None:
         return Rollout(state.floor, state.replicas, why=f"{narration.counted(state.replicas)} to be created")
     moment = Moment(state, state.statefulset)
+    if state.paused:
+        partition, replicas = held_position(moment)
+        return Rollout(
+            partition=partition,
+            replicas=replicas,
+            why="; ".join(filter(None, ("the rollout is paused", narration.why_replicas(moment, replicas)))),
+            waiting_for="the rollout to be resumed" if any(group.outdated for group in state.groups) else "",
+        )
     partition = _partition(moment)
     replicas = _replicas(moment, partition)
     replace = leaders_to_replace(moment, partition, replicas)

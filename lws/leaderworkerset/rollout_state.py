@@ -26,7 +26,7 @@ class RolloutState:
     """All that a rollout is decided from.
 
     replicas: groups that the user wants. floor: groups below this index keep their revision. groups: all that
-    have a leader pod, in any order. statefulset: None where there is none yet.
+    have a leader pod, in any order. statefulset: None where there is none yet. paused: no group may move.
     """
 
     replicas: int
@@ -34,6 +34,7 @@ class RolloutState:
     floor: int = 0
     groups: tuple[GroupState, ...] = ()
     statefulset: LeaderStatefulSet | None = None
+    paused: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,6 +94,16 @@ def rolling_update_of(lws: Object) -> Mapping[str, Any]:
     }
 
 
+def is_paused(lws: Object) -> bool:
+    """Whether the rollout is to stand still."""
+    return bool((lws["spec"].get("rolloutStrategy") or {}).get("paused"))
+
+
+def history_limit_of(lws: Object) -> int:
+    """Revisions to keep beside the live ones, 10 by default as for StatefulSets."""
+    return int(_or(lws["spec"].get("revisionHistoryLimit"), 10))
+
+
 def topology_annotations(lws: Object) -> dict[str, str]:
     """Annotations that ask for exclusive placement, as pod templates carry them (KEP-115)."""
     annotations = lws["metadata"].get("annotations") or {}

@@ -112,6 +112,10 @@ class RolloutStrategy(KubeModel):
         default_factory=RollingUpdateConfiguration
     )
     """The limits of a rolling update. If it is left out: partition 0, maxUnavailable 1, maxSurge 0."""
+    paused: bool | None = None
+    """Whether the rollout stands still: no group moves to another revision until this is false or gone.
+    Groups are still scaled and healed.
+    """
 
 
 class SubGroupPolicy(KubeModel):
@@ -191,6 +195,10 @@ class LeaderWorkerSetSpec(KubeModel):
     """
     network_config: NetworkConfig = Field(default_factory=NetworkConfig)
     """How the pods of a group reach each other by name."""
+    revision_history_limit: Annotated[int, constrained("integer", format="int32", minimum=0)] | None = None
+    """How many old revisions are kept beside those that groups still run, to look at and to go back to. 10
+    if it is left out.
+    """
 
 
 class LeaderWorkerSetStatus(KubeModel):

@@ -106,6 +106,8 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
     "spec.networkConfig.subdomainPolicy": {"type": "string", "enum": ["Shared", "UniquePerReplica"]},
     "spec.rolloutStrategy": {"type": "object"},
     "spec.rolloutStrategy.type": {"type": "string", "enum": ["RollingUpdate"], "default": "RollingUpdate"},
+    "spec.rolloutStrategy.paused": {"type": "boolean"},
+    "spec.revisionHistoryLimit": {"type": "integer", "format": "int32", "minimum": 0},
     ROLLING: {"type": "object"},
     f"{ROLLING}.partition": {"type": "integer", "format": "int32", "default": 0},
     f"{ROLLING}.maxUnavailable": {**INT_OR_STRING, "default": 1},
