@@ -1,1 +1,1 @@
-"""admission"""
+"""Decisions about one request: an object in, the object or errors out. Pure."""

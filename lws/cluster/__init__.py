@@ -1,1 +1,1 @@
-"""cluster"""
+"""The API server, and nothing else."""

@@ -1,1 +1,1 @@
-"""controller"""
+"""kopf, and time."""

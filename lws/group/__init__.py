@@ -1,1 +1,1 @@
-"""group"""
+"""Decisions about one group: a leader pod and its workers. Pure."""

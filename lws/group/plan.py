@@ -130,7 +130,7 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
 
 
 def _plan_existing_workers(existing: Object, intent: Object) -> Plan:
-    """Edits by others: number and labels of the workers are put back; touching the template would roll pods."""
+    """Edits by others: number and labels of workers are put back; a new template would roll pods."""
     patch: dict[str, Any] = {}
     reasons = []
     found, wanted = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]

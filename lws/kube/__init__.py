@@ -1,1 +1,1 @@
-"""kube"""
+"""What anyone knows about Kubernetes objects: plain dicts in, answers out. Pure."""

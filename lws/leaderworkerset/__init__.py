@@ -1,1 +1,1 @@
-"""leaderworkerset"""
+"""Decisions about one LeaderWorkerSet. Pure."""
