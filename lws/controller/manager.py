@@ -49,6 +49,8 @@ _COMPARE_SECONDS = 60.0
 # Bookmarks come about once a minute; a stream that missed several is dead, whatever its socket says.
 _SILENCE_SECONDS = 240.0
 _CRD_RETRY_SECONDS = 5.0
+# Together well within the grace period of the pod, which is 30 seconds in the chart.
+_DRAIN_SECONDS = 10.0
 _FAREWELL_SECONDS = 3.0
 
 
@@ -147,11 +149,11 @@ class Manager:
 
     async def _take_down(self, tasks: list[asyncio.Task[Any]]) -> None:
         """Finish passes, say what is to be said, give the Lease up, then close everything."""
-        await self._queue.drain()
         try:
+            await asyncio.wait_for(self._queue.drain(), _DRAIN_SECONDS)
             await asyncio.wait_for(self._recorder.drain(), _FAREWELL_SECONDS)
         except TimeoutError:
-            log.warning("some Events were not written before the end")
+            log.warning("the API server is slow: not every pass and Event came to its end")
         # The task that renews must be gone before the release, or it would take the Lease again.
         for task in tasks:
             if task.get_name() == "lead":
