@@ -60,11 +60,15 @@ class Applier:
         happened.
         """
         outcome = Outcome()
-        await asyncio.gather(*(self._run(sequence, outcome) for sequence in plan.sequences))
+        running = (self._run(sequence, outcome) for sequence in plan.sequences)
+        results = await asyncio.gather(*running, return_exceptions=True)
         for status in plan.statuses:
             await self._write_status(status, outcome)
         for announce in plan.announce:
             self._recorder.announce(announce)
+        for bug in results:
+            if bug is not None:
+                raise bug
         return outcome
 
     async def _run(self, sequence: Sequence[Action], outcome: Outcome) -> None:
@@ -107,9 +111,10 @@ class Applier:
             reference = Reference.to(intent)
             existing = await self._cluster.get(reference.kind, reference.namespace, reference.name)
             wanted, actual = controller_of(intent), controller_of(existing)
+            # A stranger too: the next plan must see what is in the way.
+            self._memory.put(existing)
             if wanted is None or actual is None or wanted["uid"] != actual["uid"]:
                 raise
-            self._memory.put(existing)
 
     async def _delete(self, action: Delete) -> None:
         try:
@@ -119,9 +124,9 @@ class Applier:
         except Conflict:
             log.info("%s is another one by now (UID): not deleted", action.target)
             return
-        if answer.get("kind") == action.target.kind:
+        if _lingers(answer):
             self._memory.put(answer)
-        # A Status answer carries no resourceVersion: the stream says when the object is really gone.
+        # Else it is gone: the answer is a Status, or, of a pod, its last state. The stream will say so.
 
     async def _write_status(self, status: Status, outcome: Outcome) -> None:
         try:
@@ -142,5 +147,17 @@ class Applier:
             return
         if error.is_namespace_terminating or error.is_kind_unknown_yet:
             return
+        # The next pass sees what has the name, or that it is gone meanwhile.
+        if isinstance(error, AlreadyExists | NotFound):
+            return
         if not isinstance(error, Conflict) and error.status < 500 and error.status != 429:
             self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))
+
+
+def _lingers(deleted: Mapping[str, Any]) -> bool:
+    """Whether what a deletion returned is still there, waiting for finalizers or for its kubelet."""
+    metadata = deleted.get("metadata") or {}
+    return bool(
+        metadata.get("deletionTimestamp")
+        and (metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"))
+    )

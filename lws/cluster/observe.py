@@ -12,15 +12,19 @@ from datetime import datetime
 from lws.actions import Object
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import NotFound
+from lws.cluster.group_memory import GroupMemory
+from lws.cluster.history import History
 from lws.cluster.memory import WriteMemory
 from lws.cluster.store import Store
+from lws.group.restart import ignores_losses
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import controller_of, is_controlled_by, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.revisions import Recorded, find, is_ours
+from lws.leaderworkerset.backfill import Running
+from lws.leaderworkerset.revisions import find
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
-from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 
 # Kinds of owners that we watch: whether one of them still lives is known without asking.
 _WATCHED_OWNERS = frozenset({KIND, "StatefulSet", "Pod"})
@@ -33,6 +37,8 @@ class Observer:
         self._cluster = cluster
         self._store = store
         self._memory = memory
+        self._history = History(cluster, store, memory)
+        self._groups = GroupMemory()
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
         """Everything about one set; None if there is no such set."""
@@ -42,8 +48,13 @@ class Observer:
         uid = spec.uid_of(lws)
         leader = await self._named("StatefulSet", namespace, name, uid, look_when_absent=True)
         service = await self._named("Service", namespace, name, uid)
-        groups = self._groups(leader) if leader is not None and is_controlled_by(leader, uid) else ()
-        revisions = self._revisions(lws)
+        groups = self._group_facts(leader) if leader is not None and is_controlled_by(leader, uid) else ()
+        keys = _keys(leader, groups)
+        unrecorded: tuple[Running, ...] = ()
+        if leader is not None and is_controlled_by(leader, uid):
+            unrecorded = await self._history.unrecorded(lws, leader, keys)
+            keys |= self._history.held_keys(leader)
+        revisions = self._history.recorded(lws)
         orphans = any(obj is not None and controller_of(obj) is None for obj in (leader, service))
         orphans = orphans or any(recorded.is_orphan for recorded in revisions)
         return SetSnapshot(
@@ -53,7 +64,8 @@ class Observer:
             service=service,
             groups=groups,
             revisions=revisions,
-            live_keys=_live_keys(leader, groups),
+            live_keys=keys,
+            unrecorded=unrecorded,
             owners_alive=self._owners_alive(leader, service),
             reread=await self._reread(lws) if orphans else None,
             applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
@@ -65,25 +77,32 @@ class Observer:
         leader = self._store.get("Pod", namespace, name)
         lws = self._set_of_leader(leader) if leader is not None else None
         if leader is None or lws is None:
+            self._groups.forget(namespace, name)
             return None
         uid = leader["metadata"]["uid"]
         workers = await self._named("StatefulSet", namespace, name, uid)
         service = await self._named("Service", namespace, name, uid)
+        pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
+        is_its_own = workers is not None and is_controlled_by(workers, uid)
         orphaned = any(obj is not None and controller_of(obj) is None for obj in (workers, service))
-        return GroupSnapshot(
+        unrecorded = await self._unrecorded(lws, leader, workers)
+        snapshot = GroupSnapshot(
             lws=lws,
             leader=leader,
             now=now,
-            revision=find(self._revisions(lws), labels_of(leader).get(REVISION_LABEL, "")),
+            revision=find(self._history.recorded(lws), labels_of(leader).get(REVISION_LABEL, "")),
+            unrecorded=unrecorded,
             worker_statefulset=workers,
-            workers=tuple(self._store.controlled_by(workers["metadata"]["uid"], "Pod"))
-            if workers is not None
-            else (),
+            workers=tuple(pods),
+            replaced=self._groups.replaced(leader, pods if is_its_own else ()),
             service=service,
             owners_alive=self._owners_alive(workers, service),
             reread=await self._reread(leader) if orphaned else None,
             drops_start_ordinal=self._memory.drops_start_ordinal,
         )
+        if ignores_losses(snapshot, _size(snapshot)):
+            self._groups.accept(leader)
+        return snapshot
 
     def leader_pods_of(self, lws: Object) -> list[Object]:
         """Leader pods of a set, in no order."""
@@ -101,7 +120,7 @@ class Observer:
         known = self._store.get(kind, namespace, name)
         if known is None and not look_when_absent:
             return None
-        if known is not None and is_controlled_by(known, owner_uid):
+        if known is not None and is_controlled_by(known, owner_uid) and NAME_LABEL in labels_of(known):
             return known
         try:
             live = await self._cluster.get(kind, namespace, name)
@@ -112,7 +131,7 @@ class Observer:
         self._store.put(live)
         return self._store.get(kind, namespace, name)
 
-    def _groups(self, leader: Object) -> tuple[GroupFacts, ...]:
+    def _group_facts(self, leader: Object) -> tuple[GroupFacts, ...]:
         facts = []
         for pod in self._store.controlled_by(leader["metadata"]["uid"], "Pod"):
             metadata = pod["metadata"]
@@ -121,7 +140,15 @@ class Observer:
                 continue
             workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
             is_its_own = workers is not None and is_controlled_by(workers, metadata["uid"])
-            facts.append(GroupFacts(index=index, leader=pod, workers=workers if is_its_own else None))
+            is_in_the_way = workers is not None and not is_its_own and self._is_foreign(workers)
+            facts.append(
+                GroupFacts(
+                    index=index,
+                    leader=pod,
+                    workers=workers if is_its_own else None,
+                    obstacle=workers if is_in_the_way else None,
+                )
+            )
         return tuple(sorted(facts, key=lambda group: group.index))
 
     def _set_of_leader(self, leader: Object) -> Object | None:
@@ -136,9 +163,18 @@ class Observer:
             return None
         return lws if is_controlled_by(statefulset, spec.uid_of(lws)) else None
 
-    def _revisions(self, lws: Object) -> tuple[Recorded, ...]:
-        listed = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "ControllerRevision")
-        return tuple(self._memory.parsed(revision) for revision in listed if is_ours(revision, lws))
+    async def _unrecorded(self, lws: Object, pod: Object, workers: Object | None) -> Running | None:
+        """What a leader pod and its workers run, where no revision records it."""
+        key = labels_of(pod).get(REVISION_LABEL, "")
+        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
+        if not key or leader is None:
+            return None
+        found = await self._history.unrecorded(lws, leader, [key], first=workers)
+        return found[0] if found else None
+
+    def _is_foreign(self, obj: Object) -> bool:
+        owner = controller_of(obj)
+        return self._is_alive(obj, owner) if owner is not None else NAME_LABEL not in labels_of(obj)
 
     def _owners_alive(self, *objects: Object | None) -> frozenset[str]:
         return frozenset(
@@ -154,7 +190,7 @@ class Observer:
         if known is not None:
             return bool(known["metadata"]["uid"] == owner["uid"])
         # Sets and their pods are all watched; any other pod or StatefulSet may live without our seeing it.
-        return owner["kind"] != KIND and not labels_of(obj)
+        return owner["kind"] != KIND and NAME_LABEL not in labels_of(obj)
 
     async def _reread(self, obj: Object) -> Object | None:
         try:
@@ -163,7 +199,14 @@ class Observer:
             return None
 
 
-def _live_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
+def _size(group: GroupSnapshot) -> int:
+    """Pods that the group has when it is complete, by its own revision if that is known."""
+    recorded = group.revision
+    return spec.size_of(group.lws) if recorded is None else spec.recorded_size(recorded.spec)
+
+
+def _keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
+    """Keys that the leader StatefulSet, leaders and worker StatefulSets carry."""
     carriers = [leader] if leader is not None else []
     for group in groups:
         carriers.append(group.leader)

@@ -84,9 +84,10 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
         # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
         # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
         ("", "pods/finalizers"): frozenset({"update"}),
-        ("", "services"): frozenset({"get", "list", "watch", "create", "patch"}),
+        # The same plugin lets only those who may delete an object change its owners: adoption needs `delete`.
+        ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         # Server-side apply of an object that does not exist yet is authorised as `patch` *and* `create`.
-        ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch"}),
+        ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         ("apps", "controllerrevisions"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get", "list", "watch"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets/status"): frozenset({"patch"}),

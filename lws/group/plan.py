@@ -8,21 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from lws.actions import Action, Announce, Create, Delete, Merge, Object, Plan, Reference
-from lws.group.identity import group_index_of
+from lws.group.identity import group_index_of, group_size_of
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.restart import restart_needed
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import (
-    annotations_of,
-    is_terminating,
-    labels_of,
-    missing_labels,
-    owner_reference,
-)
+from lws.kube.metadata import annotations_of, is_terminating, labels_of, missing_labels
 from lws.kube.ownership import Standing, clash_note, standing_of
 from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.revisions import restore
+from lws.leaderworkerset.backfill import as_recorded, reconstruct
+from lws.leaderworkerset.objects import build_adoption
+from lws.leaderworkerset.revisions import Recorded, restore
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -47,11 +43,12 @@ def plan(group: GroupSnapshot) -> Plan:
         return Plan(waiting_for="the leader pod or the set to be gone")
     if LEADER_NAME_ANNOTATION in annotations_of(group.leader):
         return _mistaken_leader(group)
-    if GROUP_KEY_LABEL not in labels_of(group.leader):
+    if not {GROUP_INDEX_LABEL, GROUP_KEY_LABEL} <= labels_of(group.leader).keys():
         return _unlabelled_leader(group)
-    if group.revision is None:
+    revision = group.revision if group.revision is not None else _rebuilt_revision(group)
+    if revision is None:
         return _missing_revision(group)
-    restored = restore(group.lws, group.revision)
+    restored = restore(group.lws, revision)
     restart = _plan_restart(group, spec.size_of(restored))
     if restart is not None:
         return restart
@@ -161,7 +158,7 @@ def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | Non
     if standing == Standing.ABSENT:
         sequence = (create,)
     elif standing == Standing.ORPHAN and existing is not None and _is_leader_alive(group):
-        adoption = {"metadata": {"ownerReferences": [owner_reference(group.leader)]}}
+        adoption = build_adoption(existing, group.leader)
         sequence = (Merge(Reference.to(existing), adoption, why=f"this {kind} of the group has no owner"),)
     return Plan(sequences=(sequence,) if sequence else ())
 
@@ -196,25 +193,52 @@ def _mistaken_leader(group: GroupSnapshot) -> Plan:
 
 
 def _unlabelled_leader(group: GroupSnapshot) -> Plan:
-    """Without its group key a group cannot be told from others; only a pod that is made anew can get one."""
+    """Without index and key a group cannot be told from others; only a pod that is made anew gets them."""
     pod = group.leader["metadata"]["name"]
     note = (
-        f"leader pod {pod} was created while the pod webhook of lws was not in place, so it has no group key "
-        f"and its containers miss their environment: check the webhook configuration, then delete the pod"
+        f"leader pod {pod} lacks the labels of its group, and its containers may lack their environment: the "
+        f"pod webhook of lws was not in place when it was created, or the labels were removed; check the "
+        f"webhook configuration, then delete the pod"
     )
     warning = _event(group, "FailedCreate", "Create", note, "Warning")
     return Plan(announce=(warning,), again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)
 
 
+def _rebuilt_revision(group: GroupSnapshot) -> Recorded | None:
+    """What the group was made from, read off StatefulSets; the pass over the set records it where it can."""
+    made = reconstruct(group.lws, group.unrecorded) if group.unrecorded is not None else None
+    return as_recorded(group.lws, made) if made is not None else None
+
+
 def _missing_revision(group: GroupSnapshot) -> Plan:
-    key = labels_of(group.leader).get(REVISION_LABEL, "")
-    leader = group.leader["metadata"]["name"]
+    """Nothing is left that shows what its workers were: the group gets what new leaders get."""
+    key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
+    told = group_size_of(group.leader)
+    size = told if told is not None else spec.size_of(group.lws)
+    restart = _plan_restart(group, size)
+    if restart is not None or size == 1:
+        return restart or Plan()
+    if not key:
+        return Plan(waiting_for="a rollout: the group belongs to no revision")
     note = f"leader pod {leader} has revision key {key!r}, of which no ControllerRevision is left"
-    return Plan(
-        announce=(_event(group, "MissingRevision", "Create", note, "Warning"),),
-        again_after=_LOOK_AGAIN_SECONDS,
-        waiting_for=note,
+    if group.unrecorded is None:
+        return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)
+    index = group_index_of(group.leader)
+    delete = Delete(
+        Reference.to(group.leader),
+        "Foreground",
+        why="nothing shows what its workers were",
+        announce=(
+            _event(
+                group,
+                "MissingRevision",
+                "Delete",
+                f"{note}, nor a StatefulSet: group {index} is recreated from the current revision",
+                "Warning",
+            ),
+        ),
     )
+    return Plan(sequences=((delete,),))
 
 
 def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: str = "Normal") -> Announce:

@@ -1,6 +1,7 @@
 """Must this group be recreated, and because of which pod?
 
-In: the set, the leader pod, the worker StatefulSet and its pods. Out: the pod that is the reason, or None.
+In: the set, the leader pod, the worker StatefulSet and its pods, and which of them were replaced. Out: the
+pod that is the reason, or None.
 """
 
 from __future__ import annotations
@@ -31,19 +32,23 @@ def restart_needed(group: GroupSnapshot, size: int) -> Restart | None:
     The policies and what suppresses them are those of the original controller. A leader that is already on
     its way out needs no second reason.
     """
+    if is_terminating(group.leader) or ignores_losses(group, size):
+        return None
+    reasons = (_reason(pod) for pod in (group.leader, *_workers(group)))
+    replaced = (Restart(name, "was replaced") for name in group.replaced)
+    return next((reason for reason in (*reasons, *replaced) if reason is not None), None)
+
+
+def ignores_losses(group: GroupSnapshot, size: int) -> bool:
+    """Nothing that befalls a pod recreates the group: its policy says so, or it has not even started."""
     policy = spec.restart_policy_of(group.lws)
-    if policy == RestartPolicy.NONE or is_terminating(group.leader):
-        return None
-    pods = (group.leader, *_workers(group))
-    reason = next((found for pod in pods if (found := _reason(pod))), None)
-    if reason is None:
-        return None
+    if policy == RestartPolicy.NONE:
+        return True
     waits_for_start = policy == RestartPolicy.RECREATE_GROUP_AFTER_START or (
         RECREATE_GROUP_AFTER_START_ANNOTATION in annotations_of(group.lws)
     )
-    if waits_for_start and (len(pods) != size or any(is_pending(pod) for pod in pods)):
-        return None
-    return reason
+    pods = (group.leader, *_workers(group))
+    return waits_for_start and (len(pods) != size or any(is_pending(pod) for pod in pods))
 
 
 def _workers(group: GroupSnapshot) -> tuple[Object, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lws.actions import Object
+from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import Recorded
 
 
@@ -20,8 +21,10 @@ class GroupSnapshot:
     lws: the set that owns the leader StatefulSet that owns the leader pod (by UID at each step).
     leader: the leader pod.
     revision: the recorded revision of the leader's key, if it is still there.
+    unrecorded: where it is not, what runs under that key, as reads past every cache found it.
     worker_statefulset: the StatefulSet that has the leader's name, whoever owns it.
     workers: pods that `worker_statefulset` controls, terminating ones included.
+    replaced: names of workers that are other pods by now than they were under this leader.
     service: the Service that has the leader's name, whoever owns it.
     owners_alive: UIDs of other controllers of `worker_statefulset` and `service` that were found alive.
     reread: the leader pod as a read past every cache returned it, only where an orphan could be adopted.
@@ -32,8 +35,10 @@ class GroupSnapshot:
     leader: Object
     now: datetime
     revision: Recorded | None = None
+    unrecorded: Running | None = None
     worker_statefulset: Object | None = None
     workers: tuple[Object, ...] = ()
+    replaced: tuple[str, ...] = ()
     service: Object | None = None
     owners_alive: frozenset[str] = frozenset()
     reread: Object | None = None

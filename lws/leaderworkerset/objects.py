@@ -1,7 +1,7 @@
 """The objects a set consists of: leader StatefulSet and shared headless Service.
 
-In: the set, the revision key, partition and replicas. Out: complete new objects; what exists is never looked
-at.
+In: the set, the revision key, partition and replicas. Out: complete new objects; what exists is not looked
+at, but for the owners of what is adopted.
 """
 
 from __future__ import annotations
@@ -150,6 +150,14 @@ def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: 
         },
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)},
     }
+
+
+def build_adoption(orphan: Object, owner: Object) -> dict[str, Any]:
+    """The merge patch that makes `owner` the controller of `orphan`; references to others stay."""
+    reference = owner_reference(owner)
+    others = orphan["metadata"].get("ownerReferences") or ()
+    kept = [other for other in others if other["uid"] != reference["uid"]]
+    return {"metadata": {"ownerReferences": [*kept, reference]}}
 
 
 def labels_of_set(lws: Object) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lws.actions import Action, Apply, Create, Delete, Merge, Object, Plan, Reference, Status
 from lws.kube import applied, quantities
-from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels, owner_reference
+from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.ownership import Standing, clash_note, standing_of
 from lws.kube.statefulsets import update_revision_of
@@ -25,8 +25,21 @@ from lws.leaderworkerset.groups import (
     group_states,
     leader_statefulset,
 )
-from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service, is_tools_own
-from lws.leaderworkerset.revision_choice import Choice, choose_revision, former_revision, plan_pruning
+from lws.leaderworkerset.objects import (
+    RollingUpdate,
+    build_adoption,
+    build_leader_statefulset,
+    build_service,
+    is_tools_own,
+)
+from lws.leaderworkerset.revision_choice import (
+    Choice,
+    choose_revision,
+    former_revision,
+    plan_adoption,
+    plan_pruning,
+)
+from lws.leaderworkerset.revisions import restore
 from lws.leaderworkerset.rollout import plan_rollout
 from lws.leaderworkerset.rollout_state import Budget, Rollout, RolloutState, budget
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -69,10 +82,18 @@ def plan(snapshot: SetSnapshot) -> Plan:
     leaders = _plan_leaders(snapshot, standing, choice, groups)
     service = _plan_service(snapshot)
     problems = _problems(snapshot, (leaders, service))
-    sequences = [leaders.sequence, service.sequence]
-    if standing == Standing.OURS and is_update_done(groups, spec.replicas_of(snapshot.lws), _floor(snapshot)):
+    sequences = [leaders.sequence, service.sequence, plan_adoption(snapshot, choice)]
+    is_done = standing == Standing.OURS and is_update_done(
+        groups, spec.replicas_of(snapshot.lws), _floor(snapshot)
+    )
+    if is_done:
         sequences.append(plan_pruning(snapshot, choice))
-    status = _plan_status(snapshot, choice, groups, problems)
+    revisions = Revisions()
+    # Otherwise nothing of that name exists.
+    if leaders.sequence[: len(choice.actions)] == choice.actions:
+        current = choice.name if is_done else former_revision(snapshot, choice)
+        revisions = Revisions(current, choice.name, choice.collisions)
+    status = _plan_status(snapshot, groups, problems, revisions)
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),
         statuses=(status,) if status is not None else (),
@@ -92,8 +113,9 @@ def _plan_leaders(
         return _Part(problem=Problem("NameClash", note), waiting_for=note, again_after=_LOOK_AGAIN_SECONDS)
     if standing == Standing.LEAVING:
         return _Part(waiting_for="the former leader StatefulSet to be gone", again_after=_LOOK_AGAIN_SECONDS)
-    if standing == Standing.ORPHAN and not snapshot.is_set_alive:
-        return _Part(waiting_for="the set to be seen alive before it adopts anything")
+    if leader is not None and standing == Standing.ORPHAN:
+        # Its pods are looked at only once it is ours: nothing but the owner changes until then.
+        return _adopt(snapshot, leader)
     position = leader_statefulset(leader, choice.key, snapshot.now) if leader is not None else None
     state = RolloutState(
         replicas=spec.replicas_of(lws),
@@ -149,10 +171,17 @@ def _replace_leaders(snapshot: SetSnapshot, rollout: Rollout) -> tuple[Action, .
     )
 
 
+def _adopt(snapshot: SetSnapshot, orphan: Object) -> _Part:
+    if not snapshot.is_set_alive:
+        return _Part(waiting_for="the set to be seen alive before it adopts anything")
+    why = f"the {orphan['kind']} of the set has no owner"
+    return _Part((Merge(Reference.to(orphan), build_adoption(orphan, snapshot.lws), why=why),))
+
+
 def _plan_service(snapshot: SetSnapshot) -> _Part:
     """The shared headless Service. It stays when the policy changes: groups may still be using it."""
     lws, service = snapshot.lws, snapshot.service
-    if spec.subdomain_policy_of(lws) != SubdomainPolicy.SHARED:
+    if not _needs_shared_service(snapshot):
         return _Part()
     name = spec.name_of(lws)
     standing = standing_of(service, spec.uid_of(lws), {NAME_LABEL: name}, snapshot.owners_alive)
@@ -160,9 +189,8 @@ def _plan_service(snapshot: SetSnapshot) -> _Part:
         intent = build_service(name, name, {NAME_LABEL: name}, lws)
         failure = announcements.failed_service(lws)
         return _Part((Create(intent, why="pods of the set find each other through it", failure=failure),))
-    if service is not None and standing == Standing.ORPHAN and snapshot.is_set_alive:
-        adoption = {"metadata": {"ownerReferences": [owner_reference(lws)]}}
-        return _Part((Merge(Reference.to(service), adoption, why="the Service of the set has no owner"),))
+    if service is not None and standing == Standing.ORPHAN:
+        return _adopt(snapshot, service)
     if service is not None and standing == Standing.CLASH:
         note = clash_note(service, "LeaderWorkerSet", name)
         return _Part(problem=Problem("NameClash", note), waiting_for=note, again_after=_LOOK_AGAIN_SECONDS)
@@ -174,27 +202,31 @@ def _plan_service(snapshot: SetSnapshot) -> _Part:
     return _Part(waiting_for="the former Service to be gone" if standing == Standing.LEAVING else "")
 
 
+def _needs_shared_service(snapshot: SetSnapshot) -> bool:
+    """Groups whose turn in a rollout has not come keep the subdomain of their own revision."""
+    lws, live_keys = snapshot.lws, snapshot.live_keys
+    running = [restore(lws, each) for each in snapshot.revisions if each.key in live_keys and not each.broken]
+    return any(spec.subdomain_policy_of(each) == SubdomainPolicy.SHARED for each in (lws, *running))
+
+
 def _plan_status(
-    snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...], problems: Sequence[Problem]
+    snapshot: SetSnapshot,
+    groups: tuple[GroupState, ...],
+    problems: Sequence[Problem],
+    revisions: Revisions,
 ) -> Status | None:
     lws = snapshot.lws
     leader_status = (snapshot.leader or {}).get("status") or {}
-    floor = _floor(snapshot)
     is_ours = snapshot.leader is not None and is_controlled_by(snapshot.leader, spec.uid_of(lws))
-    is_done = is_ours and is_update_done(groups, spec.replicas_of(lws), floor)
     status = set_status(
         lws,
         Observed(
             replicas=spec.replicas_of(lws),
             now=snapshot.now,
-            floor=floor,
+            floor=_floor(snapshot),
             groups=groups,
             existing=int(leader_status.get("replicas") or 0) if is_ours else 0,
-            revisions=Revisions(
-                current=choice.name if is_done else former_revision(snapshot, choice),
-                update=choice.name,
-                collisions=choice.collisions,
-            ),
+            revisions=revisions,
             problems=tuple(problems),
         ),
     )
@@ -205,6 +237,9 @@ def _problems(snapshot: SetSnapshot, parts: Sequence[_Part]) -> tuple[Problem, .
     found = [part.problem for part in parts if part.problem is not None]
     if snapshot.drops_start_ordinal and spec.size_of(snapshot.lws) > 1:
         found.append(_DROPS_START_ORDINAL)
+    owner = spec.name_of(snapshot.lws)
+    obstacles = [group.obstacle for group in snapshot.groups if group.obstacle is not None]
+    found += [Problem("NameClash", clash_note(each, "LeaderWorkerSet", owner)) for each in obstacles]
     too_long = _name_too_long(snapshot.lws)
     return (*found, too_long) if too_long is not None else tuple(found)
 

@@ -1,17 +1,19 @@
 """Which revision does the set want now, and what must be written before anything acts on it?
 
-In: a SetSnapshot. Out: a Choice: the key, and at most one write that records it; and what may be pruned.
+In: a SetSnapshot. Out: a Choice: the key, and the writes that record it and whatever runs unrecorded; and
+what may be pruned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from lws.actions import Action, Create, Delete, Merge, Object, Reference
 from lws.kube.metadata import labels_of, owner_reference
 from lws.kube.ownership import Standing
 from lws.leaderworkerset import announcements, spec
+from lws.leaderworkerset.backfill import Reconstruction, Running, as_recorded, claim_templates_of, reconstruct
 from lws.leaderworkerset.revisions import (
     Recorded,
     build_revision,
@@ -33,7 +35,8 @@ class Choice:
 
     key: what leaders and workers are to carry. name: of its ControllerRevision. revision: the object, once
     it is stored. size_of: pods per group for each recorded key. actions: what records it, before anything
-    acts on it. collisions: how many hashes collided when it was recorded; None where nothing was.
+    acts on it. collisions: how many hashes collided when it was recorded; None where nothing was. filled: by
+    key, names of revisions of what runs, that `actions` record because they were missing.
     """
 
     key: str
@@ -42,55 +45,117 @@ class Choice:
     revision: Reference
     actions: tuple[Action, ...] = ()
     collisions: int | None = None
+    filled: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fill:
+    """A revision that pods run under and that nothing records."""
+
+    made: Reconstruction
+    create: Create
+
+    @property
+    def key(self) -> str:
+        return self.made.key
+
+    @property
+    def name(self) -> str:
+        name: str = self.create.intent["metadata"]["name"]
+        return name
 
 
 def choose_revision(snapshot: SetSnapshot, standing: Standing) -> Choice:
-    """Reuse an equal revision, whatever its age; record a new one only if there is none.
+    """Reuse an equal revision, whatever its age; record a new one only if there is none. What runs without a
+    revision is recorded first.
 
     standing: of the leader StatefulSet; only one of ours, or one about to be, says which key is running.
     """
     leader = snapshot.leader if standing in (Standing.OURS, Standing.ORPHAN) else None
     template = leader["spec"]["template"] if leader is not None else None
-    known = recognise(record(snapshot.lws), snapshot.revisions, template)
-    return _reused(snapshot, known) if known is not None else _recorded(snapshot, leader)
+    running = _running_key(leader, snapshot.revisions)
+    fills = _fills(snapshot, leader, running)
+    wanted = record(snapshot.lws)
+    # Where several are equal, nothing is restarted for the sake of another key.
+    running_now = [each for each in snapshot.revisions if each.key == running]
+    known = recognise(wanted, running_now, template) or recognise(wanted, snapshot.revisions, template)
+    newest = fills[-1] if fills else None
+    if newest is not None and newest.made.is_wanted and (known is None or newest.key == running):
+        chosen = Choice(
+            newest.key, newest.name, _sizes(snapshot.revisions), Reference.to(newest.create.intent)
+        )
+    elif known is not None:
+        chosen = _reused(snapshot, known, len(fills))
+    else:
+        chosen = _recorded(snapshot, template, running, fills)
+    return replace(
+        chosen,
+        actions=(*(fill.create for fill in fills), *chosen.actions),
+        size_of={**chosen.size_of, **{fill.key: spec.recorded_size(fill.made.record.spec) for fill in fills}},
+        filled={fill.key: fill.name for fill in fills},
+    )
 
 
-def _reused(snapshot: SetSnapshot, known: Recorded) -> Choice:
+def _reused(snapshot: SetSnapshot, known: Recorded, fills: int) -> Choice:
     """Adopt it if it is an orphan, make it the newest if it is not (Controller History); its key stays."""
     patch: dict[str, object] = {}
     if known.is_orphan and snapshot.is_set_alive:
         patch["metadata"] = {"ownerReferences": [owner_reference(snapshot.lws)]}
     why = "an orphan of the set is adopted"
-    if known.number < next_number(snapshot.revisions) - 1:
-        patch["revision"] = next_number(snapshot.revisions)
+    number = next_number(snapshot.revisions) + fills
+    if known.number < number - 1:
+        patch["revision"] = number
         why = f"the set asks again for what revision {known.number} holds"
     actions = (Merge(known.reference, patch, why=why),) if patch else ()
     return Choice(known.key, known.name, _sizes(snapshot.revisions), known.reference, actions)
 
 
-def _recorded(snapshot: SetSnapshot, leader: Object | None) -> Choice:
+def _recorded(snapshot: SetSnapshot, template: Object | None, running: str, fills: Sequence[_Fill]) -> Choice:
     lws, wanted = snapshot.lws, record(snapshot.lws)
-    running = labels_of(leader).get(REVISION_LABEL, "") if leader is not None else ""
-    before = find(snapshot.revisions, running)
-    # Pods of an earlier release run under a key of which no history is left: they are taken to be what is
-    # asked for.
-    backfilled = running if before is None else ""
-    template = leader["spec"]["template"] if leader is not None else None
-    probe = free_probe(wanted, snapshot.revisions, template)
-    intent = build_revision(lws, wanted, next_number(snapshot.revisions), probe=probe, key=backfilled)
-    key, name = backfilled or wanted.key_at(probe), intent["metadata"]["name"]
-    occasion = "a newly created LeaderWorkerSet"
-    why = "the first revision of the set"
-    if backfilled:
-        occasion, why = "existing LeaderWorkerSet", f"pods run under key {running}, which no revision records"
-    elif before is not None:
+    history = (*snapshot.revisions, *(as_recorded(lws, fill.made) for fill in fills))
+    before = find(history, running)
+    probe = free_probe(wanted, history, template)
+    intent = build_revision(lws, wanted, next_number(snapshot.revisions) + len(fills), probe=probe)
+    key, name, reference = wanted.key_at(probe), intent["metadata"]["name"], Reference.to(intent)
+    occasion, why = "a newly created LeaderWorkerSet", "the first revision of the set"
+    if before is not None:
         occasion, why = "updated LWS", f"template changed: {'; '.join(describe(before, wanted)[:3])}"
-    reference = Reference.to(intent)
     create = Create(
         intent, why=why, announce=(announcements.creating_revision(lws, reference, key, occasion),)
     )
     sizes = {**_sizes(snapshot.revisions), key: spec.size_of(lws)}
     return Choice(key, name, sizes, reference, (create,), _collisions(lws, probe))
+
+
+def _running_key(leader: Object | None, recorded: Sequence[Recorded]) -> str:
+    """The key that leaders come up with; the template knows it where the StatefulSet's label was edited."""
+    if leader is None:
+        return ""
+    told, carried = (labels_of(each).get(REVISION_LABEL, "") for each in (leader, leader["spec"]["template"]))
+    return carried if find(recorded, told) is None and find(recorded, carried) is not None else told
+
+
+def _fills(snapshot: SetSnapshot, leader: Object | None, running: str) -> list[_Fill]:
+    """The one that the set asks for comes last: the last one recorded is the newest."""
+    shown = {each.key: each for each in snapshot.unrecorded if each.leader is not None}
+    template = leader["spec"]["template"] if leader is not None else {}
+    if leader is not None and labels_of(template).get(REVISION_LABEL) == running:
+        shown.setdefault(running, Running(running, template, claim_templates_of(leader)))
+    missing = [each for each in shown.values() if each.key and find(snapshot.revisions, each.key) is None]
+    made = [found for each in missing if (found := reconstruct(snapshot.lws, each)) is not None]
+    made.sort(key=lambda each: (each.is_wanted, each.key == running, each.key))
+    first = next_number(snapshot.revisions)
+    return [_Fill(each, _fill(snapshot.lws, each, number)) for number, each in enumerate(made, first)]
+
+
+def _fill(lws: Object, made: Reconstruction, number: int) -> Create:
+    intent = build_revision(lws, made.record, number, key=made.key)
+    reference = Reference.to(intent)
+    announce = [announcements.creating_revision(lws, reference, made.key, "existing LeaderWorkerSet")]
+    if made.guessed:
+        announce.append(announcements.guessed_revision(lws, reference, made.key, made.guessed))
+    why = f"pods run under key {made.key}, which no revision records"
+    return Create(intent, why=why, announce=tuple(announce))
 
 
 def former_revision(snapshot: SetSnapshot, choice: Choice) -> str | None:
@@ -102,8 +167,20 @@ def former_revision(snapshot: SetSnapshot, choice: Choice) -> str | None:
     if (snapshot.lws.get("status") or {}).get("currentRevision"):
         return None
     keys = [labels_of(group.leader).get(REVISION_LABEL, "") for group in snapshot.groups]
-    former = (find(snapshot.revisions, key) for key in keys if key != choice.key)
-    return next((recorded.name for recorded in former if recorded is not None), choice.name)
+    stored = {key: found.name for key in keys if (found := find(snapshot.revisions, key)) is not None}
+    names = {**stored, **choice.filled}
+    return next((names[key] for key in keys if key != choice.key and key in names), choice.name)
+
+
+def plan_adoption(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
+    """The rest of an orphaned history comes along with the wanted revision (ControllerRef rules)."""
+    if not snapshot.is_set_alive:
+        return ()
+    adoption = {"metadata": {"ownerReferences": [owner_reference(snapshot.lws)]}}
+    orphans = (each for each in snapshot.revisions if each.is_orphan and each.name != choice.name)
+    return tuple(
+        Merge(each.reference, adoption, why=f"revision {each.number} has no owner") for each in orphans
+    )
 
 
 def plan_pruning(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
@@ -121,6 +198,6 @@ def _sizes(recorded: tuple[Recorded, ...]) -> dict[str, int]:
 
 
 def _collisions(lws: Object, probe: int) -> int | None:
-    if probe == 0:
-        return None
-    return int((lws.get("status") or {}).get("collisionCount") or 0) + probe
+    # Not a sum: a pass whose writes fail is repeated.
+    known = int((lws.get("status") or {}).get("collisionCount") or 0)
+    return max(known, probe) if probe else None

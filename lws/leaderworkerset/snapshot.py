@@ -11,6 +11,7 @@ from datetime import datetime
 
 from lws.actions import Object
 from lws.kube.metadata import is_terminating
+from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import Recorded
 
 
@@ -21,11 +22,13 @@ class GroupFacts:
     index: ordinal of the leader pod, 0-based.
     leader: the leader pod, controlled by the leader StatefulSet.
     workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
+    obstacle: a StatefulSet that has the leader's name and belongs to somebody else who lives, or to nobody.
     """
 
     index: int
     leader: Object
     workers: Object | None = None
+    obstacle: Object | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,8 @@ class SetSnapshot:
     service: the Service that has the name of the set, whoever owns it.
     groups: leader pods that the leader StatefulSet controls, by index, terminating ones included.
     revisions: recorded revisions that the set owns or may adopt.
-    live_keys: keys that pods or StatefulSets of the set still carry.
+    live_keys: keys that pods or StatefulSets of the set still carry, or come back with.
+    unrecorded: what runs under keys that no revision records, as reads past every cache found it.
     owners_alive: UIDs of other controllers of `leader` and `service` that were found alive.
     reread: the set as a read past every cache returned it, only where an orphan could be adopted.
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
@@ -50,6 +54,7 @@ class SetSnapshot:
     groups: tuple[GroupFacts, ...] = ()
     revisions: tuple[Recorded, ...] = ()
     live_keys: frozenset[str] = frozenset()
+    unrecorded: tuple[Running, ...] = ()
     owners_alive: frozenset[str] = frozenset()
     reread: Object | None = None
     applied: tuple[str, int] | None = None

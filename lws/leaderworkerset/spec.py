@@ -62,7 +62,7 @@ def recorded_size(recorded: Object) -> int:
 def leader_template_of(lws: Object) -> Mapping[str, Any]:
     """The pod template of leaders: the worker template stands in where there is none."""
     template = template_of(lws)
-    chosen: Mapping[str, Any] = template.get("leaderTemplate") or template["workerTemplate"]
+    chosen: Mapping[str, Any] = _or(template.get("leaderTemplate"), template["workerTemplate"])
     return chosen
 
 

@@ -39,7 +39,7 @@ def test_definitions_are_upgraded_by_helm() -> None:
 
 def test_the_image_starts_what_the_deployment_starts() -> None:
     (entrypoint,) = re.findall(r"^ENTRYPOINT (.+)$", DOCKERFILE, re.MULTILINE)
-    (command,) = re.findall(r"^ +command: (.+)$", manifest("manager/deployment.yaml"), re.MULTILINE)
+    (command,) = re.findall(r"^ {10}command: (.+)$", manifest("manager/deployment.yaml"), re.MULTILINE)
     assert yaml.safe_load(entrypoint) == yaml.safe_load(command) == ["lws", "manager"]
 
 

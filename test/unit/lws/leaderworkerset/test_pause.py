@@ -10,7 +10,9 @@ from lws.leaderworkerset.rollout_state import RolloutState, budget
 
 
 def groups(letters: str) -> tuple[GroupState, ...]:
-    """R ready on the wanted revision, u unready on it, r ready and outdated, x broken and outdated, - missing."""
+    """R ready on the wanted revision, u unready on it, r ready and outdated, x broken and outdated, -
+    missing.
+    """
     return tuple(
         GroupState(
             index=index,

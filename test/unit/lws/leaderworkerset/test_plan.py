@@ -1,0 +1,757 @@
+"""What a pass over a set decides: whose the objects are, what is written in which order, and when nothing is.
+
+How far a rollout may go, what the status says and which revision is chosen have tests of their own.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference
+from lws.kube.applied import digest
+from lws.kube.conditions import find, timestamp
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+)
+from test.unit import api_server
+from test.unit.builders import NOW, make_set
+from test.unit.set_world import (
+    actions_of,
+    carried_out,
+    settled,
+    with_groups,
+    with_reported,
+    with_spec,
+)
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
+Change = Callable[[dict[str, Any]], Any]
+
+
+def shapes(planned: Plan) -> list[list[str]]:
+    """Of each sequence what is written, in order: `apply StatefulSet demo`."""
+    return [[shape(action) for action in sequence] for sequence in planned.sequences]
+
+
+def shape(action: Action) -> str:
+    kind = type(action).__name__.lower()
+    target = action.target if isinstance(action, Merge | Delete) else Reference.to(action.intent)
+    return f"{kind} {target.kind} {target.name}"
+
+
+def the_apply(planned: Plan) -> Apply:
+    (found,) = (action for action in actions_of(planned) if isinstance(action, Apply))
+    return found
+
+
+def notes(planned: Plan) -> list[str]:
+    """Events, in the order in which they are emitted."""
+    found: list[Announce] = [each for action in actions_of(planned) for each in action.announce]
+    found += [each for status in planned.statuses for each in status.announce]
+    return [each.note for each in (*found, *planned.announce)]
+
+
+def status_of(planned: Plan) -> dict[str, Any]:
+    (status,) = planned.statuses
+    return dict(status.patch)
+
+
+def problem_of(planned: Plan) -> tuple[str, str] | None:
+    """Reason and message of the condition that says what stands in the way."""
+    condition = find(status_of(planned).get("conditions"), "ReplicaFailure") if planned.statuses else None
+    return (condition["reason"], condition["message"]) if condition is not None else None
+
+
+def changed(obj: Any, change: Change) -> dict[str, Any]:
+    made: dict[str, Any] = copy.deepcopy(dict(obj))
+    change(made)
+    return made
+
+
+def owned_by(*owners: dict[str, Any]) -> Change:
+    return lambda obj: obj["metadata"].update(ownerReferences=list(owners))
+
+
+def terminating(obj: dict[str, Any]) -> None:
+    obj["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+
+
+def replica_count(planned: Plan) -> int:
+    count: int = the_apply(planned).intent["spec"]["replicas"]
+    return count
+
+
+# --- The first pass ---------------------------------------------------------------------------------------
+
+
+def test_creation_records_the_revision_before_anything_acts_on_it() -> None:
+    lws = make_set(replicas=3)
+    planned = plan(SetSnapshot(lws, NOW))
+    assert len(planned.sequences) == 2
+    (record, leaders), (service,) = planned.sequences
+    assert isinstance(record, Create) and isinstance(leaders, Apply) and isinstance(service, Create)
+
+    key = record.intent["metadata"]["labels"][REVISION_LABEL]
+    name = f"demo-{key}-1"
+    assert record.intent["metadata"]["name"] == name
+    assert record.why == "the first revision of the set"
+    assert leaders.uid == "", "an object that nobody has seen must not be taken by force"
+    assert leaders.why == "3 groups to be created"
+    assert leaders.intent["metadata"]["labels"][REVISION_LABEL] == key
+    assert leaders.intent["spec"]["replicas"] == 3
+    assert service.intent["spec"]["selector"] == {NAME_LABEL: "demo"}
+    assert notes(planned) == [
+        f"Creating revision with key {key} for a newly created LeaderWorkerSet",
+        "Created leader statefulset demo",
+        "Replicas are progressing, with 0 groups ready of total 3 groups",
+    ]
+    assert leaders.failure is not None and leaders.failure.reason == "FailedCreate"
+    status = status_of(planned)
+    assert (status["currentRevision"], status["updateRevision"]) == (name, name)
+    assert "replicas" not in status
+    assert (planned.again_after, planned.announce) == (None, ())
+
+
+def test_the_plan_leads_to_rest() -> None:
+    snapshot = SetSnapshot(make_set(replicas=3), NOW)
+    snapshot = carried_out(snapshot, plan(snapshot))
+    assert plan(snapshot).is_empty, "nothing to do before the first pods exist"
+    snapshot = with_groups(snapshot)
+    assert shapes(plan(snapshot)) == [] and len(plan(snapshot).statuses) == 1
+    snapshot = carried_out(snapshot, plan(snapshot))
+    assert plan(snapshot) == Plan()
+    assert (snapshot.lws["status"]["readyReplicas"], snapshot.lws["status"]["replicas"]) == (3, 3)
+
+
+CONTAINER = {
+    "name": "main",
+    "image": "app:1",
+    "command": ["sh", "-c", "serve $(LWS_LEADER_ADDRESS)"],
+    "env": [
+        {"name": "B", "value": "2"},
+        {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+    ],
+    "ports": [{"containerPort": 80}, {"containerPort": 53, "protocol": "UDP"}],
+    "resources": {"limits": {"nvidia.com/gpu": 8, "cpu": "1500m", "memory": "1024Mi"}, "requests": {}},
+    "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    "securityContext": {"runAsUser": 0, "privileged": False},
+}
+RICH = {
+    "metadata": {"labels": {"app": "x"}, "annotations": {"note": "pod"}, "creationTimestamp": None},
+    "spec": {
+        "containers": [CONTAINER],
+        "initContainers": [{"name": "init", "image": "init:1", "resources": {}}],
+        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "0.5Gi"}}],
+        "nodeSelector": {},
+        "tolerations": [],
+        "hostNetwork": False,
+        "terminationGracePeriodSeconds": 0,
+    },
+}
+CLAIMS = {
+    "volumeClaimTemplates": [
+        {
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1024Mi"}}},
+        }
+    ],
+    "persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"},
+}
+
+
+@pytest.mark.parametrize(
+    "lws",
+    [
+        pytest.param(make_set(), id="plain"),
+        pytest.param(make_set(size=1), id="no workers"),
+        pytest.param(make_set(replicas=0), id="no groups"),
+        pytest.param(make_set(replicas=4, partition=2), id="partition"),
+        pytest.param(make_set(replicas=4, max_unavailable="50%", max_surge="30%"), id="percentages"),
+        pytest.param(make_set(template={"workerTemplate": RICH}), id="all kinds of spellings"),
+        pytest.param(make_set(template={"leaderTemplate": RICH}), id="leaders of their own"),
+        pytest.param(make_set(template=CLAIMS), id="claims"),
+        pytest.param(make_set(networkConfig={"subdomainPolicy": "UniquePerReplica"}), id="own subdomains"),
+        pytest.param(make_set(networkConfig=None), id="no network configuration"),
+        pytest.param(
+            make_set(labels={"team": "a"}, annotations={"note": "x", LAST_APPLIED: "{}"}),
+            id="labels, annotations",
+        ),
+        pytest.param(
+            make_set(
+                annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"},
+                template={"subGroupPolicy": {"subGroupPolicyType": "LeaderWorker", "subGroupSize": 1}},
+            ),
+            id="topology, subgroups",
+        ),
+        pytest.param(make_set(template={"restartPolicy": "Default"}), id="legacy restart policy"),
+    ],
+)
+def test_nothing_is_written_about_a_set_at_rest(lws: dict[str, Any]) -> None:
+    assert plan(settled(lws)) == Plan()
+
+
+def test_a_set_that_is_going_is_left_to_the_garbage_collector() -> None:
+    snapshot = settled(make_set())
+    planned = plan(replace(snapshot, lws=changed(snapshot.lws, terminating), leader=None, service=None))
+    assert planned.is_empty and planned.again_after is None
+
+
+# --- What others did to the leader StatefulSet --------------------------------------------------------------
+
+
+MAIN = ("spec", "template", "spec", "containers", 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "why"),
+    [
+        pytest.param(("spec", "replicas"), 7, "groups 3 to 6 on top of 3 no longer needed", id="replicas"),
+        pytest.param(
+            (*MAIN, "image"), "hacked:1", "changed: spec.template.spec.containers.0.image", id="image"
+        ),
+        pytest.param(
+            ("spec", "template", "metadata", "annotations", SIZE_ANNOTATION),
+            None,
+            f"changed: spec.template.metadata.annotations.{SIZE_ANNOTATION}",
+            id="annotation of pods, removed",
+        ),
+        pytest.param(
+            ("metadata", "labels", NAME_LABEL),
+            None,
+            f"changed: metadata.labels.{NAME_LABEL}",
+            id="label, removed",
+        ),
+        pytest.param(
+            ("metadata", "annotations", REPLICAS_ANNOTATION),
+            "99",
+            f"changed: metadata.annotations.{REPLICAS_ANNOTATION}",
+            id="our annotation",
+        ),
+        pytest.param(
+            ("spec", "updateStrategy", "type"), "OnDelete", "changed: spec.updateStrategy.type", id="strategy"
+        ),
+    ],
+)
+def test_edits_by_others_are_put_back_once(path: tuple[Any, ...], value: Any, why: str) -> None:
+    snapshot = settled(make_set(replicas=3))
+    edited = with_reported(replace(snapshot, leader=edited_by_others(snapshot.leader, path, value)))
+    planned = plan(edited)
+    action = the_apply(planned)
+    assert shapes(planned) == [["apply StatefulSet demo"]]
+    assert snapshot.leader is not None and action.uid == snapshot.leader["metadata"]["uid"]
+    assert action.why == why
+    assert api_server.applied(dict(action.intent))["spec"] == snapshot.leader["spec"]
+    assert shapes(plan(with_reported(carried_out(edited, planned)))) == []
+
+
+def edited_by_others(stored: Any, path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    """None removes. Who changes a value takes its ownership from us."""
+    made: dict[str, Any] = copy.deepcopy(stored)
+    obj, owned = made, made["metadata"]["managedFields"][0]["fieldsV1"]
+    for key in path[:-1]:
+        selector = 'k:{"name":"main"}' if isinstance(key, int) else f"f:{key}"
+        obj, owned = obj[key], owned[selector]
+    del owned[f"f:{path[-1]}"]
+    if value is None:
+        del obj[path[-1]]
+    else:
+        obj[path[-1]] = value
+    made["metadata"]["generation"] += 1
+    return made
+
+
+def test_what_others_add_is_theirs() -> None:
+    snapshot = settled(make_set())
+
+    def add(obj: dict[str, Any]) -> None:
+        obj["metadata"]["labels"]["theirs"] = "x"
+        obj["metadata"]["annotations"]["theirs"] = "x"
+        obj["metadata"]["finalizers"] = ["theirs"]
+        obj["metadata"]["ownerReferences"].append({**OTHER, "controller": False})
+        obj["spec"]["template"]["spec"]["containers"].append({"name": "sidecar", "image": "x:1"})
+        obj["spec"]["minReadySeconds"] = 5
+
+    assert plan(replace(snapshot, leader=changed(snapshot.leader, add))).is_empty
+
+
+def test_a_value_that_others_keep_rewriting_is_applied_once() -> None:
+    snapshot = settled(make_set(annotations={"note": "x"}))
+    fought = changed(snapshot.leader, lambda obj: obj["metadata"]["annotations"].update(note="theirs"))
+    snapshot = replace(snapshot, leader=fought)
+    intent, generation = the_apply(plan(snapshot)).intent, fought["metadata"]["generation"]
+
+    assert plan(replace(snapshot, applied=(digest(intent), generation))).is_empty
+    later = plan(replace(snapshot, applied=(digest(intent), generation - 1)))
+    assert shapes(later) == [["apply StatefulSet demo"]], "since then somebody has changed the spec"
+    other = plan(replace(snapshot, applied=("of another intent", generation)))
+    assert shapes(other) == [["apply StatefulSet demo"]], "since then the set asks for something else"
+
+
+def test_annotations_that_an_earlier_release_copied_stay_until_the_next_write() -> None:
+    snapshot = settled(make_set(annotations={LAST_APPLIED: "{}"}))
+
+    def copy_annotation(obj: dict[str, Any]) -> None:
+        obj["metadata"]["annotations"][LAST_APPLIED] = "{}"
+        owned = obj["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"]["f:annotations"]
+        owned[f"f:{LAST_APPLIED}"] = {}
+
+    snapshot = replace(snapshot, leader=changed(snapshot.leader, copy_annotation))
+    assert plan(snapshot).is_empty
+    scaled = the_apply(plan(with_spec(snapshot, make_set(replicas=3, annotations={LAST_APPLIED: "{}"}))))
+    assert LAST_APPLIED not in scaled.intent["metadata"]["annotations"]
+
+
+def test_an_annotation_that_left_the_set_leaves_the_statefulset() -> None:
+    snapshot = with_spec(settled(make_set(annotations={"note": "x"})), make_set())
+    action = the_apply(plan(snapshot))
+    assert action.why == "changed: metadata.annotations.note"
+    assert "note" not in action.intent["metadata"]["annotations"]
+
+
+# --- Whose the leader StatefulSet is ------------------------------------------------------------------------
+
+
+def without_history(lws: dict[str, Any] | None = None) -> SetSnapshot:
+    """Objects of the set's names exist, but nobody has recorded a revision."""
+    return replace(settled(lws or make_set()), revisions=(), lws=lws or make_set())
+
+
+CLASHES = [
+    pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of somebody who lives"),
+    pytest.param(
+        lambda obj: obj["metadata"].update(ownerReferences=[], labels={"app": "x"}),
+        "not controlled by anything",
+        set(),
+        id="of nobody, and not like ours",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "owner", "alive"), CLASHES)
+def test_a_statefulset_in_the_way_is_never_touched(change: Change, owner: str, alive: set[str]) -> None:
+    snapshot = without_history()
+    theirs = changed(snapshot.leader, change)
+    planned = plan(replace(snapshot, leader=theirs, owners_alive=frozenset(alive), reread=snapshot.lws))
+    note = (
+        f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
+        f"untouched; delete or rename one of them"
+    )
+    assert shapes(planned) == []
+    assert problem_of(planned) == ("NameClash", note)
+    (warning,) = planned.announce
+    assert (warning.type, warning.reason, warning.note) == ("Warning", "NameClash", note)
+    assert planned.again_after == 30.0 and planned.waiting_for == note
+    status = status_of(planned)
+    assert not {"currentRevision", "updateRevision", "replicas"} & status.keys(), "nothing of that is so"
+
+    again = plan(replace(carried_out(snapshot, planned), leader=theirs, owners_alive=frozenset(alive)))
+    assert again.is_empty and again.again_after == 30.0, "told once, looked at again"
+
+
+def test_a_clash_that_is_over_is_forgotten() -> None:
+    snapshot = without_history()
+    theirs = replace(
+        snapshot, leader=changed(snapshot.leader, owned_by(OTHER)), owners_alive=frozenset({"u-9"})
+    )
+    after = replace(carried_out(theirs, plan(theirs)), leader=None)
+    planned = plan(after)
+    assert shapes(planned)[0][-1] == "apply StatefulSet demo"
+    assert find(status_of(planned)["conditions"], "ReplicaFailure") is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(terminating, id="ours, on its way out"),
+        pytest.param(owned_by({**OTHER, "kind": "LeaderWorkerSet", "name": "demo"}), id="of a former set"),
+        pytest.param(
+            lambda obj: (terminating(obj), obj["metadata"].update(ownerReferences=[])),
+            id="an orphan that goes",
+        ),
+    ],
+)
+def test_a_statefulset_that_is_leaving_is_waited_for(change: Change) -> None:
+    snapshot = without_history()
+    planned = plan(replace(snapshot, leader=changed(snapshot.leader, change), reread=snapshot.lws))
+    assert shapes(planned) == [] and planned.announce == ()
+    assert planned.waiting_for == "the former leader StatefulSet to be gone"
+    assert planned.again_after == 30.0
+    assert "updateRevision" not in status_of(planned)
+
+
+def orphaned(snapshot: SetSnapshot, field: str, *others: dict[str, Any]) -> SetSnapshot:
+    return replace(snapshot, **{field: changed(getattr(snapshot, field), owned_by(*others))})
+
+
+@pytest.mark.parametrize("field", ["leader", "service"])
+@pytest.mark.parametrize(
+    ("reread", "is_adopted"),
+    [
+        pytest.param(None, False, id="the set is gone"),
+        pytest.param(make_set(terminating=True), False, id="the set is going"),
+        pytest.param(
+            changed(make_set(), lambda lws: lws["metadata"].update(uid="u-new")),
+            False,
+            id="it is another set",
+        ),
+        pytest.param(make_set(), True, id="the set lives"),
+    ],
+)
+def test_orphans_are_adopted_only_by_a_set_that_lives(
+    field: str, reread: dict[str, Any] | None, is_adopted: bool
+) -> None:
+    other = {**OTHER, "controller": False}
+    snapshot = orphaned(replace(settled(make_set()), reread=reread), field, other)
+    planned = plan(snapshot)
+    orphan = getattr(snapshot, field)
+    assert shapes(planned) == ([[f"merge {orphan['kind']} demo"]] if is_adopted else [])
+    if is_adopted:
+        (merge,) = actions_of(planned)
+        assert isinstance(merge, Merge) and merge.target.uid == orphan["metadata"]["uid"]
+        owners = merge.patch["metadata"]["ownerReferences"]
+        assert [owner["uid"] for owner in owners] == ["u-9", "uid-of-set-demo"]
+        assert merge.patch.keys() == {"metadata"}, "nothing else changes"
+        assert shapes(plan(carried_out(snapshot, planned))) == []
+    else:
+        assert planned.waiting_for == "the set to be seen alive before it adopts anything"
+
+
+def test_an_orphan_that_was_rolling_goes_on_where_it_was() -> None:
+    old, new = make_set(replicas=4), make_set(replicas=4, image="app:2")
+    rolling = with_spec(settled(old), new)
+    rolling = with_reported(carried_out(rolling, plan(rolling)))
+    # What observation does: pods of a StatefulSet that is nobody's are nobody's.
+    lost = replace(orphaned(rolling, "leader"), groups=(), reread=new)
+    assert shapes(plan(lost)) == [["merge StatefulSet demo"]]
+
+
+def test_an_orphaned_history_comes_along() -> None:
+    snapshot = settled(make_set())
+    snapshot = with_spec(snapshot, make_set(image="app:2"))
+    snapshot = carried_out(snapshot, plan(snapshot))
+    orphans = tuple(replace(each, is_orphan=True) for each in snapshot.revisions)
+    snapshot = with_reported(replace(snapshot, revisions=orphans))
+    assert not any("ControllerRevision" in each for shape in shapes(plan(snapshot)) for each in shape)
+
+    planned = plan(replace(snapshot, reread=snapshot.lws))
+    merged = [action for action in actions_of(planned) if isinstance(action, Merge)]
+    assert {action.target.name for action in merged} == {each.name for each in orphans}
+    assert all(
+        action.patch["metadata"]["ownerReferences"][0]["uid"] == "uid-of-set-demo" for action in merged
+    )
+    after = carried_out(replace(snapshot, reread=snapshot.lws), planned)
+    assert not any(each.is_orphan for each in after.revisions)
+    assert not any(isinstance(action, Merge) for action in actions_of(plan(with_reported(after))))
+
+
+# --- The Service --------------------------------------------------------------------------------------------
+
+
+def test_a_lost_service_comes_back_and_nothing_else_moves() -> None:
+    planned = plan(replace(settled(make_set()), service=None))
+    assert shapes(planned) == [["create Service demo"]]
+    (create,) = actions_of(planned)
+    assert isinstance(create, Create) and create.failure is not None
+    assert create.failure.note == "Failed to create headless service for error"
+
+
+@pytest.mark.parametrize(("change", "owner", "alive"), CLASHES)
+def test_a_service_in_the_way_is_never_touched(change: Change, owner: str, alive: set[str]) -> None:
+    snapshot = settled(make_set())
+    theirs = changed(snapshot.service, change)
+    planned = plan(replace(snapshot, service=theirs, owners_alive=frozenset(alive), reread=snapshot.lws))
+    assert shapes(planned) == [] and planned.again_after == 30.0
+    problem = problem_of(planned)
+    assert problem is not None and problem[0] == "NameClash"
+    assert problem[1].startswith(f"Service demo exists and is {owner}: LeaderWorkerSet demo needs this name")
+    assert [each.note for each in planned.announce] == [problem[1]]
+
+
+@pytest.mark.parametrize(
+    "change", [terminating, owned_by({**OTHER, "kind": "LeaderWorkerSet", "name": "demo"})]
+)
+def test_a_service_that_is_leaving_is_waited_for(change: Change) -> None:
+    snapshot = settled(make_set())
+    planned = plan(replace(snapshot, service=changed(snapshot.service, change)))
+    assert planned.is_empty and planned.waiting_for == "the former Service to be gone"
+
+
+def test_a_service_gets_its_name_label_back() -> None:
+    snapshot = settled(make_set())
+    bare = changed(snapshot.service, lambda obj: obj["metadata"].pop("labels"))
+    planned = plan(replace(snapshot, service=bare))
+    (merge,) = actions_of(planned)
+    assert isinstance(merge, Merge) and merge.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
+
+
+def test_groups_that_still_use_the_shared_service_keep_it() -> None:
+    unique = {"subdomainPolicy": "UniquePerReplica"}
+    never = replace(settled(make_set(networkConfig=unique)), service=None)
+    assert plan(never).is_empty
+
+    rolling = with_spec(settled(make_set()), make_set(networkConfig=unique))
+    lost = replace(carried_out(rolling, plan(rolling)), service=None)
+    assert ["create Service demo"] in shapes(plan(lost))
+
+    (key,) = {group.leader["metadata"]["labels"][REVISION_LABEL] for group in lost.groups}
+    done = replace(with_groups(lost), live_keys=lost.live_keys - {key})
+    assert ["create Service demo"] not in shapes(plan(done))
+
+
+# --- Rollouts -----------------------------------------------------------------------------------------------
+
+
+def test_a_rollout_begins_with_its_revision_and_says_what_changed() -> None:
+    snapshot = settled(make_set(replicas=4, size=3))
+    snapshot = with_spec(snapshot, make_set(replicas=4, size=3, image="app:2"))
+    planned = plan(snapshot)
+    (record, *_, leaders) = actions_of(planned)
+    assert isinstance(record, Create) and isinstance(leaders, Apply)
+    assert record.why == "template changed: worker template container main image: app:1 → app:2"
+    key = record.intent["metadata"]["labels"][REVISION_LABEL]
+    assert notes(planned)[0] == f"Creating revision with key {key} for updated LWS"
+    assert not any(note.startswith("Updating replica") for note in notes(planned))
+    rolling = leaders.intent["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling["partition"] == 4, (
+        "no group moves before the StatefulSet controller knows the new template"
+    )
+    status = status_of(planned)
+    assert status["updateRevision"] == record.intent["metadata"]["name"]
+    assert "currentRevision" not in status, "it moves when the update is done"
+    assert find(status["conditions"], "UpdateInProgress")["status"] == "True"
+
+
+def test_a_leader_is_deleted_in_the_foreground_before_the_partition_passes_it() -> None:
+    snapshot = settled(make_set(replicas=3))
+    snapshot = with_spec(snapshot, make_set(replicas=3, image="app:2"))
+    snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
+    snapshot = with_update_revision(snapshot)
+    planned = plan(snapshot)
+    (delete, leaders) = actions_of(planned)
+    assert isinstance(delete, Delete) and isinstance(leaders, Apply)
+    assert (delete.target.name, delete.target.uid) == ("demo-2", "uid-of-pod-demo-2")
+    assert delete.propagation == "Foreground"
+    assert delete.why == "group 2 moves to the new revision"
+    assert leaders.intent["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 2
+    assert notes(planned)[0] == "Updating replica 2"
+    (announce,) = leaders.announce
+    assert announce.related is not None and announce.related.uid.startswith("uid-of-ControllerRevision-demo-")
+
+
+def with_update_revision(snapshot: SetSnapshot) -> SetSnapshot:
+    """The StatefulSet controller still counts its former revision as the current one."""
+    former = snapshot.groups[0].leader["metadata"]["labels"]["controller-revision-hash"]
+    leader = changed(snapshot.leader, lambda obj: obj["status"].update(currentRevision=former))
+    return replace(snapshot, leader=leader)
+
+
+def test_surge_groups_come_and_go_word_for_word() -> None:
+    old, new = make_set(replicas=4, max_surge=2), make_set(replicas=4, max_surge=2, image="app:2")
+    snapshot = with_spec(settled(old), new)
+    planned = plan(snapshot)
+    assert replica_count(planned) == 6
+    done = with_groups(carried_out(snapshot, planned))
+    planned = plan(done)
+    assert replica_count(planned) == 4
+    assert "deleting surge replicas from demo-4 to demo-5" in notes(planned)
+
+
+@pytest.mark.parametrize(
+    ("replicas", "note"),
+    [(5, None), (2, "deleting surge replica demo-2"), (0, "deleting surge replicas from demo-0 to demo-2")],
+)
+def test_scaling_applies_and_records_nothing(replicas: int, note: str | None) -> None:
+    snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=replicas))
+    planned = plan(snapshot)
+    assert shapes(planned) == [["apply StatefulSet demo"]]
+    assert replica_count(planned) == replicas
+    assert the_apply(planned).intent["metadata"]["annotations"][REPLICAS_ANNOTATION] == str(replicas)
+    said = [each for each in notes(planned) if "replica demo" in each or "surge" in each]
+    assert said == ([note] if note is not None else [])
+
+
+def test_the_restart_policy_takes_effect_without_a_revision() -> None:
+    snapshot = with_spec(settled(make_set()), make_set(template={"restartPolicy": "None"}))
+    assert shapes(plan(snapshot)) == []
+
+
+def test_a_refused_apply_leads_to_no_second_revision() -> None:
+    snapshot = with_spec(settled(make_set()), make_set(image="app:2"))
+    first = plan(snapshot)
+    record = actions_of(first)[0]
+    recorded = carried_out(snapshot, Plan(sequences=((record,),)))
+    assert len(recorded.revisions) == 2
+    for _ in range(3):
+        again = plan(recorded)
+        assert not any(isinstance(action, Create) for action in actions_of(again))
+        assert the_apply(again).intent == the_apply(first).intent
+        assert the_apply(again).failure is not None and the_apply(again).failure.reason == "FailedUpdate"
+
+
+def test_the_way_back_keeps_the_key_and_restarts_no_group_that_is_still_there() -> None:
+    one, two = make_set(replicas=3), make_set(replicas=3, image="app:2")
+    snapshot = settled(one)
+    (key,) = (each.key for each in snapshot.revisions)
+    snapshot = with_spec(snapshot, two)
+    snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
+    snapshot = with_spec(snapshot, one)
+    planned = plan(snapshot)
+    (raise_, *rest) = actions_of(planned)
+    assert isinstance(raise_, Merge) and raise_.patch == {"revision": 3}
+    assert raise_.why == "the set asks again for what revision 1 holds"
+    assert not any(isinstance(action, Delete) for action in rest)
+    assert the_apply(planned).intent["metadata"]["labels"][REVISION_LABEL] == key
+    after = carried_out(snapshot, planned)
+    assert sorted(each.number for each in after.revisions) == [2, 3]
+    leader = after.leader
+    assert leader is not None
+    back = with_reported(after)
+    assert not any(isinstance(action, Delete) for action in actions_of(plan(back)))
+    assert len(carried_out(back, plan(back)).revisions) == 2
+
+
+def test_a_report_that_is_owed_is_waited_for() -> None:
+    snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
+    snapshot = carried_out(snapshot, plan(snapshot))
+    young = changed(
+        snapshot.leader,
+        lambda obj: obj["metadata"]["managedFields"][0].update(time=timestamp(NOW - timedelta(seconds=1))),
+    )
+    planned = plan(replace(snapshot, leader=young))
+    assert shapes(planned) == [] and planned.again_after == 10.0
+    assert planned.waiting_for == "the StatefulSet controller to report on the last change"
+
+
+def test_a_missing_record_of_replicas_holds_nothing_up() -> None:
+    snapshot = settled(make_set(replicas=3))
+    bare = changed(
+        snapshot.leader, lambda obj: obj["metadata"]["annotations"].update({REPLICAS_ANNOTATION: "x"})
+    )
+    planned = plan(replace(with_spec(snapshot, make_set(replicas=5)), leader=bare))
+    assert replica_count(planned) == 5
+
+
+@pytest.mark.parametrize(
+    ("budget", "told"),
+    [
+        pytest.param({}, 1, id="default"),
+        pytest.param({"max_unavailable": 2}, 2, id="number"),
+        pytest.param({"max_unavailable": "25%", "max_surge": "25%"}, 2 + 3, id="percent: down and up"),
+        pytest.param({"max_unavailable": 0, "max_surge": 3}, 3, id="surge only"),
+        pytest.param({"max_unavailable": 0, "max_surge": 99}, 10, id="no more surge than groups"),
+        pytest.param({"max_unavailable": "5%"}, 1, id="nothing at all counts as one"),
+    ],
+)
+def test_what_the_statefulset_is_told_about_the_budget(budget: dict[str, Any], told: int) -> None:
+    planned = plan(SetSnapshot(make_set(replicas=10, **budget), NOW))
+    rolling = the_apply(planned).intent["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling == {"partition": 0, "maxUnavailable": told}
+
+
+def test_the_partition_of_the_set_is_kept_from_the_start() -> None:
+    planned = plan(SetSnapshot(make_set(replicas=4, partition=2), NOW))
+    assert the_apply(planned).intent["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 2
+
+
+# --- Old revisions ------------------------------------------------------------------------------------------
+
+
+def with_history(limit: int) -> SetSnapshot:
+    """Three revisions that nobody runs, and the one that is wanted and running."""
+    snapshot = settled(make_set(image="app:0", revisionHistoryLimit=limit))
+    for number in (1, 2, 3):
+        snapshot = with_spec(snapshot, make_set(image=f"app:{number}", revisionHistoryLimit=limit))
+        snapshot = carried_out(snapshot, plan(snapshot))
+    return with_groups(snapshot)
+
+
+@pytest.mark.parametrize(("limit", "deleted"), [(0, [1, 2, 3]), (2, [1]), (3, []), (10, [])])
+def test_revisions_are_pruned_once_the_rollout_is_done(limit: int, deleted: list[int]) -> None:
+    snapshot = with_history(limit)
+    numbers = {each.uid: each.number for each in snapshot.revisions}
+    deletes = [action for action in actions_of(plan(snapshot)) if isinstance(action, Delete)]
+    assert [numbers[action.target.uid] for action in deletes] == deleted
+    assert all(action.propagation == "Background" for action in deletes)
+
+
+@pytest.mark.parametrize(
+    "hold_up",
+    [
+        pytest.param(
+            lambda it: with_spec(it, make_set(image="app:9", revisionHistoryLimit=0)), id="it begins"
+        ),
+        pytest.param(lambda it: replace(it, groups=it.groups[:1]), id="a group is missing"),
+        pytest.param(
+            lambda it: with_spec(it, make_set(image="app:3", partition=1, revisionHistoryLimit=0)),
+            id="partition",
+        ),
+        pytest.param(lambda it: orphaned(it, "leader"), id="the StatefulSet is not ours yet"),
+    ],
+)
+def test_revisions_are_not_pruned_before(hold_up: Callable[[SetSnapshot], SetSnapshot]) -> None:
+    planned = plan(hold_up(with_history(0)))
+    assert not any(
+        isinstance(action, Delete) and action.target.kind == "ControllerRevision"
+        for action in actions_of(planned)
+    )
+
+
+# --- What stands in the way ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "replicas", "room"),
+    [
+        pytest.param("x" * 50, 10, None, id="fits"),
+        pytest.param("x" * 50, 11, 49, id="a second digit of the index"),
+        pytest.param("x" * 52, 1, 50, id="never fitted"),
+        pytest.param("x" * 60, 0, None, id="no groups, no names"),
+    ],
+)
+def test_a_name_that_scaling_made_too_long_is_a_condition(name: str, replicas: int, room: int | None) -> None:
+    planned = plan(SetSnapshot(make_set(name, replicas=replicas), NOW))
+    problem = problem_of(planned)
+    if room is None:
+        assert problem is None and planned.announce == ()
+        return
+    assert problem is not None and problem[0] == "NameTooLong"
+    said = f"the name has {len(name)} bytes, at {replicas} replicas it may have {room}: "
+    assert problem[1].startswith(said) and problem[1].endswith("; scale down or use a shorter name")
+    assert [each.note for each in planned.announce] == [problem[1]]
+    assert shapes(planned)[0][-1] == f"apply StatefulSet {name}", "groups that fit are made all the same"
+
+
+def test_surge_counts_for_the_length_of_names() -> None:
+    planned = plan(SetSnapshot(make_set("x" * 50, replicas=10, max_surge=1), NOW))
+    problem = problem_of(planned)
+    assert problem is not None and problem[0] == "NameTooLong"
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(2, True), (1, False)])
+def test_an_api_server_without_start_ordinals_is_a_condition(size: int, is_told: bool) -> None:
+    planned = plan(SetSnapshot(make_set(size=size), NOW, drops_start_ordinal=True))
+    problem = problem_of(planned)
+    assert (problem is not None) is is_told
+    if problem is not None:
+        assert problem[0] == "StartOrdinalUnsupported"
+        assert "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature" in problem[1]
+
+
+def test_conditions_change_together_and_hold_the_generation() -> None:
+    snapshot = with_spec(settled(make_set()), make_set(image="app:2"))
+    conditions = {each["type"]: each for each in status_of(plan(snapshot))["conditions"]}
+    told = {type_: (each["status"], each["observedGeneration"]) for type_, each in conditions.items()}
+    assert told == {"Available": ("False", 2), "Progressing": ("True", 2), "UpdateInProgress": ("True", 2)}
