@@ -6,6 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST_ARGS ?=
+# Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
+BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
 .PHONY: demo test test-unit test-integration test-e2e lint format generate lock cluster image clean help
 
@@ -29,11 +31,11 @@ test-unit: $(READY) ## Unit tests, no cluster.
 	@$(BIN)/python -m pytest test/unit $(PYTEST_ARGS)
 
 test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
-	@$(BIN)/python -m tools.localcluster --build-only
+	@$(BUILD)
 	@$(BIN)/python -m pytest test/integration $(PYTEST_ARGS)
 
 test-e2e: $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
-	@$(BIN)/python -m tools.localcluster --build-only
+	@$(BUILD)
 	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
 
 lint: $(READY) ## ruff, mypy --strict, import contracts.

@@ -20,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
+from urllib.parse import urlsplit
 
 import yaml
 
@@ -144,6 +145,15 @@ class ManagerProcess:
                 self._log.close()
 
 
+@dataclass(frozen=True)
+class ManagerPorts:
+    """Where one manager listens on this host."""
+
+    webhook: int
+    health: int
+    metrics: int
+
+
 @dataclass
 class Deployment:
     """The chart as a release on a cluster, and its managers as processes of this host."""
@@ -179,20 +189,22 @@ class Deployment:
         """A manager with the configuration of the chart and the rights of its ServiceAccount, not started
         yet.
         """
-        webhook, health, metrics = pick_ports(3)
+        ports = ManagerPorts(*pick_ports(3))
         number = len(self.managers)
         self.workspace.mkdir(parents=True, exist_ok=True)
         config = self.workspace / f"manager-{number}.yaml"
-        config.write_text(yaml.safe_dump(self._configuration(webhook, health, metrics, configuration or {})))
+        settings = host_configuration(self._configuration(), ports, configuration or {})
+        config.write_text(yaml.safe_dump(settings))
         kubeconfig = self.access.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         command = [sys.executable, "-m", "lws", "manager", f"--config={config}", f"--kubeconfig={kubeconfig}"]
         manager = ManagerProcess(
             command=[*command, *flags],
             log_path=self.workspace / f"manager-{number}.log",
-            health_port=health,
-            webhook_port=webhook,
-            metrics_port=metrics,
-            environment=environment or {},
+            health_port=ports.health,
+            webhook_port=ports.webhook,
+            metrics_port=ports.metrics,
+            # The client library leaves files behind when the process is killed; these go with the workspace.
+            environment={"TMPDIR": str(self.workspace), **(environment or {})},
         )
         self.managers.append(manager)
         return manager
@@ -210,15 +222,7 @@ class Deployment:
         for kind in _WEBHOOKS:
             name = f"lws-{kind.removesuffix('webhookconfiguration')}-webhook-configuration"
             stored = json.loads(self.access.kubectl("get", kind, name, "-o", "json"))
-            patch: list[dict[str, Any]] = []
-            for index, webhook in enumerate(stored["webhooks"]):
-                old = webhook["clientConfig"]
-                path = old["service"]["path"] if "service" in old else "/" + old["url"].split("/", 3)[3]
-                base = f"/webhooks/{index}/clientConfig"
-                if "service" in old:
-                    patch.append({"op": "remove", "path": f"{base}/service"})
-                url = f"https://{_HOST}:{manager.webhook_port}{path}"
-                patch.append({"op": "add", "path": f"{base}/url", "value": url})
+            patch = webhook_patch(stored["webhooks"], manager.webhook_port)
             self.access.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
 
     def stop(self) -> None:
@@ -227,17 +231,42 @@ class Deployment:
             if manager.is_running:
                 manager.stop()
 
-    def _configuration(
-        self, webhook: int, health: int, metrics: int, extra: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    def _configuration(self) -> str:
+        """The configuration file that the chart has made."""
         shown = self.access.kubectl("get", "configmap", "lws-manager-config", "-n", NAMESPACE, "-o", "json")
-        configuration: dict[str, Any] = yaml.safe_load(
-            json.loads(shown)["data"]["controller_manager_config.yaml"]
-        )
-        configuration["webhook"] = {**configuration.get("webhook", {}), "host": _HOST, "port": webhook}
-        configuration["health"] = {"healthProbeBindAddress": f"{_HOST}:{health}"}
-        configuration["metrics"] = {"bindAddress": f"{_HOST}:{metrics}"}
-        return {**configuration, **extra}
+        return str(json.loads(shown)["data"]["controller_manager_config.yaml"])
+
+
+def host_configuration(text: str, ports: ManagerPorts, extra: Mapping[str, Any]) -> dict[str, Any]:
+    """The manager's configuration file, `text`, for a process of this host; `extra` replaces whole
+    sections.
+    """
+    configuration: dict[str, Any] = yaml.safe_load(text)
+    webhook = {**configuration.get("webhook", {}), "host": _HOST, "port": ports.webhook}
+    return {
+        **configuration,
+        "webhook": webhook,
+        "health": {"healthProbeBindAddress": f"{_HOST}:{ports.health}"},
+        "metrics": {"bindAddress": f"{_HOST}:{ports.metrics}"},
+        **extra,
+    }
+
+
+def webhook_patch(webhooks: Sequence[Mapping[str, Any]], port: int) -> list[dict[str, Any]]:
+    """The JSON patch that points the entries of a webhook configuration at a port of this host.
+
+    Their paths stay, whether they call a Service or an address so far. So do their CA bundles.
+    """
+    patch: list[dict[str, Any]] = []
+    for index, webhook in enumerate(webhooks):
+        former, base = webhook["clientConfig"], f"/webhooks/{index}/clientConfig"
+        if "service" in former:
+            path = former["service"].get("path", "/")
+            patch.append({"op": "remove", "path": f"{base}/service"})
+        else:
+            path = urlsplit(former["url"]).path
+        patch.append({"op": "add", "path": f"{base}/url", "value": f"https://{_HOST}:{port}{path}"})
+    return patch
 
 
 def _die_with_parent() -> None:

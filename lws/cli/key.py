@@ -6,15 +6,14 @@ of.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, TextIO
 
 import click
-import yaml
 
-from lws.admission.leaderworkerset import default
-from lws.leaderworkerset.revisions import record
-from lws_api.crds import defaulted
+from lws.cli.creation import as_stored
+from lws.cli.manifests import sets_in
+from lws.cli.refusal import Refusal
+from lws.leaderworkerset.revisions import Record, record
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 
 
@@ -29,27 +28,22 @@ def key(filename: TextIO, data: bool) -> None:
     Defaults are filled in first, as the API server and the webhook would.
     """
     found = False
-    for lws in _sets_in(filename):
+    for lws in sets_in(filename):
         found = True
-        defaulted_lws = defaulted(lws)
-        default(defaulted_lws)
-        recorded = record(defaulted_lws)
-        click.echo(f"{lws.get('metadata', {}).get('name', '-')}\t{recorded.key}")
+        recorded = _record_of(lws)
+        click.echo(f"{lws['metadata']['name']}\t{recorded.key}")
         if data:
-            click.echo(recorded.text)
+            # Bytes, because the terminal may speak another encoding than the hash does.
+            click.echo(recorded.text.encode())
     if not found:
         raise click.ClickException(f"{filename.name} holds no {KIND} of {API_VERSION}")
 
 
-def _sets_in(stream: TextIO) -> Iterator[dict[str, Any]]:
+def _record_of(lws: dict[str, Any]) -> Record:
+    recorded = record(as_stored(lws))
     try:
-        documents = list(yaml.safe_load_all(stream))
-    except yaml.YAMLError as error:
-        raise click.ClickException(f"{stream.name} is not YAML: {error}") from error
-    for document in documents:
-        if isinstance(document, dict) and document.get("kind") == KIND:
-            if document.get("apiVersion") != API_VERSION:
-                given = document.get("apiVersion")
-                message = f"{stream.name}: apiVersion is {given!r}, only {API_VERSION} is known"
-                raise click.ClickException(message)
-            yield document
+        recorded.text.encode()
+    except (TypeError, ValueError) as error:
+        # YAML knows dates, binaries and references to itself.
+        raise Refusal(f"the set cannot be written as JSON: {error}") from error
+    return recorded

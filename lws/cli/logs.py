@@ -55,7 +55,7 @@ def level_of(text: str) -> int:
     """
     if text.lower() in _LEVELS:
         return _LEVELS[text.lower()]
-    if text.isdigit() and int(text) > 0:
+    if text.isascii() and text.isdecimal() and int(text) > 0:
         # Deployments have always passed 2; only above that did the original log each of its steps.
         return logging.DEBUG if int(text) > 2 else logging.INFO
     raise ValueError(f"{text!r} is no log level: use debug, info, error, panic or a positive number")
@@ -63,9 +63,12 @@ def level_of(text: str) -> int:
 
 def configure(options: LogOptions) -> None:
     """Log to stderr from now on."""
-    level = level_of(options.level) if options.level is not None else logging.INFO
+    level, stacktraces = (logging.DEBUG, logging.WARNING) if options.devel else (logging.INFO, logging.ERROR)
+    if options.level is not None:
+        level = level_of(options.level)
+    if options.stacktrace_level is not None:
+        stacktraces = _LEVELS[options.stacktrace_level]
     encoder = options.encoder or ("console" if options.devel else "json")
-    stacktraces = _LEVELS[options.stacktrace_level] if options.stacktrace_level else logging.WARNING
     handler = logging.StreamHandler(sys.stderr)
     formatter = _Json if encoder == "json" else _Console
     handler.setFormatter(formatter(_TIMES[options.time_encoding], stacktraces))
@@ -86,12 +89,17 @@ class _Console(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         level = _NAMES.get(record.levelno, record.levelname.lower()).upper()
         line = f"{self._encode_time(record.created)}\t{level}\t{record.name}\t{record.getMessage()}"
-        return f"{line}\n{self._stack(record)}" if self._stack(record) else line
+        error, stack = self._failure(record)
+        return "\n".join(part for part in (f"{line}\t{error}" if error else line, stack) if part)
 
-    def _stack(self, record: logging.LogRecord) -> str:
-        if not record.exc_info or record.exc_info[0] is None or record.levelno < self._stacktraces:
-            return ""
-        return "".join(traceback.format_exception(*record.exc_info)).rstrip()
+    def _failure(self, record: logging.LogRecord) -> tuple[str, str]:
+        """The exception that is logged, in one line, and how it came to be where that is asked for."""
+        if not record.exc_info or record.exc_info[1] is None:
+            return "", ""
+        error = "; ".join(line.strip() for line in traceback.format_exception_only(record.exc_info[1]))
+        if record.levelno < self._stacktraces:
+            return error, ""
+        return error, "".join(traceback.format_exception(*record.exc_info)).rstrip()
 
 
 class _Json(_Console):
@@ -104,9 +112,9 @@ class _Json(_Console):
             "logger": record.name,
             "msg": record.getMessage(),
         }
-        stack = self._stack(record)
-        if stack:
-            entry["stacktrace"] = stack
+        error, stack = self._failure(record)
+        entry |= {"error": error} if error else {}
+        entry |= {"stacktrace": stack} if stack else {}
         return orjson.dumps(entry).decode()
 
 

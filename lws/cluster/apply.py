@@ -31,7 +31,6 @@ class Memory:
     """Who is told what the API server returned, so that the next plan is never older than our own writes."""
 
     put: Callable[[Mapping[str, Any]], None]
-    drop: Callable[[Mapping[str, Any]], None]
     applied: Callable[[Apply, Mapping[str, Any]], None]
 
 
@@ -83,7 +82,8 @@ class Applier:
                 self._recorder.announce(announce)
 
     async def _carry_out(self, action: Action) -> None:
-        log.debug("%s: %s", type(action).__name__.lower(), action.why)
+        target = action.target if isinstance(action, Merge | Delete) else Reference.to(action.intent)
+        log.debug("%s %s: %s", type(action).__name__.lower(), target, action.why)
         match action:
             case Apply():
                 await self._apply(action)

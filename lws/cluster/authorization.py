@@ -7,6 +7,7 @@ cannot say.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -30,7 +31,8 @@ class Authorizer:
 
     async def status(self, token: str, path: str) -> int:
         """200, 401, 403 or 500, for a GET of `path`."""
-        if not token:
+        # RFC 6750: anything else is no bearer token, and could not even be sent as JSON.
+        if not token or not token.isascii():
             return 401
         try:
             user = await self._user(token)
@@ -43,20 +45,27 @@ class Authorizer:
     async def _user(self, token: str) -> dict[str, Any] | None:
         # A token is a secret: what is remembered is not what was sent.
         key = hashlib.sha256(token.encode()).hexdigest()
-        known = self._users.get(key)
-        if known is not None:
-            found: dict[str, Any] = known
-            return found
+        known: dict[str, Any] | None = self._users.get(key)
+        if known is None:
+            known = await self._review(token)
+            self._users.put(key, known, _AUTHENTICATED_SECONDS)
+        return (known.get("user") or {}) if known.get("authenticated") else None
+
+    async def _review(self, token: str) -> dict[str, Any]:
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
-        status = (await self._cluster.create({**review, "metadata": {}})).get("status") or {}
-        if not status.get("authenticated"):
-            return None
-        user: dict[str, Any] = status.get("user") or {}
-        self._users.put(key, user, _AUTHENTICATED_SECONDS)
-        return user
+        status: dict[str, Any] = (await self._cluster.create({**review, "metadata": {}})).get("status") or {}
+        return status
 
     async def _is_allowed(self, user: dict[str, Any], path: str) -> bool:
-        key = f"{user.get('uid', '')} {user.get('username', '')} {path}"
+        spec = {
+            "user": user.get("username", ""),
+            "uid": user.get("uid", ""),
+            "groups": user.get("groups") or [],
+            "extra": user.get("extra") or {},
+            "nonResourceAttributes": {"path": path, "verb": "get"},
+        }
+        # All of it: one name may come with other groups from another token.
+        key = json.dumps(spec, sort_keys=True)
         known = self._verdicts.get(key)
         if known is not None:
             return bool(known)
@@ -64,13 +73,7 @@ class Authorizer:
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "metadata": {},
-            "spec": {
-                "user": user.get("username", ""),
-                "uid": user.get("uid", ""),
-                "groups": user.get("groups") or [],
-                "extra": user.get("extra") or {},
-                "nonResourceAttributes": {"path": path, "verb": "get"},
-            },
+            "spec": spec,
         }
         allowed = bool(((await self._cluster.create(review)).get("status") or {}).get("allowed"))
         self._verdicts.put(key, allowed, _ALLOWED_SECONDS if allowed else _DENIED_SECONDS)

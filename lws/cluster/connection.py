@@ -6,7 +6,7 @@ In: requests for the kinds in `resources`. Out: objects as the server returned t
 from __future__ import annotations
 
 import copy
-import re
+import urllib.request
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -18,14 +18,12 @@ import aiohttp
 import orjson
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import (
-    ConfigException,
-    load_incluster_config,
-    load_kube_config,
-)
+from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
+from yarl import URL
 
 from lws.actions import Object, Propagation, Reference, Verbatim
-from lws.cluster.errors import ClusterError, NotLeading, Unreachable, api_error
+from lws.cluster.answers import decoded, error_of
+from lws.cluster.errors import ClusterError, NotLeading, Unreachable
 from lws.cluster.rate_limit import RateLimit
 from lws.cluster.resources import RESOURCES, Resource
 
@@ -43,18 +41,23 @@ async def load_configuration(kubeconfig: str | None) -> Configuration:
     Raises ClusterError with a sentence that says what to do.
     """
     configuration = Configuration()
-    try:
-        if kubeconfig is not None:
-            if not Path(kubeconfig).expanduser().is_file():
-                raise ClusterError(f"kubeconfig {kubeconfig} is not a file: check --kubeconfig or KUBECONFIG")
-            await load_kube_config(config_file=kubeconfig, client_configuration=configuration)
-        else:
+    if kubeconfig is None:
+        try:
             load_incluster_config(client_configuration=configuration)
-    except ConfigException as error:
-        if kubeconfig is not None:
-            raise ClusterError(f"kubeconfig {kubeconfig} cannot be used: {error}") from error
+        except ConfigException as error:
+            raise ClusterError(
+                f"no cluster to talk to: not running in a pod ({error}) and no --kubeconfig or KUBECONFIG "
+                f"is set"
+            ) from error
+        return configuration
+    if not Path(kubeconfig).expanduser().is_file():
+        raise ClusterError(f"kubeconfig {kubeconfig} is not a file: check --kubeconfig or KUBECONFIG")
+    try:
+        await load_kube_config(config_file=kubeconfig, client_configuration=configuration)
+    except Exception as error:
+        # A malformed file makes the client library stumble in any way.
         raise ClusterError(
-            f"no cluster to talk to: not running in a pod ({error}) and no --kubeconfig or KUBECONFIG is set"
+            f"kubeconfig {kubeconfig} cannot be used: {' '.join(str(error).split())}"
         ) from error
     return configuration
 
@@ -79,7 +82,7 @@ _MAY_SEND: ContextVar[Callable[[], bool]] = ContextVar("may send", default=_alwa
 
 
 class _FencedRequest(aiohttp.ClientRequest):
-    """Asks once more when a connection is there: to get one may take until long after the Lease is lost."""
+    """Asks when a connection is there: to get one may take until long after the Lease is lost."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
         if not _MAY_SEND.get()():
@@ -98,10 +101,11 @@ class Cluster:
         self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
         connector = aiohttp.TCPConnector(ssl=RESTClientObject(configuration).ssl_context, limit=0)
+        base = URL(configuration.host.rstrip("/") + "/")
         self._session = aiohttp.ClientSession(
-            base_url=configuration.host.rstrip("/") + "/",
+            base_url=base,
             connector=connector,
-            trust_env=True,
+            proxy=_proxy_for(base, configuration.proxy),
             read_bufsize=2**21,
             request_class=_FencedRequest,
         )
@@ -146,13 +150,16 @@ class Cluster:
             return response.status == 200
 
     async def list_page(
-        self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False, namespace: str = ""
     ) -> dict[str, Any]:
-        """One page of a collection: `items`, `metadata.resourceVersion`, `metadata.continue`."""
+        """One page of a collection, of all namespaces or of one: `items`, `metadata.resourceVersion`,
+        `metadata.continue`.
+        """
         accept = "application/json"
         if metadata_only:
             accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-        return await self._request("GET", resource.path(), query=query, headers={"Accept": accept})
+        path = resource.path(namespace)
+        return await self._request("GET", path, query=query, headers={"Accept": accept})
 
     @asynccontextmanager
     async def watch(
@@ -221,7 +228,7 @@ class Cluster:
         )
         async with self._respond(method, path, query=query, headers=headers, data=data) as response:
             await _raise_for(response)
-            return _decoded(await response.read(), f"{method} {path} at {self.configuration.host}")
+            return decoded(await response.read(), f"{method} {path} at {self.configuration.host}")
 
     @asynccontextmanager
     async def _respond(
@@ -250,7 +257,6 @@ class Cluster:
                 params=dict(query or {}),
                 headers=merged,
                 data=data,
-                proxy=self.configuration.proxy,
                 server_hostname=self.configuration.tls_server_name,
                 timeout=timeout or self._timeout,
             ) as response:
@@ -261,35 +267,16 @@ class Cluster:
             raise Unreachable(f"{method} {path} at {self.configuration.host}: {reason}") from error
 
 
+def _proxy_for(server: URL, configured: str | None) -> URL | None:
+    """Asked once: aiohttp's `trust_env` asks in a thread per request, and sends passwords from ~/.netrc."""
+    if configured is None and not urllib.request.proxy_bypass(server.host or ""):
+        configured = urllib.request.getproxies().get(server.scheme)
+    return URL(configured) if configured else None
+
+
 async def _raise_for(response: aiohttp.ClientResponse) -> None:
-    if response.status < 400:
-        return
-    raw = await response.read()
-    try:
-        body = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        body = None
-    fallback = _start_of(raw) or f"HTTP {response.status}"
-    raise api_error(
-        response.status,
-        body if isinstance(body, dict) else None,
-        fallback,
-        response.headers.get("Retry-After"),
-    )
-
-
-def _decoded(raw: bytes, what: str) -> dict[str, Any]:
-    try:
-        payload = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        payload = None
-    if not isinstance(payload, dict):
-        raise Unreachable(f"{what}: the answer is not a JSON object: {_start_of(raw)}")
-    return payload
-
-
-def _start_of(raw: bytes) -> str:
-    return re.sub(rb"\s+", b" ", raw[:200]).decode(errors="replace")
+    if response.status >= 400:
+        raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
 
 
 def _encode(value: object) -> object:

@@ -17,7 +17,7 @@ from typing import Any
 
 from lws.actions import Announce, Reference
 from lws.cluster.connection import Cluster
-from lws.cluster.errors import ClusterError
+from lws.cluster.errors import ClusterError, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -81,12 +81,17 @@ class EventRecorder:
         if series is not None and now - series.last_at < _SERIES_SECONDS:
             series.count += 1
             series.last_at = now
-            if series.count == 2 or now - series.written_at >= _SERIES_WRITE_SECONDS:
-                series.written_at = now
-                await self._cluster.merge(
-                    series.target, {"series": {"count": series.count, "lastObservedTime": _now()}}
-                )
-            return
+            self._known.move_to_end(identity)
+            if series.count > 2 and now - series.written_at < _SERIES_WRITE_SECONDS:
+                return
+            series.written_at = now
+            patch = {"series": {"count": series.count, "lastObservedTime": _now()}}
+            try:
+                await self._cluster.merge(series.target, patch)
+                return
+            except NotFound:
+                # It expired, or somebody cleared the list: what goes on must be seen again.
+                log.debug("Event %s is gone, a new one begins", series.target)
         created = await self._cluster.create(self._build(announce))
         self._known[identity] = _Series(Reference.to(created), 1, now, now)
         self._known.move_to_end(identity)

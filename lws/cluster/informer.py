@@ -10,14 +10,14 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any, Protocol
 
 import aiohttp
-import orjson
 
+from lws.cluster.answers import decoded
 from lws.cluster.connection import Cluster
-from lws.cluster.errors import ApiError, ClusterError, Gone, api_error
+from lws.cluster.errors import ApiError, ClusterError, Gone, Throttled, api_error
 from lws.cluster.resources import Resource
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,7 @@ _PAGE = "500"
 _WATCH_SECONDS = "290"
 _SILENCE_SECONDS = 90.0
 _FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
+_STEADY_SECONDS = 0.5
 
 
 class Sink(Protocol):
@@ -36,7 +37,7 @@ class Sink(Protocol):
 
     def drop(self, obj: Mapping[str, Any]) -> None: ...
 
-    def replace(self, kind: str, objects: Iterable[Mapping[str, Any]], version: str) -> None: ...
+    def retain(self, kind: str, uids: Collection[str], version: str) -> None: ...
 
 
 class Informer:
@@ -58,6 +59,7 @@ class Informer:
         self._clock = clock
         self._heard_at = clock()
         self._version = ""
+        self._has_heard = False
 
     @property
     def silent_for(self) -> float:
@@ -65,38 +67,47 @@ class Informer:
         return self._clock() - self._heard_at
 
     async def run(self) -> None:
-        """List and watch for ever; every failure is retried, the same place of the stream first."""
-        failures = 0
+        """List and watch for ever. Without an answer the stream is resumed where it was, after an error from
+        a new list; ever more slowly while nothing is heard.
+        """
+        failures, delay = 0, 0.0
         while True:
+            self._has_heard = False
+            began, wanted = self._clock(), 0.0
             try:
                 if not self._version:
                     await self._list()
-                failures = 0
                 await self._watch()
-            except Gone:
-                log.info("%s: the watch is too old to resume, listing again", self.resource.plural)
-                self._version = ""
             except ClusterError as error:
-                failures += 1
-                delay = _delay(failures, error)
-                log.warning("%s: %s; trying again in %.1f s", self.resource.plural, error.message, delay)
-                await asyncio.sleep(delay)
+                level = logging.INFO if isinstance(error, Gone) else logging.WARNING
+                log.log(level, "%s: %s", self.resource.plural, error.message)
+                if isinstance(error, ApiError):
+                    wanted = error.retry_after or 0.0
+                    # Only a server that has too much to do will go on from there later.
+                    self._version = self._version if isinstance(error, Throttled) else ""
+            # Something on the way cuts idle streams: that is no reason to come back ever later.
+            has_lasted = self._clock() - began > max(delay, _STEADY_SECONDS)
+            failures = 0 if self._has_heard or has_lasted else failures + 1
+            delay = max(wanted, _delay(failures))
+            await asyncio.sleep(delay)
 
     async def _list(self) -> None:
-        objects: list[Mapping[str, Any]] = []
+        uids: set[str] = set()
         query = {**self._query, "limit": _PAGE}
         while True:
             page = await self._cluster.list_page(self.resource, query)
-            # Items of a list come without the kind that they have in an event.
+            # Each page at once: whole objects of thousands of pods need not be in memory together.
             for item in page.get("items") or ():
+                # Items of a list come without the kind that they have in an event.
                 item["kind"], item["apiVersion"] = self.resource.kind, self.resource.api_version
-                objects.append(item)
+                uids.add(item["metadata"]["uid"])
+                self._sink.put(item)
             token = page["metadata"].get("continue")
             if not token:
                 break
             query["continue"] = token
         version: str = page["metadata"]["resourceVersion"]
-        self._sink.replace(self.resource.kind, objects, version)
+        self._sink.retain(self.resource.kind, uids, version)
         self._version = version
         self._heard_at = self._clock()
         self.listed.set()
@@ -110,8 +121,9 @@ class Informer:
         }
         async with self._cluster.watch(self.resource, query, _SILENCE_SECONDS) as stream:
             async for line in _lines(stream):
+                self._take(decoded(line, f"a line of the watch of {self.resource.plural}"))
                 self._heard_at = self._clock()
-                self._take(orjson.loads(line))
+                self._has_heard = True
 
     def _take(self, event: Mapping[str, Any]) -> None:
         kind, obj = event["type"], event["object"]
@@ -124,21 +136,21 @@ class Informer:
         self._version = obj["metadata"]["resourceVersion"]
 
 
-async def _lines(stream: aiohttp.StreamReader) -> Any:
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Lines of any length: one object may be larger than the reader's buffer."""
-    rest = b""
+    rest: list[bytes] = []
     async for chunk in stream.iter_any():
         head, newline, tail = chunk.rpartition(b"\n")
         if not newline:
-            rest += chunk
+            rest.append(chunk)
             continue
-        for line in (rest + head).split(b"\n"):
+        for line in b"".join((*rest, head)).split(b"\n"):
             if line:
                 yield line
-        rest = tail
+        rest = [tail]
 
 
-def _delay(failures: int, error: ClusterError) -> float:
-    wanted = error.retry_after if isinstance(error, ApiError) and error.retry_after is not None else 0.0
-    delay: float = min(_FIRST_DELAY * 2 ** min(failures - 1, 10), _LONGEST_DELAY)
-    return max(wanted, delay * random.uniform(0.5, 1.0))
+def _delay(failures: int) -> float:
+    """Seconds; none after a stream that worked has ended."""
+    delay: float = min(_FIRST_DELAY * 2 ** min(failures - 1, 10), _LONGEST_DELAY) if failures else 0.0
+    return delay * random.uniform(0.5, 1.0)

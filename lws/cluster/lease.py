@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Callable
@@ -53,6 +54,8 @@ class Lease:
         self._clock = clock
         self._holds = False
         self._renewed_at = 0.0
+        # Times that it was gained; a lapse that was over before anybody looked counts too.
+        self._gains = 0
         # What we last saw of another holder, and when it last changed: its clock is never compared with ours.
         self._seen: Any = None
         self._seen_at = 0.0
@@ -63,23 +66,25 @@ class Lease:
 
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
         """Stand as a candidate for ever: gain, renew, lose, stand again."""
-        acting = False
+        acting = 0
         while True:
             try:
                 # Half the deadline, so that one answer that never comes does not cost the Lease.
-                await asyncio.wait_for(self._try(), self._times.renew_deadline / 2)
+                async with asyncio.timeout(self._times.renew_deadline / 2):
+                    await self._try()
             except (ClusterError, TimeoutError) as error:
                 log.warning("lease %s: %s", self._name, str(error) or "no answer in time")
-            held = self.is_held()
-            if held and not acting:
-                log.info("lease %s: held by this manager (%s)", self._name, self.identity)
-                on_gain()
-            elif acting and not held:
+            gained = self._gains if self.is_held() else 0
+            if acting and acting != gained:
                 log.warning("lease %s: lost, this manager stops acting and stands again", self._name)
                 on_loss()
-            acting = held
+            if gained and acting != gained:
+                log.info("lease %s: held by this manager (%s)", self._name, self.identity)
+                on_gain()
+            acting = gained
             # Jitter keeps candidates from knocking at the same instant.
-            await asyncio.sleep(self._times.retry_period * (1.0 if held else random.uniform(1.0, 1.2)))
+            jitter = 1.0 if gained else random.uniform(1.0, 1.2)
+            await asyncio.sleep(self._times.retry_period * jitter)
 
     async def release(self) -> None:
         """Give the Lease up, so that another manager need not wait for it to expire."""
@@ -87,13 +92,14 @@ class Lease:
             return
         self._holds = False
         try:
-            lease = await self._cluster.get("Lease", self._namespace, self._name)
-            if lease.get("spec", {}).get("holderIdentity") == self.identity:
-                lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
-                await self._cluster.replace(lease)
-                log.info("lease %s: released", self._name)
-        except ClusterError as error:
-            log.warning("lease %s: not released: %s", self._name, error.message)
+            async with asyncio.timeout(self._times.renew_deadline / 2):
+                lease = await self._cluster.get("Lease", self._namespace, self._name)
+                if (lease.get("spec") or {}).get("holderIdentity") == self.identity:
+                    lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
+                    await self._cluster.replace(lease)
+                    log.info("lease %s: released", self._name)
+        except (ClusterError, TimeoutError) as error:
+            log.warning("lease %s: not released: %s", self._name, str(error) or "no answer in time")
 
     async def _try(self) -> None:
         # Measured before the request is sent: the server may have stored the renewal as early as that.
@@ -104,15 +110,19 @@ class Lease:
             await self._cluster.create(self._wanted({}))
         else:
             spec = lease.get("spec") or {}
-            if not self._may_take(spec, started):
+            if not self._may_take(spec):
                 self._holds = False
                 return
             lease["spec"] = self._wanted(spec)["spec"]
             await self._cluster.replace(lease)
+        if not self.is_held():
+            self._gains += 1
         self._holds = True
         self._renewed_at = started
 
-    def _may_take(self, spec: dict[str, Any], now: float) -> bool:
+    def _may_take(self, spec: dict[str, Any]) -> bool:
+        # Measured after the answer came: the holder may have renewed as late as that.
+        now = self._clock()
         holder = spec.get("holderIdentity")
         if not holder or holder == self.identity:
             return True
@@ -131,7 +141,7 @@ class Lease:
             "spec": {
                 **spec,
                 "holderIdentity": self.identity,
-                "leaseDurationSeconds": max(1, round(self._times.duration)),
+                "leaseDurationSeconds": math.ceil(self._times.duration),
                 "acquireTime": spec.get("acquireTime", now) if is_ours else now,
                 "renewTime": now,
                 "leaseTransitions": int(spec.get("leaseTransitions") or 0)

@@ -6,8 +6,9 @@ In: what the API server returned to an apply or a create, revisions to be parsed
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws.actions import Apply, Object
@@ -17,6 +18,7 @@ from lws.leaderworkerset.revisions import Recorded, parse
 
 _PARSED = 4096
 _APPLIED = 65536
+_DROPS_SECONDS = 60.0
 
 
 class WriteMemory:
@@ -24,21 +26,30 @@ class WriteMemory:
 
     applied: UID of an applied object → (digest of the intent, generation that it led to). An intent that
     others keep rewriting is applied once, not for ever.
-    drops_start_ordinal: a StatefulSet came back without the `spec.ordinals.start` that we sent.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
-        self.drops_start_ordinal = False
         self._store = store
+        self._clock = clock
+        self._dropped_at = float("-inf")
         self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
+
+    @property
+    def drops_start_ordinal(self) -> bool:
+        """A StatefulSet just came back without the `spec.ordinals.start` that we sent.
+
+        Not for ever: API servers are upgraded.
+        """
+        return self._clock() - self._dropped_at < _DROPS_SECONDS
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Take in an object that a write of ours returned."""
         if obj["kind"] == "Status":
             return
         if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
-            self.drops_start_ordinal = "start" not in (obj["spec"].get("ordinals") or {})
+            dropped = "start" not in (obj["spec"].get("ordinals") or {})
+            self._dropped_at = self._clock() if dropped else float("-inf")
         self._store.put(obj)
 
     def remember_applied(self, action: Apply, stored: Mapping[str, Any]) -> None:

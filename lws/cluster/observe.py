@@ -18,13 +18,19 @@ from lws.cluster.memory import WriteMemory
 from lws.cluster.store import Store
 from lws.group.restart import ignores_losses
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import controller_of, is_controlled_by, labels_of
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import find
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
-from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import (
+    KIND,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    SubdomainPolicy,
+)
 
 # Kinds of owners that we watch: whether one of them still lives is known without asking.
 _WATCHED_OWNERS = frozenset({KIND, "StatefulSet", "Pod"})
@@ -57,6 +63,13 @@ class Observer:
         revisions = self._history.recorded(lws)
         orphans = any(obj is not None and controller_of(obj) is None for obj in (leader, service))
         orphans = orphans or any(recorded.is_orphan for recorded in revisions)
+        reread: Object | None = None
+        if orphans or _is_incomplete(lws, leader, service) or not revisions or unrecorded:
+            # What is made or adopted now would be made in vain for a set whose end the stream has missed.
+            reread = await self._reread(lws)
+            if reread is None or spec.uid_of(reread) != uid:
+                self._store.drop(lws)
+                return None
         return SetSnapshot(
             lws=lws,
             now=now,
@@ -67,9 +80,9 @@ class Observer:
             live_keys=keys,
             unrecorded=unrecorded,
             owners_alive=self._owners_alive(leader, service),
-            reread=await self._reread(lws) if orphans else None,
+            reread=reread,
             applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
-            drops_start_ordinal=self._memory.drops_start_ordinal,
+            drops_start_ordinal=self._memory.drops_start_ordinal or any(map(_lacks_start_ordinal, groups)),
         )
 
     async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
@@ -140,16 +153,28 @@ class Observer:
                 continue
             workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
             is_its_own = workers is not None and is_controlled_by(workers, metadata["uid"])
-            is_in_the_way = workers is not None and not is_its_own and self._is_foreign(workers)
             facts.append(
                 GroupFacts(
                     index=index,
                     leader=pod,
                     workers=workers if is_its_own else None,
-                    obstacle=workers if is_in_the_way else None,
+                    obstacle=self._obstacle(pod, workers),
                 )
             )
         return tuple(sorted(facts, key=lambda group: group.index))
+
+    def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
+        """Whatever of a stranger has a name that the group of this leader pod needs."""
+        named = [workers]
+        if annotations_of(pod).get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+            named.append(self._store.get("Service", pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        uid = pod["metadata"]["uid"]
+        strangers = (
+            each
+            for each in named
+            if each is not None and not is_controlled_by(each, uid) and self._is_foreign(each)
+        )
+        return next(strangers, None)
 
     def _set_of_leader(self, leader: Object) -> Object | None:
         """The set that owns the StatefulSet that owns the pod, by UID at each step."""
@@ -197,6 +222,15 @@ class Observer:
             return await self._cluster.get(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
         except NotFound:
             return None
+
+
+def _is_incomplete(lws: Object, leader: Object | None, service: Object | None) -> bool:
+    needs_service = spec.subdomain_policy_of(lws) == SubdomainPolicy.SHARED
+    return leader is None or (service is None and needs_service)
+
+
+def _lacks_start_ordinal(group: GroupFacts) -> bool:
+    return group.workers is not None and "start" not in (group.workers["spec"].get("ordinals") or {})
 
 
 def _size(group: GroupSnapshot) -> int:

@@ -7,7 +7,7 @@ by set, and one call of `on_change` for each change that some decision could see
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import Any
 
 from lws.actions import Object
@@ -106,15 +106,13 @@ class Store:
             self._lose(known, _version(obj))
         # Else it only left the stream, by losing its label, and has got it back since.
 
-    def replace(self, kind: str, objects: Iterable[Mapping[str, Any]], version: str) -> None:
-        """Take in a complete list as of `version`: what it lacks is gone, unless we wrote it later."""
-        listed: set[str] = set()
-        for obj in objects:
-            listed.add(obj["metadata"]["uid"])
-            self.put(obj)
+    def retain(self, kind: str, uids: Collection[str], version: str) -> None:
+        """Take in that a list as of `version` had these and no others: what it lacked is gone, unless we
+        wrote it later.
+        """
         as_of = int(version) if version.isdigit() else 0
         for obj in tuple(self._objects[kind].values()):
-            if obj["metadata"]["uid"] not in listed and _version(obj) <= as_of:
+            if obj["metadata"]["uid"] not in uids and _version(obj) <= as_of:
                 self._lose(obj, as_of)
 
     def _lose(self, known: Object, version: int) -> None:

@@ -10,6 +10,7 @@ import logging
 import platform
 import signal
 import socket
+import time
 import uuid
 from collections.abc import Awaitable, Coroutine
 from typing import Any, Protocol
@@ -18,7 +19,7 @@ from lws import __version__
 from lws.cluster.apply import Applier, Memory
 from lws.cluster.authorization import Authorizer
 from lws.cluster.connection import Cluster, load_configuration
-from lws.cluster.errors import ClusterError
+from lws.cluster.errors import ClusterError, Unreachable
 from lws.cluster.events import EventRecorder
 from lws.cluster.lease import Lease, LeaseTimes
 from lws.cluster.memory import WriteMemory
@@ -77,7 +78,7 @@ class Manager:
         observer = Observer(acting, self._store, memory)
         self._wakeup.leader_pods_of = observer.leader_pods_of
         self._recorder = EventRecorder(acting, f"leaderworkerset-{socket.gethostname()}")
-        written = Memory(memory.put, self._store.drop, memory.remember_applied)
+        written = Memory(memory.put, memory.remember_applied)
         applier = Applier(acting, self._recorder, written)
         kinds = {
             "set": Kind(observer.observe_set, plan_set, "leaderworkerset"),
@@ -86,6 +87,7 @@ class Manager:
         self._loop = Loop(kinds, applier, metrics)
         self._informers = informers_of(cluster, self._store)
         self._sets = SetStream(cluster, self._store)
+        self._watching_since: float | None = None
         self._serving = Serving(settings, cluster, metrics)
 
     async def run(self) -> int:
@@ -93,6 +95,7 @@ class Manager:
         health = self._health_server()
         if health is not None:
             await health.start()
+        self._metrics.observe_leading(self._settings.leader_election.resource_name, False)
         tasks = [self._task("certificates", self._serving.run()), *self._metrics_tasks()]
         try:
             self._on_signals()
@@ -106,6 +109,7 @@ class Manager:
                 await health.stop()
 
     def _start_parts(self) -> list[asyncio.Task[Any]]:
+        self._watching_since = time.monotonic()
         streams = [self._task(f"watch {each.resource.plural}", each.run()) for each in self._informers]
         return [
             *streams,
@@ -155,9 +159,10 @@ class Manager:
         except TimeoutError:
             log.warning("the API server is slow: not every pass and Event came to its end")
         # The task that renews must be gone before the release, or it would take the Lease again.
-        for task in tasks:
-            if task.get_name() == "lead":
-                task.cancel()
+        leading = [task for task in tasks if task.get_name() == "lead"]
+        for task in leading:
+            task.cancel()
+        await asyncio.gather(*leading, return_exceptions=True)
         await self._lease.release()
         self._kopf_stop.set()
         kopf_tasks = [task for task in tasks if task.get_name() == "kopf"]
@@ -213,11 +218,21 @@ class Manager:
         address = self._settings.health_bind_address
         if address is None:
             return None
-        alive: dict[str, Check] = {each.resource.plural: _silence_of(each) for each in self._informers}
-        alive["leaderworkersets"] = _silence_of(self._sets)
+        alive: dict[str, Check] = {each.resource.plural: self._silence_of(each) for each in self._informers}
+        alive["leaderworkersets"] = self._silence_of(self._sets)
         ready: dict[str, Check] = {"webhooks": self._serving.not_ready, "caches": self._caches_not_listed}
         settings = self._settings
         return HealthServer(address, {settings.liveness_endpoint: alive, settings.readiness_endpoint: ready})
+
+    def _silence_of(self, stream: _SilentStream) -> Check:
+        def check() -> str | None:
+            since = self._watching_since
+            # Until there is something to watch no stream is expected to say anything.
+            watched = 0.0 if since is None else time.monotonic() - since
+            silence = min(stream.silent_for, watched)
+            return f"nothing heard for {silence:.0f} s" if silence > _SILENCE_SECONDS else None
+
+        return check
 
     def _caches_not_listed(self) -> str | None:
         missing = [each.resource.plural for each in self._informers if not each.listed.is_set()]
@@ -254,16 +269,18 @@ class _SilentStream(Protocol):
     def silent_for(self) -> float: ...
 
 
-def _silence_of(stream: _SilentStream) -> Check:
-    def check() -> str | None:
-        silence = stream.silent_for
-        return f"nothing heard for {silence:.0f} s" if silence > _SILENCE_SECONDS else None
-
-    return check
-
-
 def _always() -> bool:
     return True
+
+
+async def _greet(cluster: Cluster) -> None:
+    """Fail at once, and say what to do, where there is nobody to talk to."""
+    try:
+        await cluster.version()
+    except Unreachable as error:
+        raise ClusterError(
+            f"{error.message}; check that the API server is up and that the kubeconfig names the right one"
+        ) from error
 
 
 async def run(settings: Settings, kubeconfig: str | None) -> int:
@@ -276,7 +293,12 @@ async def run(settings: Settings, kubeconfig: str | None) -> int:
     host = configuration.host.partition("://")[2]
     cluster.on_response = lambda method, status: metrics.observe_request(host, method, status)
     try:
-        await cluster.version()
+        await _greet(cluster)
+        if settings.gang_provider is not None:
+            log.warning(
+                "gang scheduling (%s) is not served by this release: PodGroups are not made",
+                settings.gang_provider,
+            )
         log.info("lws %s, effective configuration:\n%s", __version__, settings.effective)
         return await Manager(settings, cluster, metrics).run()
     finally:

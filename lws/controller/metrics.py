@@ -6,7 +6,16 @@ own.
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from collections.abc import Callable
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -20,6 +29,8 @@ class Metrics:
     """Every series of the process."""
 
     def __init__(self) -> None:
+        # Series that the original controller does not have.
+        disable_created_metrics()
         registry = self._registry = CollectorRegistry()
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
@@ -64,6 +75,12 @@ class Metrics:
             ("webhook",),
             registry=registry,
         )
+        self._in_flight = Gauge(
+            "controller_runtime_webhook_requests_in_flight",
+            "Admission reviews that are being answered.",
+            ("webhook",),
+            registry=registry,
+        )
         self._leading = Gauge(
             "leader_election_master_status",
             "1 while this process holds the Lease.",
@@ -88,12 +105,17 @@ class Metrics:
 
     def observe_review(self, webhook: str, code: int, seconds: float) -> None:
         """An admission review was answered."""
-        self._reviews.labels(webhook, str(code)).inc()
-        self._review_seconds.labels(webhook).observe(seconds)
+        path = f"/{webhook}"
+        self._reviews.labels(path, str(code)).inc()
+        self._review_seconds.labels(path).observe(seconds)
 
     def observe_leading(self, lease: str, leading: bool) -> None:
         """The Lease was gained or lost."""
         self._leading.labels(lease).set(1 if leading else 0)
+
+    def export_in_flight(self, count: Callable[[], int]) -> None:
+        """How many reviews are being answered, asked whenever somebody looks."""
+        self._in_flight.labels("").set_function(lambda: float(count()))
 
     def text(self) -> bytes:
         """Everything in the Prometheus text format."""

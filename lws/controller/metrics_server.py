@@ -25,6 +25,7 @@ CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
 """Where cert-manager's certificate for the metrics is mounted; without one, a self-signed one is made."""
 
 _PATH = "/metrics"
+_LOOK_SECONDS = 86400.0
 
 
 class MetricsServer:
@@ -35,6 +36,7 @@ class MetricsServer:
         self._tls = ServerTls(policy)
         self._metrics = metrics
         self._authorizer = authorizer
+        self._own = Certificates()
         self.bound = asyncio.Event()
         self.port = 0
 
@@ -50,7 +52,7 @@ class MetricsServer:
             self.port = runner.addresses[0][1]
             self.bound.set()
             log.info("metrics are served at %s:%d%s", self._host or "*", self.port, _PATH)
-            await (supplier.run() if supplier is not None else asyncio.Event().wait())
+            await (supplier.run() if supplier is not None else self._keep_own())
         finally:
             await runner.cleanup()
 
@@ -59,11 +61,19 @@ class MetricsServer:
             supplier = CertificateDirectory(directory, self._tls.install)
             supplier.check()
             return supplier
-        made = await asyncio.to_thread(renewed, Certificates(), ("localhost",), datetime.now(UTC))
-        if made is not None:
-            server = made[0].server
-            self._tls.install(server.certificate, server.key)
+        await self._renew_own()
         return None
+
+    async def _keep_own(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self._renew_own()
+
+    async def _renew_own(self) -> None:
+        made = await asyncio.to_thread(renewed, self._own, ("localhost",), datetime.now(UTC))
+        if made is not None:
+            self._own = made[0]
+            self._tls.install(self._own.server.certificate, self._own.server.key)
 
     async def _serve(self, request: web.Request) -> web.Response:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")

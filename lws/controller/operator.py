@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import kopf
@@ -19,8 +20,22 @@ from lws.cluster.store import Store
 from lws.controller import watch, webhooks
 from lws.controller.admission_server import AdmissionServer
 
+# What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.
+_REFUSAL = "failed permanently"
+
 # Service-account tokens are renewed by the kubelet long before they expire; kopf asks again this often.
 _LOGIN_SECONDS = 600.0
+_LONGEST_BACKOFF = 5.0
+
+
+class _Backoffs:
+    """Seconds between the attempts of one request of kopf: without an end.
+
+    After the last of its own it gives up, and the process ends with it; the next one would fare no better.
+    """
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((0.5, 1.0, 2.0), itertools.repeat(_LONGEST_BACKOFF))
 
 
 def build_settings(server: AdmissionServer | None) -> kopf.OperatorSettings:
@@ -34,6 +49,7 @@ def build_settings(server: AdmissionServer | None) -> kopf.OperatorSettings:
     settings.admission.server = server
     settings.admission.managed = None
     settings.networking.enforce_retry_after = True
+    settings.networking.error_backoffs = _Backoffs()
     settings.process.ultimate_exiting_timeout = None
     return settings
 
@@ -83,7 +99,9 @@ async def run_operator(
 
     # kopf logs every event of every object at DEBUG, in which nobody would find ours.
     logging.getLogger("kopf").setLevel(max(logging.INFO, logging.getLogger().level))
-    logging.getLogger("kopf.objects").setLevel(logging.WARNING)
+    objects = logging.getLogger("kopf.objects")
+    objects.setLevel(logging.WARNING)
+    objects.addFilter(lambda record: _REFUSAL not in record.getMessage())
     await kopf.operator(
         registry=registry,
         settings=settings,

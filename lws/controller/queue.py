@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass
 
@@ -31,9 +30,9 @@ Work = Callable[[Hashable], Awaitable[Again]]
 
 @dataclass(slots=True)
 class _Entry:
-    """One key. due: the timer that will start its next pass."""
+    """One key that waits or is worked. timer: starts its next pass, at `due_at` by the loop's clock."""
 
-    timer: asyncio.TimerHandle | None = None
+    timer: asyncio.Handle | None = None
     due_at: float = 0.0
     is_running: bool = False
     is_dirty: bool = False
@@ -55,6 +54,8 @@ class Queue:
         self._slots = asyncio.Semaphore(concurrency)
         self._on_depth = on_depth
         self._entries: dict[Hashable, _Entry] = {}
+        # When the last pass of a resting key began, until its window ends.
+        self._rested: dict[Hashable, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_open = False
 
@@ -65,6 +66,7 @@ class Queue:
     def drop(self) -> None:
         """Forget every key that waits; passes that run come to their end."""
         self._is_open = False
+        self._rested.clear()
         for key, entry in list(self._entries.items()):
             entry.is_dirty = False
             if entry.timer is not None:
@@ -72,6 +74,7 @@ class Queue:
                 entry.timer = None
             if not entry.is_running:
                 del self._entries[key]
+        self._on_depth(len(self._entries))
 
     async def drain(self) -> None:
         """Take no key any more and wait until the passes that run have ended."""
@@ -83,24 +86,25 @@ class Queue:
         """Have a pass over this key soon."""
         if not self._is_open:
             return
-        entry = self._entries.setdefault(key, _Entry())
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(last_start=self._rested.pop(key, float("-inf")))
         if entry.is_running:
             entry.is_dirty = True
         elif entry.failures == 0:
-            self._schedule(key, entry, max(0.0, entry.last_start + self._window - time.monotonic()))
-        else:
-            # A key that fails is not hurried by events: whatever they bring, its turn comes with the
-            # back-off.
-            self._schedule(key, entry, _backoff(entry.failures))
+            self._schedule(key, entry, max(0.0, entry.last_start + self._window - _now()))
+        # A key that fails is not hurried by events: whatever they bring, its turn comes with the back-off.
 
     def _schedule(self, key: Hashable, entry: _Entry, delay: float) -> None:
-        due_at = time.monotonic() + delay
+        due_at = _now() + delay
         if entry.timer is not None:
             if entry.due_at <= due_at:
                 return
             entry.timer.cancel()
         entry.due_at = due_at
-        entry.timer = asyncio.get_running_loop().call_later(delay, self._start, key)
+        loop = asyncio.get_running_loop()
+        # Timers of the same instant fire in any order: what is due now keeps its turn.
+        entry.timer = loop.call_later(delay, self._start, key) if delay else loop.call_soon(self._start, key)
         self._on_depth(len(self._entries))
 
     def _start(self, key: Hashable) -> None:
@@ -112,24 +116,23 @@ class Queue:
         task.add_done_callback(self._tasks.discard)
 
     async def _pass(self, key: Hashable, entry: _Entry) -> None:
+        again = Again()
         async with self._slots:
-            if not self._is_open:
-                self._entries.pop(key, None)
-                return
-            entry.last_start = time.monotonic()
-            entry.is_dirty = False
-            try:
-                again = await self._work(key)
-            except Exception:
-                log.exception("a pass over %s failed; this is a bug", key)
-                again = Again(failed=True)
+            if self._is_open:
+                entry.last_start = _now()
+                entry.is_dirty = False
+                try:
+                    again = await self._work(key)
+                except Exception:
+                    log.exception("a pass over %s failed; this is a bug", key)
+                    again = Again(failed=True)
         entry.is_running = False
         self._settle(key, entry, again)
         self._on_depth(len(self._entries))
 
     def _settle(self, key: Hashable, entry: _Entry, again: Again) -> None:
         if not self._is_open:
-            self._entries.pop(key, None)
+            del self._entries[key]
             return
         entry.failures = entry.failures + 1 if again.failed else 0
         if again.failed:
@@ -138,17 +141,15 @@ class Queue:
             self.add(key)
         elif again.after is not None:
             self._schedule(key, entry, again.after)
-        elif time.monotonic() - entry.last_start >= self._window:
-            del self._entries[key]
         else:
-            asyncio.get_running_loop().call_later(self._window, self._forget, key)
-
-    def _forget(self, key: Hashable) -> None:
-        entry = self._entries.get(key)
-        if entry is None or entry.is_running or entry.timer is not None or entry.failures:
-            return
-        if time.monotonic() - entry.last_start >= self._window:
             del self._entries[key]
+            self._rested[key] = entry.last_start
+            rest = max(0.0, entry.last_start + self._window - _now())
+            asyncio.get_running_loop().call_later(rest, self._rested.pop, key, None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _backoff(failures: int) -> float:

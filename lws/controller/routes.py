@@ -59,11 +59,12 @@ def _of_child(obj: Object) -> Iterator[Key]:
     namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
     set_name = labels_of(obj).get(NAME_LABEL)
     owner = controller_of(obj)
-    if owner is None:
+    if owner is None and set_name:
+        yield Key("set", namespace, set_name)
+    if owner is None or owner["kind"] not in ("LeaderWorkerSet", "Pod", "StatefulSet"):
+        # An orphan, or a stranger that may be in the way of somebody who needs its name.
         yield Key("set", namespace, name)
         yield Key("group", namespace, name)
-        if set_name:
-            yield Key("set", namespace, set_name)
     elif owner["kind"] == "LeaderWorkerSet":
         yield Key("set", namespace, owner["name"])
     elif owner["kind"] == "Pod":

@@ -29,6 +29,7 @@ class Serving:
         self._certificates = self._supplier(settings, cluster)
         address = Address(webhook.host, webhook.port)
         self._server = AdmissionServer(address, ENDPOINTS, self._tls, metrics.observe_review)
+        metrics.export_in_flight(lambda: self._server.in_flight)
         self._is_enabled = webhook.enabled
 
     @property

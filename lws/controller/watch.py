@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 CHILDREN = (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS)
 
 _CATCH_UP_SECONDS = 0.1
+_RETRY_SECONDS = 2.0
 
 
 def informers_of(cluster: Cluster, store: Store) -> list[Informer]:
@@ -50,8 +51,8 @@ def register(registry: kopf.OperatorRegistry, store: Store) -> None:
 class SetStream:
     """Whether kopf's stream of sets is alive: it is compared with the API server now and then.
 
-    kopf tells neither that its first list is complete nor that a watch went silent, so both are observed
-    from outside.
+    kopf tells neither that its first list is complete, nor that a watch went silent, nor what went while it
+    was interrupted, so all of it is observed from outside.
     """
 
     def __init__(self, cluster: Cluster, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
@@ -69,24 +70,26 @@ class SetStream:
     async def run(self, interval: float) -> None:
         """Compare for ever: at short intervals until the first agreement and while they differ."""
         while True:
+            pause = _RETRY_SECONDS if self.listed.is_set() else _CATCH_UP_SECONDS
             try:
-                agrees = await self._agrees()
+                if await self._agrees():
+                    self._agreed_at = self._clock()
+                    self.listed.set()
+                    pause = interval
+                elif self.silent_for > interval:
+                    behind = self.silent_for
+                    log.warning("leaderworkersets: the stream is behind the API server for %.0f s", behind)
             except ClusterError as error:
                 log.warning("leaderworkersets: %s", error.message)
-                agrees = False
-            if agrees:
-                self._agreed_at = self._clock()
-                self.listed.set()
-            elif self.silent_for > interval:
-                log.warning(
-                    "leaderworkersets: the stream is behind the API server for %.0f s", self.silent_for
-                )
-            await asyncio.sleep(
-                interval if agrees else _CATCH_UP_SECONDS if not self.listed.is_set() else 2.0
-            )
+                pause = _RETRY_SECONDS
+            await asyncio.sleep(pause)
 
     async def _agrees(self) -> bool:
-        """Every set that the API server lists is in the store, at least in the version that was listed."""
+        """Every set that the API server lists is in the store, at least in the version that was listed.
+
+        What is no longer listed is dropped: kopf lists anew after an interruption, but never says what has
+        gone meanwhile.
+        """
         listed: dict[str, int] = {}
         query = {"limit": "500"}
         while True:
@@ -96,12 +99,9 @@ class SetStream:
             if not page["metadata"].get("continue"):
                 break
             query["continue"] = page["metadata"]["continue"]
-        as_of = int(page["metadata"]["resourceVersion"])
+        self._store.retain(KIND, listed.keys(), page["metadata"]["resourceVersion"])
         known = {_uid(lws): _version(lws) for lws in self._store.of_kind(KIND)}
-        is_complete = all(known.get(uid, -1) >= version for uid, version in listed.items())
-        # A set that is newer than the list may well be missing from it.
-        has_no_ghost = all(uid in listed or version > as_of for uid, version in known.items())
-        return is_complete and has_no_ghost
+        return all(known.get(uid, -1) >= version for uid, version in listed.items())
 
 
 def _uid(obj: Object) -> str:

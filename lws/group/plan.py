@@ -111,7 +111,10 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
     if standing == Standing.OURS and group.worker_statefulset is not None:
         return _plan_existing_workers(group.worker_statefulset, intent)
     if standing == Standing.ABSENT and group.drops_start_ordinal:
-        return Plan(waiting_for="an API server that keeps spec.ordinals.start of StatefulSets")
+        return Plan(
+            again_after=_LOOK_AGAIN_SECONDS,
+            waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
+        )
     failed = f"Failed to create worker statefulset for leader pod {leader}"
     create = Create(
         intent,

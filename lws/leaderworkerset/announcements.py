@@ -20,6 +20,15 @@ def creating_revision(lws: Object, revision: Reference, key: str, occasion: str)
     return _event(lws, "CreatingRevision", "Create", note, revision)
 
 
+def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -> Announce:
+    """A revision was rebuilt from what runs, and not everything was there to be read."""
+    note = (
+        f"No StatefulSet is left that shows {guessed} under key {key}: it was taken from the set as it is; "
+        f"groups of this key that are rebuilt get it"
+    )
+    return _event(lws, "RevisionIncomplete", "Create", note, revision, "Warning")
+
+
 def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, ...]:
     """The leader StatefulSet is there."""
     note = f"Created leader statefulset {lws['metadata']['name']}"

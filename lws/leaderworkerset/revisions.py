@@ -42,6 +42,9 @@ from lws_api.leaderworkerset.v1 import (
 _PARTS = ("leaderWorkerTemplate", "networkConfig")
 _TOPOLOGY = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
+CHANGE_CAUSE_ANNOTATION = "kubernetes.io/change-cause"
+"""What users and tools say of a change."""
+
 _NAME_PART = 220
 """Bytes of the set's name in the name of a revision; leaves room for hash and number within 253."""
 
@@ -198,6 +201,8 @@ def build_revision(lws: Object, record: Record, number: int, *, probe: int = 0, 
     fingerprint = record.key_at(probe)
     # Written even when empty: that tells a set without them from a release that did not record them.
     annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **record.topology}
+    if not key and (cause := annotations_of(lws).get(CHANGE_CAUSE_ANNOTATION)):
+        annotations[CHANGE_CAUSE_ANNOTATION] = cause
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",

@@ -22,7 +22,8 @@ class GroupFacts:
     index: ordinal of the leader pod, 0-based.
     leader: the leader pod, controlled by the leader StatefulSet.
     workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
-    obstacle: a StatefulSet that has the leader's name and belongs to somebody else who lives, or to nobody.
+    obstacle: a StatefulSet, or a Service where the group needs one, that has the leader's name and belongs to
+    somebody else who lives, or to nobody.
     """
 
     index: int
@@ -44,7 +45,7 @@ class SetSnapshot:
     owners_alive: UIDs of other controllers of `leader` and `service` that were found alive.
     reread: the set as a read past every cache returned it, only where an orphan could be adopted.
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
-    drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
+    drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`, or workers of the set lack it.
     """
 
     lws: Object

@@ -16,7 +16,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 # Real seconds: what loopback gets to deliver before the clock moves on, and when we call it a hang.
-_DELIVERY, _HANG = 0.002, 2.0
+_DELIVERY, _HANG = 0.001, 2.0
 
 
 class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]

@@ -13,13 +13,14 @@ from tools.demo.check import Check, equal
 from tools.demo.course import verify_always_ready, verify_least_ready, verify_only_went, verify_order
 from tools.demo.facts import Pod
 from tools.demo.installation import holder
-from tools.demo.manifest import image_patch, with_tag
+from tools.demo.manifest import image_patch, slowly_starting, with_tag
 from tools.demo.mirror import NAMESPACE
 from tools.demo.play import Play
 from tools.demo.settled import Goal
 from tools.demo.structure import verify_environment, verify_objects, verify_pods, verify_status
 from tools.demo.told import verify_event
 
+START_TIME = "2s"
 NEW_TAG = "3.9"
 VICTIM_GROUP, VICTIM_INDEX = 2, 1
 MORE_GROUPS = 6
@@ -30,7 +31,10 @@ _SIGKILLED = -9
 def create(play: Play) -> list[Check]:
     """The set is applied as a user would."""
     manifest = play.manifest
-    play.kubectl("apply", "-f", os.path.relpath(play.file))
+    file = os.path.relpath(play.file)
+    play.show.say(f"$ kubectl apply -f {file}  # its pods take {START_TIME} to start here")
+    text = slowly_starting(play.file.read_text(), START_TIME)
+    play.scene.cluster.kubectl("--namespace", NAMESPACE, "apply", "-f", "-", input=text)
     wanted = f"{manifest.replicas} groups of {manifest.size} to be ready"
     view = play.until(Goal(manifest.name, manifest.replicas, manifest.image), wanted)
     facts = play.facts(view)
@@ -110,23 +114,22 @@ def restart_manager(play: Play) -> list[Check]:
     """SIGKILL: no farewell, no released Lease. Then the same command again."""
     manifest, mirror, manager = play.manifest, play.scene.mirror, play.scene.manager
     former, pid = holder(mirror.view()), manager.pid
+    pods, mark = mirror.fresh().pods(manifest.name), mirror.mark()
     code = manager.kill()
     play.show.say(f"$ kill -KILL {pid}")
     # What the dead manager has started may still be under way elsewhere, such as a status of a StatefulSet.
-    image = mirror.fresh().pods(manifest.name)[0].image
-    before = play.until(Goal(manifest.name, MORE_GROUPS, image), "everything to be at rest")
-    mark = mirror.mark()
+    before = play.until(Goal(manifest.name, MORE_GROUPS, pods[0].image), "everything to be at rest")
     play.show.say("$ lws manager")
     play.show.wait_for("the new manager to be ready")
     manager.start().wait_ready()
     play.until_taken_over(former)
     passes = play.until_passes({"leaderworkerset": 1, "pod": MORE_GROUPS})
     play.show.wait_for("")
-    after, pods = mirror.fresh(), before.pods(manifest.name)
+    after = mirror.fresh()
     sets, groups = passes["leaderworkerset"], passes["pod"]
     return [
         equal(f"manager {pid} died of SIGKILL; {manager.pid} took over its Lease", _SIGKILLED, code),
-        equal(f"it looked at the set in {sets} passes, at its groups in {groups}", True, sets > 0 < groups),
+        equal(f"it has looked again: set {sets} ×, groups {groups} ×", True, sets > 0 < groups),
         verify_kept(f"{len(pods)} pods kept their UIDs", pods, after.pods(manifest.name)),
         verify_always_ready(mirror.since(mark), mirror.view().leaders, range(MORE_GROUPS)),
         *verify_untouched(before, after),

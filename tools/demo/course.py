@@ -16,7 +16,7 @@ def verify_least_ready(moments: Sequence[Moment], leaders: Mapping[str, str], le
     """At no moment were fewer than `least` groups ready."""
     counts = [sum(group.is_ready for group in groups_of(moment, leaders)) for moment in moments]
     lowest = min(counts)
-    claim = f"at no time were fewer than {least} groups ready ({len(moments)} states of the watch on pods)"
+    claim = f"at no time were fewer than {least} groups ready {_looked_at(moments)}"
     where = f"{lowest}, in state {counts.index(lowest) + 1} of {len(counts)}"
     return Check(claim, lowest >= least, f"at least {least}", where)
 
@@ -30,7 +30,7 @@ def verify_always_ready(
         ready = {group.index for group in groups_of(moment, leaders) if group.is_ready}
         missed |= {f"group {index}" for index in indices if index not in ready}
     named = ", ".join(map(str, sorted(indices)))
-    claim = f"groups {named} were ready in all {len(moments)} states of the watch on pods"
+    claim = f"groups {named} were ready all the time {_looked_at(moments)}"
     return none_of(claim, missed, len(indices))
 
 
@@ -38,9 +38,7 @@ def verify_only_went(moments: Sequence[Moment]) -> Check:
     """Pods went, and not one was made meanwhile."""
     known = {pod.uid for pod in moments[0]}
     made = {pod.name for moment in moments for pod in moment if pod.uid not in known}
-    claim = (
-        f"{len(known)} pods went, and not one was made meanwhile ({len(moments)} states of the watch on pods)"
-    )
+    claim = f"{len(known)} pods went, and not one was made meanwhile {_looked_at(moments)}"
     return none_of(claim, made, len(known))
 
 
@@ -52,3 +50,7 @@ def verify_order(moments: Sequence[Moment], revision: str, expected: Sequence[in
         order += sorted((index for index in fresh if index not in order), reverse=True)
     named = ", ".join(map(str, expected))
     return equal(f"groups moved to the new revision in the order {named}", list(expected), order)
+
+
+def _looked_at(moments: Sequence[Moment]) -> str:
+    return f"({len(moments)} state{'' if len(moments) == 1 else 's'} of the watch on pods)"

@@ -19,9 +19,10 @@ from tools.localcluster import Progress
 
 _BAR = 24
 _MOST_DOTS = 16
+_SHORT_BAR = 12
 _FEWEST_EVENTS, _MOST_EVENTS = 2, 5
-# What stands below the picture or must stay visible above it.
-_OTHER_LINES = 10
+# What stands around the table of groups, and what was verified last.
+_OTHER_LINES = 20
 _LEADER_STYLES = {READY: "green", TERMINATING: "red"}
 
 
@@ -38,14 +39,12 @@ def draw_checks(checks: Iterable[Check]) -> RenderableType:
     return table
 
 
-def draw_builds(builds: Sequence[Progress]) -> RenderableType:
-    """A bar for each thing that is built, with the time it has taken."""
+def draw_build(build: Progress) -> RenderableType:
+    """A bar for what is being built, and the time it has taken; it pulses while its length is unknown."""
+    bar = _bar(build.fraction or 0.0, 1.0, _BAR, pulses=build.fraction is None)
+    part = "" if build.fraction is None else f"{build.fraction:.0%}"
     table = Table.grid(padding=(0, 1))
-    for each in builds:
-        bar = _bar(each.fraction or 0.0, 1.0, pulses=each.fraction is None and not each.finished)
-        part = "done" if each.finished else "" if each.fraction is None else f"{each.fraction:.0%}"
-        elapsed = Text(clock(each.elapsed), style="dim")
-        table.add_row(Text(each.step), bar, Text(part, justify="right"), elapsed)
+    table.add_row(Text(build.step), bar, part, Text(clock(build.elapsed), style="dim"))
     return table
 
 
@@ -103,21 +102,24 @@ def _bars(picture: Picture) -> RenderableType:
     if picture.facts is None:
         return Text("")
     wanted = picture.facts.replicas
-    table = Table.grid(padding=(0, 1))
-    for name, count, total in (
+    counts = (
         ("ready", picture.groups_ready, wanted),
         ("up to date", picture.facts.updated, wanted),
         ("pods ready", picture.pods_ready, picture.facts.pods),
-    ):
-        table.add_row(Text(name, style="dim"), _bar(count, total), f"{count}/{total}")
+    )
+    cells: list[RenderableType] = []
+    for name, count, total in counts:
+        cells += [Text(name, style="dim"), _bar(count, total, _SHORT_BAR), f"{count}/{total} "]
+    table = Table.grid(padding=(0, 1))
+    table.add_row(*cells)
     return table
 
 
 def _events(events: Iterable[EventLine]) -> RenderableType:
-    table = Table.grid(padding=(0, 1))
-    table.add_column(justify="right", style="dim")
-    table.add_column(no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis")
+    table = Table.grid(padding=(0, 1), expand=True)
+    table.add_column(justify="right", style="dim", min_width=5, no_wrap=True)
+    table.add_column(no_wrap=True, min_width=17)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for each in events:
         reason = Text(each.reason, style="red" if each.is_warning else "cyan")
         often = f" (×{each.count})" if each.count > 1 else ""
@@ -125,5 +127,5 @@ def _events(events: Iterable[EventLine]) -> RenderableType:
     return table
 
 
-def _bar(done: float, total: float, pulses: bool = False) -> ProgressBar:
-    return ProgressBar(total=total, completed=done, width=_BAR, pulse=pulses, finished_style="green")
+def _bar(done: float, total: float, width: int, pulses: bool = False) -> ProgressBar:
+    return ProgressBar(total=total, completed=done, width=width, pulse=pulses, finished_style="green")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import itemgetter
 from typing import Any
 
 from lws_api.leaderworkerset.v1 import (
@@ -68,7 +69,7 @@ class Condition:
 class SetFacts:
     """What a set asks for, and what its status says.
 
-    is_observed: the status is about the spec as it is now.
+    is_observed: the status is about the spec as it is now. conditions: by type.
     """
 
     name: str
@@ -126,7 +127,7 @@ def set_of(found: Object) -> SetFacts:
         is_observed=_observed_generation(status) == metadata["generation"],
         conditions=tuple(
             Condition(each["type"], each["status"] == "True", each.get("reason", ""))
-            for each in status.get("conditions") or ()
+            for each in sorted(status.get("conditions") or (), key=itemgetter("type"))
         ),
     )
 

@@ -18,25 +18,23 @@ from rich.table import Table
 from rich.text import Text
 
 from tools.demo.check import Check
-from tools.demo.drawing import draw_builds, draw_checks, draw_picture
+from tools.demo.drawing import draw_build, draw_checks, draw_picture
 from tools.demo.picture import Picture, clock
 from tools.localcluster import Progress
 
 _FRAMES_PER_SECOND = 8
-_WIDEST = 110
 
 
 class LiveShow:
     """A `Show` that draws with rich, from `__init__` to `close`."""
 
     def __init__(self, console: Console) -> None:
-        console.width = min(console.width, _WIDEST)
         self._console = console
         self._began = self._waiting_since = time.monotonic()
-        self._builds: dict[str, Progress] = {}
+        self._building: Progress | None = None
         self._source: Callable[[], Picture] | None = None
         self._step = 0
-        self._waiting = "the machine to be looked at"
+        self._waiting = ""
         self._spinner = Spinner("dots", style="cyan")
         self._live = Live(
             console=console,
@@ -47,8 +45,9 @@ class LiveShow:
         self._live.start()
 
     def build(self, progress: Progress) -> None:
-        # A new mapping each time: the thread that draws may be looking at the old one.
-        self._builds = {**self._builds, progress.step: progress}
+        self._building = None if progress.finished else progress
+        if progress.finished:
+            self.say(f"{progress.step}: done in {clock(progress.elapsed)}")
 
     def begin(self, title: str) -> None:
         self._step += 1
@@ -59,9 +58,9 @@ class LiveShow:
 
     def wait_for(self, text: str) -> None:
         self._waiting, self._waiting_since = text, time.monotonic()
+        self._live.refresh()
 
     def verified(self, checks: Sequence[Check]) -> None:
-        self._builds = {}
         self._print(Padding(draw_checks(checks), (0, 0, 0, 3)))
 
     def watch(self, source: Callable[[], Picture]) -> None:
@@ -89,8 +88,8 @@ class LiveShow:
         now = time.monotonic()
         title = Text(f" {clock(now - self._began)} ", style="dim")
         parts: list[RenderableType] = [Text(""), Rule(title, align="right", style="dim")]
-        if self._builds:
-            parts.append(draw_builds(tuple(self._builds.values())))
+        if self._building is not None:
+            parts.append(draw_build(self._building))
         if self._source is not None:
             parts.append(draw_picture(self._source(), self._console.size.height))
         if self._waiting:

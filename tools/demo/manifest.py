@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import yaml
 
+_READY_AFTER = "localcluster/ready-after"
 _IMAGE_PATH = "/spec/leaderWorkerTemplate/workerTemplate/spec/containers/0/image"
 
 
@@ -43,6 +44,14 @@ def read_manifest(text: str) -> Manifest:
         container=container["name"],
         image=container["image"],
     )
+
+
+def slowly_starting(text: str, start_time: str) -> str:
+    """The manifest with pods that simulated nodes need some time to start, such as "2s": more to see."""
+    found = yaml.safe_load(text)
+    metadata = found["spec"]["leaderWorkerTemplate"]["workerTemplate"].setdefault("metadata", {})
+    metadata.setdefault("annotations", {})[_READY_AFTER] = start_time
+    return yaml.safe_dump(found, sort_keys=False)
 
 
 def with_tag(image: str, tag: str) -> str:

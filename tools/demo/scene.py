@@ -6,24 +6,28 @@ In: a display. Out: a cluster with the product on it, followed by a mirror, unti
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lws_api.leaderworkerset.v1 import GROUP
 from tools.demo.check import Check, equal
 from tools.demo.installation import holder, verify_definition, verify_webhooks
 from tools.demo.mirror import Mirror, collections
 from tools.demo.picture import Picture, picture_of
 from tools.demo.show import Show
-from tools.deployment import NAMESPACE, SERVICE_ACCOUNT, Deployment, ManagerProcess
-from tools.localcluster import LocalCluster, Options
+from tools.deployment import CHART, NAMESPACE, Deployment, ManagerProcess
+from tools.localcluster import ComponentError, LocalCluster, Options
+from tools.localcluster.build import find_programs
+from tools.localcluster.recipe import all_programs
 
-_CRD = "leaderworkersets.leaderworkerset.x-k8s.io"
+_RESOURCE = f"leaderworkersets.{GROUP}"
 _WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
-_FINALIZER = "demo-finalizer"
-_LEASE_SECONDS = 60.0
+_DEFINITIONS = CHART / "templates" / "crds"
+_LEASE_SECONDS, _KNOWN_SECONDS = 60.0, 30.0
 # No container can run here, hence no replicas in the cluster. Nobody wants to watch a Lease expire for 15 s.
 _VALUES = (
     "replicaCount=0",
@@ -38,7 +42,6 @@ class Scene:
     """What the tour plays with."""
 
     cluster: LocalCluster
-    deployment: Deployment
     manager: ManagerProcess
     mirror: Mirror
 
@@ -47,13 +50,16 @@ class Scene:
 def set_up(show: Show) -> Iterator[Scene]:
     """Build what is missing, start everything, and say what was verified; all of it is gone afterwards."""
     show.begin("Set up: Kubernetes, the chart, the manager")
+    _build(show)
     with ExitStack() as stack:
         cluster = _start_cluster(stack, show)
-        deployment = Deployment(cluster, cluster.workspace / "manager")
+        show.say(f"$ kubectl apply --server-side -f {os.path.relpath(_DEFINITIONS)}")
+        show.wait_for("all of Kubernetes to know the new kind")
+        _introduce_kind(cluster)
+        show.say(f"$ helm upgrade --install lws {os.path.relpath(CHART)} -n {NAMESPACE} --create-namespace …")
         show.wait_for("helm")
-        show.say("$ helm upgrade --install lws charts/lws --namespace lws-system --create-namespace")
-        deployment.install("--set", ",".join(_VALUES))
-        _let_finalize(cluster)
+        deployment = Deployment(cluster, cluster.workspace / "manager")
+        deployment.install("--take-ownership", "--set", ",".join(_VALUES))
         stack.callback(deployment.stop)
         show.say("$ lws manager, as a process of this host with the rights of the chart's ServiceAccount")
         show.wait_for("the manager to be ready")
@@ -62,37 +68,45 @@ def set_up(show: Show) -> Iterator[Scene]:
         show.wait_for("the manager to hold the Lease")
         mirror.until(lambda view: bool(holder(view)), _LEASE_SECONDS, "the manager holds the Lease")
         show.wait_for("")
-        scene = Scene(cluster, deployment, manager, mirror)
+        scene = Scene(cluster, manager, mirror)
         show.verified(_verify(scene))
         # Called first of all when the stack unwinds.
         stack.callback(show.wait_for, "all processes to end")
         yield scene
 
 
+def _build(show: Show) -> None:
+    """All binaries first: a cluster that waits for the compiler would only be in its way."""
+    show.wait_for("binaries, which takes minutes the first time")
+    find_programs(all_programs(), show.build)
+
+
 def _start_cluster(stack: ExitStack, show: Show) -> LocalCluster:
     show.wait_for("etcd, API server, controllers, scheduler and simulated nodes")
-    began = time.monotonic()
-    options = Options()
+    began, options = time.monotonic(), Options()
     cluster = stack.enter_context(LocalCluster(options, report=show.build))
     # Asked politely it would wait for the end of every open stream, and nothing of it has to be kept.
     stack.callback(cluster.kill_component, "kube-apiserver")
-    cluster.binary("helm")
     version = cluster.api.get("/version")["gitVersion"]
     took = time.monotonic() - began
     show.say(f"Kubernetes {version} with {options.nodes} simulated nodes is up after {took:.1f} s")
     return cluster
 
 
-def _let_finalize(cluster: LocalCluster) -> None:
-    """Spare the audience a wait of up to 30 s.
+def _introduce_kind(cluster: LocalCluster) -> None:
+    """Have the cluster behave as one that has known the new kind for half a minute already.
 
-    The API server checks every `blockOwnerDeletion` against the kinds that it knows (admission plugin
-    OwnerReferencesPermissionEnforcement), and it learns a new kind that late, unless the writer may finalize
-    anything. Installations need nothing of the kind: the manager tries again until it is let.
+    The garbage collector looks for kinds when it starts and every 30 s after; so does the check of owner
+    references in the API server, which starts with the first object that has a blocking owner: here the
+    Deployment of the chart. Without this, all works too, but the audience would have to wait twice.
     """
-    account = f"--serviceaccount={NAMESPACE}:{SERVICE_ACCOUNT}"
-    cluster.kubectl("create", "clusterrole", _FINALIZER, "--verb=update", "--resource=*.*/finalizers")
-    cluster.kubectl("create", "clusterrolebinding", _FINALIZER, f"--clusterrole={_FINALIZER}", account)
+    cluster.kubectl("apply", "--server-side", "-f", str(_DEFINITIONS))
+    deadline = time.monotonic() + _KNOWN_SECONDS
+    while _RESOURCE not in cluster.kubectl("api-resources", "--no-headers", "-o", "name"):
+        if time.monotonic() > deadline:
+            raise ComponentError(f"kube-apiserver does not list {_RESOURCE} after {_KNOWN_SECONDS:.0f} s")
+    cluster.stop_component("kube-controller-manager")
+    cluster.start_component("kube-controller-manager")
 
 
 def _follow(stack: ExitStack, cluster: LocalCluster, show: Show) -> Mirror:
@@ -109,7 +123,7 @@ def _follow(stack: ExitStack, cluster: LocalCluster, show: Show) -> Mirror:
 
 def _verify(scene: Scene) -> list[Check]:
     kubectl = scene.cluster.kubectl
-    definition = json.loads(kubectl("get", "crd", _CRD, "-o", "json"))
+    definition = json.loads(kubectl("get", "crd", _RESOURCE, "-o", "json"))
     configurations = json.loads(kubectl("get", _WEBHOOKS, "-o", "json"))["items"]
     holders = holder(scene.mirror.fresh())
     return [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from test.integration.controllers.harness.events import notes_of
 from test.integration.controllers.harness.groups import (
     controller_of,
@@ -25,7 +27,9 @@ def test_a_deleted_leader_statefulset_comes_back_with_the_same_key(world: World)
     uid = world.uid("StatefulSet", "lost")
 
     world.delete("StatefulSet", "lost")
-    eventually("it is another one", lambda: world.uid("StatefulSet", "lost"), lambda now: now not in ("", uid))
+    eventually(
+        "it is another one", lambda: world.uid("StatefulSet", "lost"), lambda now: now not in ("", uid)
+    )
     settle(world, "lost")
 
     assert not set(before.values()) & set(pod_uids(world, "lost").values())
@@ -38,7 +42,9 @@ def test_pods_survive_when_their_leader_statefulset_is_deleted_as_an_orphan(worl
     before, uid = pod_uids(world, "kept"), world.uid("StatefulSet", "kept")
 
     world.delete("StatefulSet", "kept", "Orphan")
-    eventually("it is another one", lambda: world.uid("StatefulSet", "kept"), lambda now: now not in ("", uid))
+    eventually(
+        "it is another one", lambda: world.uid("StatefulSet", "kept"), lambda now: now not in ("", uid)
+    )
     settle(world, "kept")
 
     assert pod_uids(world, "kept") == before
@@ -72,7 +78,7 @@ def test_deleted_services_come_back_and_no_pod_notices(world: World) -> None:
         world.delete("Service", name)
     for name, uid in services.items():
         world.gone_or_replaced("Service", name, uid)
-        eventually(f"Service {name} is back", lambda name=name: world.find("Service", name), seconds=10)
+        eventually(f"Service {name} is back", partial(world.find, "Service", name), seconds=10)
 
     assert differences(before, identities(world, "Pod", "StatefulSet", SET)) == []
     assert controller_of(world.get("Service", "shared"))["kind"] == SET
@@ -90,7 +96,9 @@ def test_workers_scaled_by_hand_are_put_back_and_their_template_stays(world: Wor
     assert pod_uids(world, "hand") == before
 
     world.patch("StatefulSet", "hand-0", {"spec": {"template": {"spec": pod_template("by-hand:1")["spec"]}}})
-    eventually("the pod follows", lambda: images_of(world, "hand"), lambda now: now[0] == {"server:1", "by-hand:1"})
+    eventually(
+        "the pod follows", lambda: images_of(world, "hand"), lambda now: now[0] == {"server:1", "by-hand:1"}
+    )
     stays("the template is not ours to touch", lambda: images_of(world, "hand"), 2)
 
 

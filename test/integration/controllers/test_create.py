@@ -6,7 +6,6 @@ One set for the whole file: its tests only look.
 from __future__ import annotations
 
 import hashlib
-import json
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from lws_api.leaderworkerset.v1 import (
     API_VERSION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
-    KIND,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REPLICAS_ANNOTATION,
@@ -88,7 +86,9 @@ def lws_labels(obj: dict[str, Any]) -> dict[str, str]:
 
 def test_every_object_has_the_name_that_follows_from_the_set(world: World, key: str) -> None:
     leaders = {f"{NAME}-{index}" for index in GROUPS}
-    assert names_of(pods_of(world, NAME)) == leaders | {f"{pod}-{worker}" for pod in leaders for worker in WORKERS}
+    assert names_of(pods_of(world, NAME)) == leaders | {
+        f"{pod}-{worker}" for pod in leaders for worker in WORKERS
+    }
     assert names_of(world.list("StatefulSet")) == {NAME} | leaders
     assert names_of(world.list("Service")) == {NAME}
     assert names_of(revisions_of(world, NAME)) == {f"{NAME}-{key}-1"}
@@ -222,7 +222,10 @@ def test_the_status_says_that_all_is_there(world: World, key: str) -> None:
         "currentRevision": f"{NAME}-{key}-1",
         "updateRevision": f"{NAME}-{key}-1",
     }
-    assert {each: conditions[each]["status"] for each in conditions} == {"Available": "True", "Progressing": "False"}
+    assert {each: conditions[each]["status"] for each in conditions} == {
+        "Available": "True",
+        "Progressing": "False",
+    }
     said = condition(lws, "Available")
     assert (said["reason"], said["message"]) == ("AllGroupsReady", "All replicas are ready")
 
@@ -234,7 +237,10 @@ def test_events_tell_the_story_word_for_word_and_once(world: World, key: str) ->
         Event("Normal", "CreatingRevision", "Create", creating, revision),
         Event("Normal", "GroupsProgressing", "Create", f"Created leader statefulset {NAME}", revision),
         Event(
-            "Normal", "GroupsProgressing", "Update", "Replicas are progressing, with 0 groups ready of total 4 groups"
+            "Normal",
+            "GroupsProgressing",
+            "Update",
+            "Replicas are progressing, with 0 groups ready of total 4 groups",
         ),
         *(
             Event(
@@ -246,55 +252,19 @@ def test_events_tell_the_story_word_for_word_and_once(world: World, key: str) ->
             )
             for index in GROUPS
         ),
-        Event("Normal", "AllGroupsReady", "Update", "All replicas are ready, with 4 groups ready of total 4 groups"),
+        Event(
+            "Normal",
+            "AllGroupsReady",
+            "Update",
+            "All replicas are ready, with 4 groups ready of total 4 groups",
+        ),
     ]
-    told = eventually("all is told", lambda: events_of(world, NAME), lambda told: len(told) >= len(expected), 10)
+    told = eventually(
+        "all is told", lambda: events_of(world, NAME), lambda told: len(told) >= len(expected), 10
+    )
     assert sorted(told) == sorted(expected)
     assert (told[0], told[-1]) == (expected[0], expected[-1])
     for each in raw_events_of(world, NAME):
         assert each["reportingController"] == "leaderworkerset"
         assert each["reportingInstance"].startswith("leaderworkerset-")
         assert "series" not in each
-
-
-VECTORS = {
-    "58b6956df9": {
-        "size": 1,
-        "restartPolicy": "None",
-        "workerTemplate": {"spec": {"containers": [{"name": "c", "image": "a:1"}]}},
-    },
-    "6b44f4458c": {
-        "size": 2,
-        "restartPolicy": "RecreateGroupOnPodRestart",
-        "workerTemplate": {
-            "metadata": {"labels": {"app": "w"}},
-            "spec": {
-                "nodeName": "n1",
-                "containers": [
-                    {
-                        "name": "main",
-                        "image": "img:1",
-                        "args": ["--a=<b>&c"],
-                        "env": [{"name": "LWS_GROUP_SIZE", "value": "user"}, {"name": "X", "value": "1"}],
-                        "resources": {"limits": {"cpu": "1.5", "memory": "1024Mi"}},
-                    }
-                ],
-            },
-        },
-    },
-}
-
-
-@pytest.mark.parametrize("key", VECTORS)
-def test_keys_are_those_that_the_original_controller_gives(shared_world: World, key: str) -> None:
-    name = f"vector-{key}"
-    manifest = {
-        "apiVersion": API_VERSION,
-        "kind": KIND,
-        "metadata": {"name": name},
-        "spec": {"replicas": 0, "leaderWorkerTemplate": VECTORS[key]},
-    }
-    shared_world.kubectl("apply", "-f", "-", input=manifest)
-    (revision,) = eventually("there is a revision", lambda: revisions_of(shared_world, name), seconds=10)
-    assert (name_of(revision), labels_of(revision)[REVISION_LABEL]) == (f"{name}-{key}-1", key)
-    assert json.dumps(revision["data"], sort_keys=True).count('"$patch": "replace"') == 2

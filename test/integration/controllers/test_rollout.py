@@ -5,6 +5,7 @@ Availability is read from every state that the API server went through, not from
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -32,6 +33,11 @@ from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World
 
 NEVER_READY = {"localcluster/ready": "false"}
+
+
+def has_image(world: World, name: str, image: str) -> bool:
+    """Some group has come up with it."""
+    return {image} in images_of(world, name).values()
 
 
 def fewest_ready(frames: list[Frame]) -> int:
@@ -94,7 +100,12 @@ def test_a_rollout_is_recorded_and_told(world: World) -> None:
 
     said = [(each.reason, each.action, each.note, each.related) for each in events_of(world, "told")]
     revision = f"ControllerRevision {name_of(new)}"
-    assert ("CreatingRevision", "Create", f"Creating revision with key {key} for updated LWS", revision) in said
+    assert (
+        "CreatingRevision",
+        "Create",
+        f"Creating revision with key {key} for updated LWS",
+        revision,
+    ) in said
     updates = [(note, related) for reason, _, note, related in said if reason == "GroupsUpdating"]
     assert updates[0] == ("Rolling Upgrade is in progress, with 2 groups ready of total 2 groups", "")
     assert updates[1:] == [("Updating replica 1", revision), ("Updating replica 0", revision)]
@@ -128,11 +139,9 @@ def test_several_changes_in_a_row_end_at_the_newest(world: World) -> None:
     settle(world, "often")
     history = History(world, "often")
 
-    for number in (2, 3, 4):
-        world.patch(SET, "often", new_image(f"server:{number}"))
-        eventually(
-            "a group has it", lambda: images_of(world, "often"), lambda now, n=number: {f"server:{n}"} in now.values()
-        )
+    for image in ("server:2", "server:3", "server:4"):
+        world.patch(SET, "often", new_image(image))
+        eventually("a group has it", partial(has_image, world, "often", image))
     settle(world, "often")
 
     assert images_of(world, "often") == {index: {"server:4"} for index in range(3)}
@@ -189,9 +198,24 @@ def test_scaling_during_a_rollout_does_both(world: World) -> None:
     history = History(world, "both")
 
     world.patch(SET, "both", new_image("server:2"))
-    eventually("it has begun", lambda: images_of(world, "both"), lambda now: {"server:2"} in now.values())
+    eventually("it has begun", lambda: has_image(world, "both", "server:2"))
     world.kubectl("scale", "lws", "both", "--replicas=4")
     settle(world, "both")
 
     assert images_of(world, "both") == {index: {"server:2"} for index in range(4)}
     assert fewest_ready(history.pods()) >= 2
+
+
+def test_a_rollout_goes_on_when_its_leader_statefulset_is_deleted_as_an_orphan(world: World) -> None:
+    world.create(a_set("torn", replicas=3))
+    settle(world, "torn")
+    history, uid = History(world, "torn"), world.uid("StatefulSet", "torn")
+
+    world.patch(SET, "torn", new_image("server:2"))
+    eventually("it has begun", lambda: has_image(world, "torn", "server:2"))
+    world.delete("StatefulSet", "torn", "Orphan")
+    world.gone_or_replaced("StatefulSet", "torn", uid)
+    settle(world, "torn")
+
+    assert images_of(world, "torn") == {index: {"server:2"} for index in range(3)}
+    assert {len(leaders) for leaders in history.leaders().values()} == {2}

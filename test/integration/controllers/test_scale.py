@@ -45,7 +45,9 @@ def test_scaling_down_takes_the_highest_groups(world: World) -> None:
     settle(world, "down")
 
     assert pod_uids(world, "down") == {pod: before[pod] for pod in ("down-0", "down-0-1")}
-    gone = eventually("workers go with their leaders", lambda: world.list("StatefulSet"), lambda all: len(all) == 2)
+    gone = eventually(
+        "workers go with their leaders", lambda: world.list("StatefulSet"), lambda all: len(all) == 2
+    )
     assert names_of(gone) == {"down", "down-0"}
     assert "deleting surge replicas from down-1 to down-2" in notes_of(world, "down")
 
@@ -96,4 +98,6 @@ def test_a_new_size_replaces_groups_one_after_the_other(world: World) -> None:
     world.patch(SET, "grows", {"spec": {"leaderWorkerTemplate": {"size": 1}}})
     settle(world, "grows")
     assert names_of(pods_of(world, "grows")) == {"grows-0", "grows-1"}
-    eventually("no workers are left", lambda: names_of(world.list("StatefulSet")), lambda all: all == {"grows"})
+    eventually(
+        "no workers are left", lambda: names_of(world.list("StatefulSet")), lambda all: all == {"grows"}
+    )

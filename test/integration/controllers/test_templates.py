@@ -36,7 +36,9 @@ def test_leaders_are_made_from_their_own_template(world: World) -> None:
         assert [each["image"] for each in worker["spec"]["containers"]] == ["server:1"]
         assert (labels_of(first).get("role"), labels_of(worker).get("role")) == ("leader", None)
 
-    changed = {"spec": {"leaderWorkerTemplate": {"leaderTemplate": {"spec": pod_template("leader:2")["spec"]}}}}
+    changed = {
+        "spec": {"leaderWorkerTemplate": {"leaderTemplate": {"spec": pod_template("leader:2")["spec"]}}}
+    }
     world.patch(SET, "two", changed)
     settle(world, "two")
     assert images_of(world, "two") == {0: {"leader:2", "server:1"}, 1: {"leader:2", "server:1"}}
@@ -96,7 +98,9 @@ def test_a_change_of_the_subdomain_policy_rolls_the_set(world: World) -> None:
 
     world.patch(SET, "moves", {"spec": {"networkConfig": {"subdomainPolicy": "Shared"}}})
     settle(world, "moves")
-    eventually("Services of groups are gone", lambda: names_of(world.list("Service")), lambda now: now == before)
+    eventually(
+        "Services of groups are gone", lambda: names_of(world.list("Service")), lambda now: now == before
+    )
     assert {pod["spec"]["subdomain"] for pod in pods_of(world, "moves")} == {"moves"}
 
 

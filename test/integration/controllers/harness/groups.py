@@ -8,7 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION, WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
 from tools.localcluster.pods import is_ready

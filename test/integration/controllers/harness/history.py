@@ -1,15 +1,16 @@
 """What happened to a set between two moments, in every single state that the API server went through?
 
-In: a resource version to begin at. Out: frames (all pods after each change), groups ready and existing in each
-of them, and what the leader StatefulSet was told. Nothing is sampled: the watch is replayed afterwards, from
-the API server's own record of about a minute.
+In: a resource version to begin at. Out: frames (all pods after each change), groups ready and existing in
+each of them, and what the leader StatefulSet was told. Nothing is sampled: the watch is replayed afterwards,
+from the API server's own record of about a minute.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
@@ -81,7 +82,8 @@ class History:
         }
         if _versions(frame) == last:
             return frames
-        with closing(self._world.api.watch(Call("GET", self._world.path(kind), query=query))) as events:
+        stream = self._world.api.watch(Call("GET", self._world.path(kind), query=query))
+        with closing(cast("Generator[Object]", stream)) as events:
             for event in events:
                 changed = event["object"]
                 frame = {name: each for name, each in frame.items() if name != name_of(changed)}
@@ -104,7 +106,7 @@ def existing_groups(frame: Frame) -> set[int]:
 
 
 def mixed_groups(frame: Frame) -> set[int]:
-    """Groups with pods of two revisions, of which the leader is not being deleted: old workers met a new leader."""
+    """Groups with pods of two revisions whose leader is not being deleted: old workers met a new leader."""
     return {
         index
         for index, pods in _by_group(frame).items()

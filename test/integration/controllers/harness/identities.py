@@ -29,7 +29,9 @@ def identities(world: World, *kinds: str) -> dict[str, Identity]:
     """All objects of these kinds, by default of all kinds that a set consists of."""
     return {
         f"{kind} {name_of(each)}": Identity(
-            each["metadata"]["uid"], each["metadata"].get("generation", 0), each["metadata"]["resourceVersion"]
+            each["metadata"]["uid"],
+            each["metadata"].get("generation", 0),
+            each["metadata"]["resourceVersion"],
         )
         for kind in kinds or KINDS
         for each in world.list(kind)

@@ -17,7 +17,7 @@ from test.integration.controllers.harness.waiting import eventually
 from tools.deployment import Deployment, ManagerProcess
 from tools.localcluster import ClusterAccess, CommandError
 
-# A killed manager leaves the Lease to its successor after this time; the defaults would have every restart wait 15 s.
+# A killed manager leaves the Lease to its successor after this time; by default a restart would wait 15 s.
 QUICK_LEASE = (
     "--leader-elect-lease-duration=6s",
     "--leader-elect-renew-deadline=4s",
@@ -89,7 +89,7 @@ def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) ->
 def serve_definition(cluster: ClusterAccess) -> None:
     """Have the API served before the chart brings it.
 
-    The admission plugin that checks owner references reads the list of kinds when it is first needed, and then
+    The admission plugin that checks owner references reads the list of kinds when it first needs it, and then
     every 30 s: made together, the Deployment of the chart would be its first need, and the CRD too late.
     """
     # The annotation of a client-side apply would double the CRD.
@@ -118,7 +118,9 @@ def wait_until_sets_may_own(cluster: ClusterAccess) -> None:
 
     def refusal() -> str:
         try:
-            cluster.kubectl("create", "--dry-run=server", f"--as={MANAGER}", "-f", "-", input=json.dumps(service))
+            cluster.kubectl(
+                "create", "--dry-run=server", f"--as={MANAGER}", "-f", "-", input=json.dumps(service)
+            )
         except CommandError as error:
             return str(error)
         return ""

@@ -63,7 +63,7 @@ class World:
         return self.api.get(self.path(kind, name))
 
     def list(self, kind: str, selector: str = "") -> list[Object]:
-        """All objects of a kind that match a label selector. Items of a list carry neither kind nor version."""
+        """All objects of a kind that match a label selector. Items of a list say neither kind nor version."""
         query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
         return list(self.api.get(self.path(kind) + query)["items"])
 
@@ -87,11 +87,13 @@ class World:
 
     def gone_or_replaced(self, kind: str, name: str, uid: str) -> None:
         """Wait until no object of this UID has the name."""
-        eventually(f"{kind} {name} with UID {uid} is gone", lambda: self.uid(kind, name), lambda now: now != uid)
+        eventually(
+            f"{kind} {name} with UID {uid} is gone", lambda: self.uid(kind, name), lambda now: now != uid
+        )
 
 
 def admin_api(cluster: ClusterAccess) -> Api:
-    """A client with all rights. Where the admin's kubeconfig holds no token, a ServiceAccount is given them."""
+    """A client with all rights. On a cluster that is not ours, those of a ServiceAccount made for it."""
     if isinstance(cluster, LocalCluster):
         return cluster.api
     account = "system:serviceaccount:kube-system:lws-test"

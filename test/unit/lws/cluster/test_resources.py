@@ -70,7 +70,9 @@ def test_every_resource_has_verbs_somewhere() -> None:
     assert {resource.plural for resource in RESOURCES.values()} == granted
 
 
-@pytest.mark.parametrize("resource", ["leaderworkersets", "statefulsets", "pods", "services", "controllerrevisions"])
+@pytest.mark.parametrize(
+    "resource", ["leaderworkersets", "statefulsets", "pods", "services", "controllerrevisions"]
+)
 def test_what_is_watched_is_also_listed(resource: str) -> None:
     verbs = next(verbs for (_, plural), verbs in VERBS.items() if plural == resource)
     assert {"list", "watch"} <= verbs

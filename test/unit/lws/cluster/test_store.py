@@ -16,11 +16,19 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL
 Changes = list[tuple[Object | None, Object | None]]
 
 
-def _pod(version: int, uid: str = "u-1", name: str = "a", phase: str = "Running", **metadata: Any) -> dict[str, Any]:
+def _pod(
+    version: int, uid: str = "u-1", name: str = "a", phase: str = "Running", **metadata: Any
+) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name, "namespace": "ns", "uid": uid, "resourceVersion": str(version), **metadata},
+        "metadata": {
+            "name": name,
+            "namespace": "ns",
+            "uid": uid,
+            "resourceVersion": str(version),
+            **metadata,
+        },
         "spec": {},
         "status": {"phase": phase, "conditions": []},
     }
@@ -64,7 +72,12 @@ def _drop(*args: Any, **kwargs: Any) -> Step:
 
 
 def _listed(as_of: int, *pods: dict[str, Any]) -> Step:
-    return lambda store: store.replace("Pod", pods, str(as_of))
+    def listed(store: Store) -> None:
+        for pod in pods:
+            store.put(pod)
+        store.retain("Pod", {pod["metadata"]["uid"] for pod in pods}, str(as_of))
+
+    return listed
 
 
 def _not_found(store: Store) -> None:
@@ -87,7 +100,9 @@ def _not_found(store: Store) -> None:
         pytest.param([_drop(8), _put(7)], None, None, id="late-answer-to-a-create"),
         pytest.param([_put(5), _drop(8), _put(9, "u-2")], 9, "u-2", id="replaced"),
         pytest.param([_put(5), _put(9, "u-2")], 9, "u-2", id="replaced-before-the-deletion-was-told"),
-        pytest.param([_put(9, "u-2"), _put(5)], 9, "u-2", id="the-former-object-does-not-push-out-our-own-write"),
+        pytest.param(
+            [_put(9, "u-2"), _put(5)], 9, "u-2", id="the-former-object-does-not-push-out-our-own-write"
+        ),
         pytest.param([_put(5), _put(9, "u-2"), _drop(8)], 9, "u-2", id="late-deletion-of-the-former-object"),
         pytest.param(
             [_put(5), _put(9, "u-2"), _drop(8), _put(6)], 9, "u-2", id="late-state-of-the-former-object"
@@ -111,9 +126,14 @@ def _not_found(store: Store) -> None:
         pytest.param([_put(10), _listed(9, _pod(7))], 10, "u-1", id="listed-older-than-our-own-write"),
         pytest.param([_put(5), _listed(9, _pod(8, "u-2"))], 8, "u-2", id="listed-as-another-object"),
         pytest.param(
-            [_put(12, "u-2"), _listed(9, _pod(7))], 12, "u-2", id="listed-as-the-former-object-that-we-replaced"
+            [_put(12, "u-2"), _listed(9, _pod(7))],
+            12,
+            "u-2",
+            id="listed-as-the-former-object-that-we-replaced",
         ),
-        pytest.param([_listed(9, _pod(7)), _drop(11), _listed(10, _pod(7))], None, None, id="an-older-list-again"),
+        pytest.param(
+            [_listed(9, _pod(7)), _drop(11), _listed(10, _pod(7))], None, None, id="an-older-list-again"
+        ),
     ],
 )
 def test_news(store: Store, steps: list[Step], version: int | None, uid: str | None) -> None:
@@ -126,7 +146,7 @@ def test_news(store: Store, steps: list[Step], version: int | None, uid: str | N
 
 def test_a_list_of_one_kind_says_nothing_about_others(store: Store) -> None:
     store.put(_service(5))
-    store.replace("Pod", [], "9")
+    store.retain("Pod", set(), "9")
     assert store.get("Service", "ns", "svc") is not None
 
 
@@ -135,7 +155,9 @@ def test_who_is_told_what(store: Store, changes: Changes) -> None:
     store.put(_pod(6, phase="Failed"))
     store.put(_pod(9, "u-2"))
     store.drop(_pod(11, "u-2"))
-    told = [tuple(obj and (obj["metadata"]["uid"], obj["status"]["phase"]) for obj in pair) for pair in changes]
+    told = [
+        tuple(obj and (obj["metadata"]["uid"], obj["status"]["phase"]) for obj in pair) for pair in changes
+    ]
     assert told == [
         (None, ("u-1", "Running")),
         (("u-1", "Running"), ("u-1", "Failed")),
@@ -176,7 +198,13 @@ def test_managed_fields_are_kept_but_wake_nobody(store: Store, changes: Changes)
     for version in (5, 6):
         entry = {"manager": "lws", "operation": "Apply", "time": str(version)}
         metadata = {"name": "demo", "namespace": "ns", "uid": "u", "resourceVersion": str(version)}
-        store.put({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata | {"managedFields": [entry]}})
+        store.put(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": metadata | {"managedFields": [entry]},
+            }
+        )
     assert len(changes) == 1
     known = store.get("StatefulSet", "ns", "demo")
     assert known is not None and known["metadata"]["managedFields"][0]["time"] == "6"
@@ -269,13 +297,17 @@ def _same_as_model(store: Store, model: dict[str, Object]) -> bool:
         return references[0]["uid"] if references else None
 
     objects = list(model.values())
-    return found(store.of_kind("Service")) == found(objects) and all(
-        found(store.controlled_by(uid, "Service")) == found(obj for obj in objects if owner(obj) == uid)
-        for uid in ("p-1", "p-2")
-    ) and all(
-        found(store.labelled("ns", name, "Service"))
-        == found(obj for obj in objects if obj["metadata"]["labels"][NAME_LABEL] == name)
-        for name in ("demo", "other")
+    return (
+        found(store.of_kind("Service")) == found(objects)
+        and all(
+            found(store.controlled_by(uid, "Service")) == found(obj for obj in objects if owner(obj) == uid)
+            for uid in ("p-1", "p-2")
+        )
+        and all(
+            found(store.labelled("ns", name, "Service"))
+            == found(obj for obj in objects if obj["metadata"]["labels"][NAME_LABEL] == name)
+            for name in ("demo", "other")
+        )
     )
 
 
@@ -288,7 +320,9 @@ def test_against_a_naive_model(seed: int) -> None:
 
     def on_change(before: Object | None, after: Object | None) -> None:
         name = (after or before or {})["metadata"]["name"]
-        assert (before and before["metadata"]["uid"]) == (name in told and told[name]["metadata"]["uid"] or None)
+        assert (before["metadata"]["uid"] if before else None) == (
+            told[name]["metadata"]["uid"] if name in told else None
+        )
         told.pop(name, None)
         if after is not None:
             told[name] = after
@@ -314,10 +348,15 @@ def test_against_a_naive_model(seed: int) -> None:
                     store.put(answer)
                 server.answers.clear()
                 server.events.clear()
-                store.replace("Service", list(server.objects.values()), str(server.revision))
+                for obj in server.objects.values():
+                    store.put(obj)
+                uids = {obj["metadata"]["uid"] for obj in server.objects.values()}
+                store.retain("Service", uids, str(server.revision))
         for name, version in newest.items():
             known = store.get("Service", "ns", name)
-            assert known is None or int(known["metadata"]["resourceVersion"]) >= version, "older than our own write"
+            assert known is None or int(known["metadata"]["resourceVersion"]) >= version, (
+                "older than our own write"
+            )
         assert _same_as_model(store, told)
     for kind, obj in server.events:
         (store.drop if kind == "DELETED" else store.put)(obj)

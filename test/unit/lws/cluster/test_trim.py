@@ -80,7 +80,9 @@ def test_pods_keep_where_they_are_whose_they_are_and_how_they_do() -> None:
             id="readiness",
         ),
         pytest.param({"conditions": None}, {"conditions": []}, id="no-conditions"),
-        pytest.param({"phase": "Failed", "reason": "Evicted"}, {"phase": "Failed", "reason": "Evicted"}, id="evicted"),
+        pytest.param(
+            {"phase": "Failed", "reason": "Evicted"}, {"phase": "Failed", "reason": "Evicted"}, id="evicted"
+        ),
         pytest.param(
             {"containerStatuses": [{"name": "main", "restartCount": 0, "ready": True, "image": "app:1"}]},
             {},
@@ -95,7 +97,9 @@ def test_pods_keep_where_they_are_whose_they_are_and_how_they_do() -> None:
                     {
                         "name": "main",
                         "restartCount": 3,
-                        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "t"}},
+                        "lastState": {
+                            "terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "t"}
+                        },
                     },
                 ],
             },
@@ -159,8 +163,12 @@ def test_worker_statefulsets_keep_numbers() -> None:
     }
 
 
-@pytest.mark.parametrize("owners", [_owned_by("LeaderWorkerSet"), [], None], ids=["of-a-set", "orphan", "none"])
-def test_other_statefulsets_stay_whole_but_for_what_others_manage(owners: list[dict[str, Any]] | None) -> None:
+@pytest.mark.parametrize(
+    "owners", [_owned_by("LeaderWorkerSet"), [], None], ids=["of-a-set", "orphan", "none"]
+)
+def test_other_statefulsets_stay_whole_but_for_what_others_manage(
+    owners: list[dict[str, Any]] | None,
+) -> None:
     leaders = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -219,7 +227,9 @@ def test_our_own_kind_stays_whole() -> None:
 
 
 ALL = [
-    _pod(containerStatuses=[{"name": "main", "restartCount": 1, "lastState": {"terminated": {"exitCode": 1}}}]),
+    _pod(
+        containerStatuses=[{"name": "main", "restartCount": 1, "lastState": {"terminated": {"exitCode": 1}}}]
+    ),
     {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
@@ -255,10 +265,13 @@ def test_trimming_again_changes_nothing_and_the_original_stays(obj: dict[str, An
         pytest.param(lambda pod: pod["metadata"]["labels"].update(app="y"), id="label-of-the-user"),
         pytest.param(lambda pod: pod["metadata"]["managedFields"].clear(), id="managed-fields"),
         pytest.param(
-            lambda pod: pod["status"].update(conditions=[{"type": "Initialized", "status": "True"}]), id="other-condition"
+            lambda pod: pod["status"].update(conditions=[{"type": "Initialized", "status": "True"}]),
+            id="other-condition",
         ),
         pytest.param(
-            lambda pod: pod["status"].update(containerStatuses=[{"name": "m", "restartCount": 0, "started": True}]),
+            lambda pod: pod["status"].update(
+                containerStatuses=[{"name": "m", "restartCount": 0, "started": True}]
+            ),
             id="container-started",
         ),
     ],

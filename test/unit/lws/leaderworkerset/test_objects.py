@@ -295,12 +295,12 @@ CLAIM = {
         ),
         pytest.param(
             {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": ""}},
-            {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}},
-            id="half of a retention: the API server fills in the rest",
+            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"}},
+            id="half of a retention",
         ),
         pytest.param(
             {"persistentVolumeClaimRetentionPolicy": {}},
-            {"persistentVolumeClaimRetentionPolicy": {}},
+            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}},
             id="empty retention",
         ),
     ],

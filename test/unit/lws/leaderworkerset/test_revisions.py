@@ -12,6 +12,7 @@ import pytest
 from lws.actions import Verbatim
 from lws.leaderworkerset.canonical import key_of
 from lws.leaderworkerset.revisions import (
+    CHANGE_CAUSE_ANNOTATION,
     Recorded,
     build_revision,
     describe,
@@ -443,3 +444,14 @@ def test_describe_the_other_parts() -> None:
         "subGroupPolicy added",
         "subdomainPolicy: Shared → UniquePerReplica",
     ]
+
+
+def test_what_was_said_of_a_change_is_recorded_with_it() -> None:
+    caused = make_set(annotations={CHANGE_CAUSE_ANNOTATION: "new model"})
+    assert make_stored(caused)["metadata"]["annotations"] == {
+        EXCLUSIVE_TOPOLOGY_ANNOTATION: "",
+        CHANGE_CAUSE_ANNOTATION: "new model",
+    }
+    # What runs without history was not made by the change that the set speaks of now.
+    found = build_revision(caused, record(caused), 1, key="old")["metadata"]["annotations"]
+    assert found == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}

@@ -1,0 +1,96 @@
+"""Where does a set stand in its rollout, and from which state is the next step decided?
+
+In: the snapshot that the controller would have. Out: the wanted revision, the state of every group, and what
+`plan_rollout` and `simulate` are asked with.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lws.actions import Object
+from lws.kube import quantities
+from lws.kube.ownership import Standing, standing_of
+from lws.kube.statefulsets import update_revision_of
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.groups import GroupState, Wanted, group_states, leader_statefulset
+from lws.leaderworkerset.revision_choice import choose_revision
+from lws.leaderworkerset.rollout_state import Budget, RolloutState, budget
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """A set as the planner sees it.
+
+    key: of the revision that it asks for, recorded or not. standing: of the StatefulSet that has its name.
+    floor: groups below this index keep their revision. state: what a rollout is decided from.
+    """
+
+    lws: Object
+    key: str
+    standing: Standing
+    state: RolloutState
+
+    @property
+    def replicas(self) -> int:
+        """Groups that the user wants."""
+        return self.state.replicas
+
+    @property
+    def groups(self) -> tuple[GroupState, ...]:
+        """Groups that have a leader pod."""
+        return self.state.groups
+
+    @property
+    def is_paused(self) -> bool:
+        """The user has stopped the rollout."""
+        return self.state.paused
+
+    @property
+    def outdated(self) -> tuple[int, ...]:
+        """Groups that a rollout will replace, in time."""
+        return tuple(
+            group.index
+            for group in self.groups
+            if group.outdated and self.state.floor <= group.index < self.replicas
+        )
+
+    @property
+    def held(self) -> tuple[int, ...]:
+        """Outdated groups that keep their revision: the partition of the set is above them."""
+        return tuple(
+            group.index
+            for group in self.groups
+            if group.outdated and group.index < min(self.state.floor, self.replicas)
+        )
+
+
+def prospect_of(snapshot: SetSnapshot) -> Prospect:
+    """The set as it stands."""
+    lws, leader = snapshot.lws, snapshot.leader
+    standing = standing_of(leader, spec.uid_of(lws), {NAME_LABEL: spec.name_of(lws)}, snapshot.owners_alive)
+    choice = choose_revision(snapshot, standing)
+    is_ours = standing in (Standing.OURS, Standing.ORPHAN)
+    position = (
+        leader_statefulset(leader, choice.key, snapshot.now) if leader is not None and is_ours else None
+    )
+    update = update_revision_of(leader) if leader is not None else ""
+    rolling = spec.rolling_update_of(lws)
+    state = RolloutState(
+        replicas=spec.replicas_of(lws),
+        budget=_budget(lws),
+        floor=max(0, rolling["partition"]),
+        groups=group_states(snapshot.groups, Wanted(choice.key, choice.size_of, update)),
+        statefulset=position,
+        paused=spec.is_paused(lws),
+    )
+    return Prospect(lws, choice.key, standing, state)
+
+
+def _budget(lws: Object) -> Budget:
+    rolling, replicas = spec.rolling_update_of(lws), spec.replicas_of(lws)
+    unavailable = quantities.scaled(rolling["maxUnavailable"], replicas, round_up=False)
+    surge = quantities.scaled(rolling["maxSurge"], replicas, round_up=True)
+    return budget(replicas, unavailable, surge)

@@ -1,0 +1,18 @@
+"""How a command says that it will not or cannot: one sentence on stderr and an exit code.
+
+In: a sentence that says what, where, and what to do. Out: an exception that the entry point shows.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import click
+
+
+class Refusal(click.ClickException):
+    """The command changed nothing; exit code 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """In the form of kubectl."""
+        click.echo(f"error: {self.message}", file=file, err=file is None)

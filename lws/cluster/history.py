@@ -1,0 +1,136 @@
+"""Which revisions does a set have, and what runs under keys that none of them records?
+
+In: the store, and the API server for what the store does not keep. Out: parsed revisions, keys, and templates
+as StatefulSets have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lws.actions import Object
+from lws.cluster.connection import Cluster
+from lws.cluster.errors import NotFound
+from lws.cluster.memory import WriteMemory
+from lws.cluster.resources import CONTROLLER_REVISIONS
+from lws.cluster.store import Store
+from lws.kube.metadata import controller_of, is_controlled_by, labels_of
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.backfill import Running, claim_templates_of
+from lws.leaderworkerset.canonical import without_marker
+from lws.leaderworkerset.revisions import Recorded, find, is_ours
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+
+
+class History:
+    """The history of sets; reads live only where a revision is missing."""
+
+    def __init__(self, cluster: Cluster, store: Store, memory: WriteMemory) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._memory = memory
+
+    def recorded(self, lws: Object) -> tuple[Recorded, ...]:
+        """Revisions that the set owns or may adopt."""
+        listed = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "ControllerRevision")
+        return tuple(self._memory.parsed(revision) for revision in listed if is_ours(revision, lws))
+
+    def held_keys(self, leader: Object) -> frozenset[str]:
+        """Keys that leaders may come back with: those of the templates that their StatefulSet holds."""
+        namespace = leader["metadata"]["namespace"]
+        held = (self._store.get("ControllerRevision", namespace, name) for name in _held(leader))
+        own = (each for each in held if each is not None and _is_of(leader, each))
+        return frozenset(key for each in own if (key := labels_of(each).get(REVISION_LABEL)))
+
+    async def unrecorded(
+        self, lws: Object, leader: Object, keys: Iterable[str], first: Object | None = None
+    ) -> tuple[Running, ...]:
+        """What runs under those of the keys that no revision records.
+
+        leader: the leader StatefulSet, controlled by the set. first: the worker StatefulSet to be looked at
+        before any other.
+        """
+        missing = self._missing(lws, keys)
+        if not missing:
+            return ()
+        listed = await self._list(lws)
+        return tuple([await self._running(leader, key, listed, first) for key in self._missing(lws, missing)])
+
+    def _missing(self, lws: Object, keys: Iterable[str]) -> list[str]:
+        recorded = self.recorded(lws)
+        return [key for key in sorted(keys) if find(recorded, key) is None]
+
+    async def _list(self, lws: Object) -> tuple[Object, ...]:
+        """Every ControllerRevision with the label of the set, whole; the store has them too from then on.
+
+        A stream may be late, and to take a revision for lost that is not would write a second one.
+        """
+        query = {"labelSelector": f"{NAME_LABEL}={spec.name_of(lws)}"}
+        page = await self._cluster.list_page(CONTROLLER_REVISIONS, query, namespace=spec.namespace_of(lws))
+        typed = {"apiVersion": CONTROLLER_REVISIONS.api_version, "kind": CONTROLLER_REVISIONS.kind}
+        found = tuple({**typed, **item} for item in page.get("items") or ())
+        for each in found:
+            self._store.put(each)
+        return found
+
+    async def _running(
+        self, leader: Object, key: str, listed: Iterable[Object], first: Object | None
+    ) -> Running:
+        template = next((each for each in _templates(leader, listed) if _carries(each, key)), None)
+        claims = claim_templates_of(leader) if template is not None else ()
+        return Running(key, template, claims, await self._workers(leader, key, first))
+
+    async def _workers(self, leader: Object, key: str, first: Object | None) -> Object | None:
+        """The first worker StatefulSet of the key that is still there."""
+        metadata = leader["metadata"]
+        siblings = self._store.labelled(metadata["namespace"], metadata["name"], "StatefulSet")
+        known = [first] if first is not None else []
+        for each in (*known, *sorted(siblings, key=_creation)):
+            if _carries(each, key) and self._is_of_group(each, leader):
+                live = await self._read(each)
+                if live is not None:
+                    return live
+        return None
+
+    async def _read(self, known: Object) -> Object | None:
+        metadata = known["metadata"]
+        try:
+            live = await self._cluster.get(known["kind"], metadata["namespace"], metadata["name"])
+        except NotFound:
+            return None
+        return live if live["metadata"]["uid"] == metadata["uid"] else None
+
+    def _is_of_group(self, workers: Object, leader: Object) -> bool:
+        """It is of a pod of this leader StatefulSet, by UID at each step."""
+        owner = controller_of(workers)
+        if owner is None or owner["kind"] != "Pod":
+            return False
+        pod = self._store.get("Pod", leader["metadata"]["namespace"], owner["name"])
+        return pod is not None and pod["metadata"]["uid"] == owner["uid"] and _is_of(leader, pod)
+
+
+def _held(leader: Object) -> Iterator[str]:
+    """Names of its own revisions that a StatefulSet makes pods from: its update's, and the one before."""
+    status = leader.get("status") or {}
+    yield from (name for field in ("currentRevision", "updateRevision") if (name := status.get(field)))
+
+
+def _templates(leader: Object, listed: Iterable[Object]) -> Iterator[Object]:
+    """Pod templates that leaders come back with."""
+    yield leader["spec"]["template"]
+    held = frozenset(_held(leader))
+    for each in listed:
+        if each["metadata"]["name"] in held and _is_of(leader, each):
+            yield without_marker(each["data"]["spec"]["template"])
+
+
+def _is_of(leader: Object, obj: Object) -> bool:
+    return is_controlled_by(obj, leader["metadata"]["uid"])
+
+
+def _carries(obj: Object, key: str) -> bool:
+    return labels_of(obj).get(REVISION_LABEL) == key
+
+
+def _creation(obj: Object) -> tuple[str, str]:
+    return obj["metadata"].get("creationTimestamp") or "", obj["metadata"]["name"]

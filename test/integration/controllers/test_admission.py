@@ -1,0 +1,274 @@
+"""What does the API server accept, refuse and fill in when sets pass the webhooks on a real wire?
+
+The rules themselves are tested one by one without a cluster: here it is their way to the user.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import API_VERSION, KIND, NAME_LABEL, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION
+from test.integration.controllers.harness.groups import condition
+from test.integration.controllers.harness.manifests import a_set, rolling, scaled_to
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import ApiError, CommandError
+
+TEMPLATE = "spec.leaderWorkerTemplate"
+BUDGET = "spec.rolloutStrategy.rollingUpdateConfiguration"
+SUBGROUP = f"{TEMPLATE}.SubGroupPolicy.subGroupSize"
+PERCENT = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+FORBIDDEN, INVALID = 403, 422
+
+
+@pytest.fixture(scope="module")
+def world(shared_world: World) -> World:
+    """One namespace: nothing but empty sets is stored."""
+    return shared_world
+
+
+def empty(name: str, **more: Any) -> dict[str, Any]:
+    """A set of no groups, so that admission is all that happens."""
+    return a_set(name, replicas=0, **more)
+
+
+def grouped(size: int, **policy: Any) -> dict[str, Any]:
+    return a_set("bad", replicas=0, size=size, group={"subGroupPolicy": policy})
+
+
+def refusal(world: World, manifest: dict[str, Any]) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        world.create(manifest)
+    return caught.value
+
+
+def test_defaults_are_filled_in(world: World) -> None:
+    manifest = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "plain"},
+        "spec": {
+            "replicas": 0,
+            "leaderWorkerTemplate": {
+                "workerTemplate": {
+                    "spec": {"containers": [{"name": "c", "image": "a:1", "ports": [{"containerPort": 80}]}]}
+                }
+            },
+        },
+    }
+    spec = world.create(manifest)["spec"]
+    (container,) = spec["leaderWorkerTemplate"].pop("workerTemplate")["spec"]["containers"]
+    assert container["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
+    assert spec == {
+        "replicas": 0,
+        "startupPolicy": "LeaderCreated",
+        "networkConfig": {"subdomainPolicy": "Shared"},
+        "rolloutStrategy": {
+            "type": "RollingUpdate",
+            "rollingUpdateConfiguration": {"partition": 0, "maxUnavailable": 1, "maxSurge": 0},
+        },
+        "leaderWorkerTemplate": {"size": 1, "restartPolicy": "RecreateGroupOnPodRestart"},
+    }
+
+
+def test_the_former_name_of_a_restart_policy_is_replaced(world: World) -> None:
+    stored = world.create(empty("former", group={"restartPolicy": "Default"}))
+    assert stored["spec"]["leaderWorkerTemplate"]["restartPolicy"] == "None"
+
+
+BAD = [
+    pytest.param(
+        a_set("bad", size=0),
+        f"{TEMPLATE}.size: Invalid value: 0: size must be equal or greater than 1",
+        id="size",
+    ),
+    pytest.param(
+        a_set("bad", replicas=1_000_000, size=2148),
+        "spec.replicas: Invalid value: 1000000: "
+        "the product of replicas and worker replicas must not exceed 2147483647",
+        id="product",
+    ),
+    pytest.param(
+        a_set("bad", rolloutStrategy=rolling(maxUnavailable=-1)),
+        f"{BUDGET}.maxUnavailable: Invalid value: -1: must be greater than or equal to 0",
+        id="negative maxUnavailable",
+    ),
+    pytest.param(
+        a_set("bad", rolloutStrategy=rolling(maxUnavailable="101%")),
+        f'{BUDGET}.maxUnavailable: Invalid value: "101%": must not be greater than 100%',
+        id="more than all",
+    ),
+    pytest.param(
+        a_set("bad", rolloutStrategy=rolling(maxSurge="a lot")),
+        f'[{BUDGET}.maxSurge: Invalid value: "a lot": {PERCENT}, '
+        f'{BUDGET}.maxSurge: Invalid value: "a lot": invalid value]',
+        id="two errors",
+    ),
+    pytest.param(
+        a_set("bad", rolloutStrategy=rolling(partition=-1)),
+        f"{BUDGET}.partition: Invalid value: -1: must be greater than or equal to 0",
+        id="partition",
+    ),
+    pytest.param(
+        a_set("bad", rolloutStrategy=rolling(maxUnavailable="25%")),
+        f'{BUDGET}.maxUnavailable: Invalid value: "25%": must not be 0 when `maxSurge` is 0',
+        id="empty budget",
+    ),
+    pytest.param(
+        grouped(4), f"{SUBGROUP}: Required value: subGroupSize must be set when subGroupPolicy is", id="{}"
+    ),
+    pytest.param(
+        grouped(4, subGroupSize=0),
+        f"{SUBGROUP}: Invalid value: 0: subGroupSize must be equal or greater than 1",
+        id="subGroupSize 0",
+    ),
+    pytest.param(
+        grouped(4, subGroupSize=2, subGroupPolicyType="LeaderExcluded"),
+        f"{SUBGROUP}: Invalid value: 2: size-1 must be divisible by subGroupSize when using LeaderExcluded",
+        id="LeaderExcluded",
+    ),
+    pytest.param(
+        a_set("bad", annotations={SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}),
+        f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}: "
+        'Invalid value: "rack": cannot have subgroup-exclusive-topology without subGroupSize set',
+        id="topology without subgroups",
+    ),
+]
+
+
+@pytest.mark.parametrize(("manifest", "message"), BAD)
+def test_a_bad_set_is_refused_with_its_reasons(world: World, manifest: dict[str, Any], message: str) -> None:
+    refused = refusal(world, manifest)
+    assert refused.status == FORBIDDEN
+    prefix = 'admission webhook "vleaderworkerset.kb.io" denied the request: '
+    assert str(refused) == f"{FORBIDDEN}: {prefix}{message}"
+
+
+SCHEMA = [
+    pytest.param(a_set("bad", replicas=-1), "spec.replicas", id="replicas"),
+    pytest.param(a_set("bad", startupPolicy="Later"), "spec.startupPolicy", id="startupPolicy"),
+    pytest.param(
+        a_set("bad", group={"restartPolicy": "Always"}), f"{TEMPLATE}.restartPolicy", id="restartPolicy"
+    ),
+    pytest.param(
+        a_set(
+            "bad",
+            workers={
+                "spec": {
+                    "containers": [{"name": "c", "image": "i", "env": [{"name": "X", "value": "1"}] * 2}]
+                }
+            },
+        ),
+        "env[1]: Duplicate value",
+        id="the same variable twice",
+    ),
+]
+
+
+@pytest.mark.parametrize(("manifest", "words"), SCHEMA)
+def test_what_the_schema_forbids_is_refused_as_invalid(
+    world: World, manifest: dict[str, Any], words: str
+) -> None:
+    refused = refusal(world, manifest)
+    assert refused.status == INVALID
+    assert words in str(refused)
+
+
+def test_users_of_kubectl_read_the_reason(world: World) -> None:
+    with pytest.raises(CommandError) as caught:
+        world.kubectl("apply", "-f", "-", input=a_set("bad", size=0))
+    assert "Error from server (Forbidden)" in str(caught.value)
+    assert "size must be equal or greater than 1" in str(caught.value)
+
+
+def test_names_have_to_leave_room_for_the_names_of_pods(world: World) -> None:
+    refused = refusal(world, a_set("n" * 63, replicas=1, size=1))
+    found = re.search(r"has 63 characters, at most (\d+) are possible with replicas 1", str(refused))
+    assert found is not None, str(refused)
+    room = int(found[1])
+    assert refusal(world, a_set("n" * (room + 1), replicas=1, size=1)).status == FORBIDDEN
+    world.create(a_set("n" * room, replicas=0, size=1))
+    world.kubectl("delete", "lws", "n" * room)
+    assert refusal(world, a_set("Not-A-Name")).status in (FORBIDDEN, INVALID)
+    assert refusal(world, a_set("1-starts-with-a-digit", replicas=0)).status == FORBIDDEN
+
+
+def test_scaling_past_what_the_name_allows_gives_a_condition(world: World) -> None:
+    """The scale subresource does not pass the webhook."""
+    found = re.search(r"at most (\d+) are", str(refusal(world, a_set("n" * 63, replicas=1, size=2))))
+    assert found is not None
+    name = "s" * int(found[1])
+    world.create(a_set(name, replicas=0, size=2))
+    with pytest.raises(ApiError, match="are possible with replicas 11"):
+        world.patch(SET, name, scaled_to(11))
+    world.kubectl("scale", "lws", name, "--replicas=11")
+    said = eventually("it says so", lambda: condition(world.get(SET, name), "ReplicaFailure"))
+    assert (said["status"], said["reason"]) == ("True", "NameTooLong")
+    world.kubectl("scale", "lws", name, "--replicas=0")
+    eventually(
+        "it is over",
+        lambda: condition(world.get(SET, name), "ReplicaFailure"),
+        lambda now: now.get("status") != "True",
+    )
+
+
+UPDATES = [
+    pytest.param({"subGroupSize": 2}, {"subGroupSize": 1}, "field is immutable", id="changed"),
+    pytest.param(
+        None, {"subGroupSize": 2}, "cannot enable subGroupSize after the lws is already created", id="added"
+    ),
+    pytest.param({"subGroupSize": 2}, None, "cannot remove subGroupSize after enabled", id="removed"),
+]
+
+
+@pytest.mark.parametrize(("before", "after", "message"), UPDATES)
+def test_subgroups_stay_as_they_were_made(
+    world: World, before: dict[str, Any] | None, after: dict[str, Any] | None, message: str, request: Any
+) -> None:
+    name = f"sub-{request.node.callspec.id}"
+    world.create(a_set(name, replicas=0, size=4, group={"subGroupPolicy": before} if before else None))
+    with pytest.raises(ApiError) as caught:
+        world.patch(SET, name, {"spec": {"leaderWorkerTemplate": {"subGroupPolicy": after}}})
+    assert caught.value.status == FORBIDDEN
+    assert message in str(caught.value)
+
+
+def test_everything_else_may_be_changed(world: World) -> None:
+    world.create(empty("open"))
+    spec = {
+        "startupPolicy": "LeaderReady",
+        "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
+        "rolloutStrategy": rolling(maxUnavailable="50%", maxSurge=1, partition=1),
+    }
+    template = {"size": 3, "restartPolicy": "None"}
+    stored = world.patch(SET, "open", {"spec": {**spec, "leaderWorkerTemplate": template}})["spec"]
+    assert stored["leaderWorkerTemplate"].items() >= template.items()
+    assert stored.items() >= spec.items()
+
+
+def test_a_dry_run_shows_defaults_and_stores_nothing(world: World) -> None:
+    shown = world.kubectl("create", "--dry-run=server", "-o=json", "-f", "-", input=a_set("dry"))
+    assert '"subdomainPolicy": "Shared"' in shown
+    assert world.find(SET, "dry") is None
+    with pytest.raises(CommandError, match="Forbidden"):
+        world.kubectl("create", "--dry-run=server", "-f", "-", input=a_set("dry", size=0))
+
+
+def test_a_pod_that_claims_to_be_of_a_set_needs_a_size(world: World) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "stray", "labels": {NAME_LABEL: "nobody"}},
+        "spec": {"containers": [{"name": "c", "image": "a:1"}]},
+    }
+    refused = refusal(world, pod)
+    assert refused.status == FORBIDDEN
+    assert "size annotation is unexpectedly missing for pod stray" in str(refused)
+    pod["metadata"] = {"name": "stray"}
+    assert "env" not in world.create(pod)["spec"]["containers"][0]

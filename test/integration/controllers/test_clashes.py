@@ -1,0 +1,157 @@
+"""What if somebody else has an object of a name that a set needs? It is left alone, and users are told.
+
+One namespace for the whole file: the sets in it wait together for the strangers to go.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from test.integration.controllers.harness.events import Event, events_of
+from test.integration.controllers.harness.groups import (
+    condition,
+    controller_of,
+    pod_uids,
+    settle,
+)
+from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+
+
+def foreign_statefulset(name: str) -> dict[str, Any]:
+    labels = {"app": "foreign"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "serviceName": "foreign",
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "main", "image": "foreign:1"}]},
+            },
+        },
+    }
+
+
+def foreign_service(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name},
+        "spec": {"selector": {"app": "foreign"}, "ports": [{"port": 80}]},
+    }
+
+
+def clash(world: World, name: str, words: str) -> dict[str, Any]:
+    """The condition, once it says so."""
+    return eventually(
+        f"{name} says that {words} is in the way",
+        lambda: condition(world.get(SET, name), "ReplicaFailure"),
+        lambda found: found.get("status") == "True" and words in found["message"],
+    )
+
+
+def warnings_of(world: World, name: str) -> list[Event]:
+    return [each for each in events_of(world, name) if each.type == "Warning"]
+
+
+@pytest.fixture(scope="module")
+def world(shared_world: World) -> World:
+    """Strangers first, then the sets that need their names; `a-0` is also what group 0 of `a` needs."""
+    shared_world.create(foreign_statefulset("taken"))
+    shared_world.create(foreign_service("served"))
+    shared_world.create(foreign_statefulset("led-0"))
+    eventually("strangers run", lambda: _ready(shared_world, "taken") and _ready(shared_world, "led-0"))
+    for manifest in (a_set("a", replicas=1), a_set("b-0", replicas=1)):
+        shared_world.create(manifest)
+    settle(shared_world, "a", "b-0")
+    return shared_world
+
+
+@pytest.fixture(scope="module")
+def strangers(world: World) -> dict[str, Any]:
+    """What everything looked like before there was a clash; then the sets are made."""
+    before = identities(world)
+    for name in ("taken", "served", "led", "a-0", "b"):
+        world.create(a_set(name, replicas=1))
+    return before
+
+
+def test_a_foreign_statefulset_is_left_alone_and_named(world: World, strangers: dict[str, Any]) -> None:
+    said = clash(world, "taken", "StatefulSet taken")
+    assert said["reason"] == "NameClash"
+    (warning,) = warnings_of(world, "taken")
+    assert "StatefulSet taken exists and is not controlled by anything" in warning.note
+    assert condition(world.get(SET, "taken"), "Available").get("status") != "True"
+
+
+def test_a_foreign_service_is_left_alone_and_named(world: World, strangers: dict[str, Any]) -> None:
+    said = clash(world, "served", "Service served")
+    assert said["reason"] == "NameClash"
+    assert [each.note for each in warnings_of(world, "served")] == [said["message"]]
+
+
+def test_a_foreign_statefulset_in_the_place_of_workers_is_left_alone_and_named(
+    world: World, strangers: dict[str, Any]
+) -> None:
+    clash(world, "led", "StatefulSet led-0")
+    assert [each.note for each in warnings_of(world, "led")] == []
+    (warning,) = warnings_of(world, "led")
+    assert "StatefulSet led-0 exists and is not controlled by anything" in warning.note
+
+
+def test_sets_whose_derived_names_clash_do_not_touch_each_other(
+    world: World, strangers: dict[str, Any]
+) -> None:
+    # `a` came first, so its workers have the name that the leaders of `a-0` need.
+    clash(world, "a-0", "StatefulSet a-0 exists and is controlled by Pod a-0")
+    # `b-0` came first, so its leaders have the name that the workers of `b` need.
+    clash(world, "b", "StatefulSet b-0 exists and is controlled by LeaderWorkerSet b-0")
+
+
+def test_what_is_in_the_way_stays_as_it_is(world: World, strangers: dict[str, Any]) -> None:
+    for name in ("taken", "served", "a-0"):
+        clash(world, name, name)
+    world.patch(SET, "taken", new_image("server:2"))
+    world.patch(SET, "a-0", new_image("server:2"))
+    eventually("both were looked at again", lambda: _observed(world, "taken") and _observed(world, "a-0"))
+    stays("what was there", lambda: _untouched(world, strangers), 2)
+    assert _untouched(world, strangers) == []
+
+
+def test_a_set_goes_on_by_itself_when_the_stranger_is_gone(world: World, strangers: dict[str, Any]) -> None:
+    for name in ("taken", "served", "a-0"):
+        clash(world, name, name)
+    world.delete("StatefulSet", "taken")
+    world.delete("StatefulSet", "led-0")
+    world.delete("Service", "served")
+    world.delete(SET, "a")
+    world.delete(SET, "b-0")
+    sets = ("taken", "served", "led", "a-0", "b")
+    settle(world, *sets)
+    for name in sets:
+        assert condition(world.get(SET, name), "ReplicaFailure").get("status") != "True"
+    assert controller_of(world.get("Service", "served"))["kind"] == SET
+    assert set(pod_uids(world, "a-0")) == {"a-0-0", "a-0-0-1"}
+
+
+def _ready(world: World, statefulset: str) -> bool:
+    return bool(world.get("StatefulSet", statefulset)["status"].get("readyReplicas"))
+
+
+def _observed(world: World, name: str) -> bool:
+    lws = world.get(SET, name)
+    return bool(lws["status"]["observedGeneration"] == lws["metadata"]["generation"])
+
+
+def _untouched(world: World, before: dict[str, Any]) -> list[str]:
+    """What differs of the objects that were there before."""
+    after = identities(world)
+    return differences(before, {key: each for key, each in after.items() if key in before})

@@ -1,0 +1,141 @@
+"""What is left when a set is deleted, and what does the next set of that name find?"""
+
+from __future__ import annotations
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.groups import (
+    controller_of,
+    images_of,
+    labels_of,
+    pod_uids,
+    pods_of,
+    revisions_of,
+    settle,
+)
+from test.integration.controllers.harness.history import Frame, History
+from test.integration.controllers.harness.identities import identities, uids
+from test.integration.controllers.harness.manifests import (
+    a_set,
+    new_image,
+    pod_template,
+    rolling,
+    scaled_to,
+)
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+
+
+def nothing_is_left(world: World) -> None:
+    eventually("nothing is left", lambda: sorted(identities(world)), lambda left: not left)
+
+
+@pytest.mark.parametrize("policy", ["Shared", "UniquePerReplica"])
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+def test_nothing_is_left_of_a_deleted_set(world: World, propagation: str, policy: str) -> None:
+    world.create(a_set("gone", networkConfig={"subdomainPolicy": policy}))
+    settle(world, "gone")
+    world.delete(SET, "gone", propagation)
+    nothing_is_left(world)
+    assert all(each.type == "Normal" for each in events_of(world, "gone"))
+
+
+def test_a_set_goes_in_the_middle_of_its_rollout(world: World) -> None:
+    world.create(a_set("mid", replicas=3))
+    settle(world, "mid")
+    world.patch(SET, "mid", new_image("server:2"))
+    eventually("it has begun", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values())
+    world.delete(SET, "mid", "Foreground")
+    nothing_is_left(world)
+
+
+def test_foreground_deletion_takes_workers_before_their_leader(world: World) -> None:
+    slow = pod_template(annotations={"localcluster/stops-after": "1"})
+    leader = pod_template()
+    world.create(a_set("order", replicas=1, size=2, workers=slow, group={"leaderTemplate": leader}))
+    settle(world, "order")
+    history = History(world, "order")
+
+    world.delete(SET, "order", "Foreground")
+    nothing_is_left(world)
+
+    def present(frame: Frame) -> set[str]:
+        return set(frame)
+
+    assert [present(frame) for frame in history.pods() if present(frame) == {"order-0-1"}] == []
+
+
+def test_a_set_that_is_deleted_and_made_again_at_once_is_a_new_set(world: World) -> None:
+    """The old objects still have its names: they are waited for, never taken over."""
+    slow = {"localcluster/stops-after": "2"}
+    world.create(a_set("again", workers=pod_template(annotations=slow)))
+    settle(world, "again")
+    before = pod_uids(world, "again")
+
+    world.delete(SET, "again")
+    world.create(a_set("again", workers=pod_template("server:2")))
+    settle(world, "again")
+
+    assert images_of(world, "again") == {0: {"server:2"}, 1: {"server:2"}}
+    assert not set(before.values()) & set(pod_uids(world, "again").values())
+    (revision,) = eventually(
+        "only its own revision is left", lambda: revisions_of(world, "again"), lambda all: len(all) == 1
+    )
+    uid = world.uid(SET, "again")
+    owned = (revision, world.get("StatefulSet", "again"), world.get("Service", "again"))
+    assert [controller_of(each)["uid"] for each in owned] == [uid] * 3
+    assert {labels_of(pod)[REVISION_LABEL] for pod in pods_of(world, "again")} == {
+        labels_of(revision)[REVISION_LABEL]
+    }
+
+
+def test_orphans_run_on_and_are_adopted_by_the_next_set_without_a_restart(world: World) -> None:
+    manifest = a_set("adopted")
+    world.create(manifest)
+    settle(world, "adopted")
+    before = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
+
+    world.delete(SET, "adopted", "Orphan")
+    eventually("the set is gone", lambda: world.find(SET, "adopted") is None)
+    stays("everything runs on", lambda: uids(identities(world)), 2)
+
+    world.create(manifest)
+    settle(world, "adopted")
+    after = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
+    assert uids(after) == uids(before)
+    uid = world.uid(SET, "adopted")
+    revisions = revisions_of(world, "adopted")
+    adopted = (*revisions, world.get("StatefulSet", "adopted"), world.get("Service", "adopted"))
+    assert [controller_of(each).get("uid") for each in adopted] == [uid] * (2 + len(revisions))
+
+
+def test_orphans_are_rolled_where_the_next_set_asks_for_something_else(world: World) -> None:
+    world.create(a_set("other"))
+    settle(world, "other")
+    world.delete(SET, "other", "Orphan")
+    eventually("the set is gone", lambda: world.find(SET, "other") is None)
+    history = History(world, "other")
+
+    world.create(a_set("other", workers=pod_template("server:2")))
+    settle(world, "other")
+
+    assert images_of(world, "other") == {0: {"server:2"}, 1: {"server:2"}}
+    assert {len(leaders) for leaders in history.leaders().values()} == {2}
+
+
+def test_a_set_scaled_into_an_empty_budget_can_be_labelled_rolled_and_deleted(world: World) -> None:
+    """25 % of 2 groups is none at all; the scale subresource passes admission by."""
+    world.create(a_set("empty", replicas=4, size=1, rolloutStrategy=rolling(maxUnavailable="25%")))
+    settle(world, "empty")
+    world.kubectl("scale", "lws", "empty", "--replicas=2")
+    settle(world, "empty")
+
+    world.kubectl("label", "lws", "empty", "team=serving")
+    world.patch(SET, "empty", new_image("server:2"))
+    settle(world, "empty")
+    assert images_of(world, "empty") == {0: {"server:2"}, 1: {"server:2"}}
+    world.patch(SET, "empty", scaled_to(1))
+    world.delete(SET, "empty", "Foreground")
+    nothing_is_left(world)

@@ -1,0 +1,101 @@
+"""What does a manager do that comes new to a cluster? Go on where the last one stopped, and nothing else.
+
+Writes are counted in the audit log, by the user name of the chart's ServiceAccount: every request but reads,
+renewals of the Lease apart. Events count too: there is nothing to tell.
+"""
+
+from __future__ import annotations
+
+from test.integration.controllers.harness.audit import AuditLog, Request
+from test.integration.controllers.harness.groups import images_of, pod_uids, settle
+from test.integration.controllers.harness.history import History, ready_groups
+from test.integration.controllers.harness.identities import Identities, differences, identities
+from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+from tools.deployment import NAMESPACE
+
+SETTLED = 20
+IDLE_SECONDS = 20.0
+
+LEASE = "leases"
+
+
+def writes(world: World, audit: AuditLog) -> list[Request]:
+    """What the manager has written, renewals of its Lease apart, and what earlier tests have left to go."""
+    places = (world.namespace, NAMESPACE, "")
+    found = [each for each in audit.requests() if each.is_write and each.namespace in places]
+    return [each for each in found if each.resource != LEASE]
+
+
+def renewals(audit: AuditLog) -> int:
+    return sum(each.is_write and each.resource == LEASE for each in audit.requests())
+
+
+def test_a_rollout_survives_the_death_of_the_manager(world: World, product: Product) -> None:
+    world.create(a_set("mid", replicas=4))
+    settle(world, "mid")
+    history = History(world, "mid")
+
+    world.patch(SET, "mid", new_image("server:2"))
+    eventually("a group has it", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values())
+    product.kill()
+    assert {"server:1"} in images_of(world, "mid").values()
+    product.start()
+    settle(world, "mid")
+
+    assert images_of(world, "mid") == {index: {"server:2"} for index in range(4)}
+    assert {len(leaders) for leaders in history.leaders().values()} == {2}
+    assert min(len(ready_groups(frame)) for frame in history.pods()) == 3
+
+
+def test_what_happens_while_no_manager_runs_is_made_good_by_the_next(world: World, product: Product) -> None:
+    """Nobody answers webhooks meanwhile, so sets can only be scaled, and lost pods have to wait."""
+    world.create(a_set("alone", replicas=2, group={"restartPolicy": "None"}))
+    settle(world, "alone")
+    before = pod_uids(world, "alone")
+
+    product.kill()
+    world.kubectl("scale", "lws", "alone", "--replicas=3")
+    world.delete("Pod", "alone-0-1")
+    world.gone_or_replaced("Pod", "alone-0-1", before["alone-0-1"])
+    product.start()
+    settle(world, "alone")
+
+    after = pod_uids(world, "alone")
+    kept = {"alone-0", "alone-1", "alone-1-1"}
+    assert {pod: after[pod] for pod in kept} == {pod: before[pod] for pod in kept}
+    variables = world.get("Pod", "alone-0-1")["spec"]["containers"][0]["env"]
+    assert [each["name"] for each in variables] == [
+        "LWS_LEADER_ADDRESS",
+        "LWS_GROUP_SIZE",
+        "LWS_WORKER_INDEX",
+    ]
+
+
+def test_settled_sets_are_not_written_to_by_a_new_manager_nor_while_idle(
+    world: World, product: Product, audit: AuditLog
+) -> None:
+    names = [f"s{number}" for number in range(SETTLED)]
+    for name in names:
+        world.create(a_set(name, replicas=1, size=2))
+    settle(world, *names, seconds=120)
+    eventually("the last write is done", lambda: _is_quiet(world, audit), seconds=30)
+    before = identities(world)
+
+    audit.mark()
+    product.restart()
+    eventually("the new manager holds the Lease", lambda: renewals(audit) >= 2)
+    stays("nothing is written", lambda: _changes(world, before, audit), IDLE_SECONDS)
+    assert _changes(world, before, audit) == []
+
+
+def _is_quiet(world: World, audit: AuditLog) -> bool:
+    audit.mark()
+    eventually("time has passed", lambda: renewals(audit) >= 2)
+    return not writes(world, audit)
+
+
+def _changes(world: World, before: Identities, audit: AuditLog) -> list[str]:
+    return [*differences(before, identities(world)), *map(str, writes(world, audit))]

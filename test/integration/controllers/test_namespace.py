@@ -1,0 +1,42 @@
+"""Is the manager silent while a namespace goes away?"""
+
+from __future__ import annotations
+
+from test.integration.controllers.harness.audit import AuditLog
+from test.integration.controllers.harness.groups import settle
+from test.integration.controllers.harness.manifests import a_set, new_image, pod_template
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import ApiError
+
+NAMES = ("one", "two", "three")
+# A write that meets the closing door is no error; knocking again and again would be.
+MOST_REFUSALS_PER_SET = 6
+
+
+def test_a_terminating_namespace_is_left_in_silence(world: World, product: Product, audit: AuditLog) -> None:
+    slow = pod_template(annotations={"localcluster/stops-after": "3"})
+    for name in NAMES:
+        world.create(a_set(name, workers=slow))
+    settle(world, *NAMES)
+    said = len(product.log())
+    # One of them is just being rolled.
+    world.patch(SET, "one", new_image("server:2"))
+
+    path = f"/api/v1/namespaces/{world.namespace}"
+    world.api.delete(path)
+    eventually("the namespace is gone", lambda: _is_gone(world, path), seconds=60)
+
+    lines = [line for line in product.log()[said:].splitlines() if world.namespace in line]
+    assert [line for line in lines if "\tWARN\t" in line or "\tERROR\t" in line or "Failed" in line] == []
+    refused = [each for each in audit.requests() if each.namespace == world.namespace and each.code == 403]
+    assert len(refused) <= MOST_REFUSALS_PER_SET * len(NAMES), "\n".join(map(str, refused))
+
+
+def _is_gone(world: World, path: str) -> bool:
+    try:
+        world.api.get(path)
+    except ApiError as refusal:
+        return refusal.status == 404
+    return False

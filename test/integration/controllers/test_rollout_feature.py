@@ -1,0 +1,64 @@
+"""Does a rollout keep its budget where StatefulSets honour maxUnavailable themselves?
+
+The feature gate needs a control plane of its own, which comes with a product of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from test.cluster import LOCAL, chosen
+from test.integration.controllers.harness.groups import images_of, settle
+from test.integration.controllers.harness.history import (
+    History,
+    existing_groups,
+    mixed_groups,
+    ready_groups,
+)
+from test.integration.controllers.harness.manifests import a_set, new_image, rolling
+from test.integration.controllers.harness.product import running_product
+from test.integration.controllers.harness.world import SET, World, a_namespace, admin_api
+from tools.localcluster import LocalCluster, Options
+
+FEATURE = "MaxUnavailableStatefulSet"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A namespace of a cluster with the feature on."""
+    if chosen() != LOCAL:
+        pytest.skip("starts a control plane with a feature gate")
+    with (
+        LocalCluster(Options(nodes=2, feature_gates={FEATURE: True})) as cluster,
+        running_product(cluster, tmp_path_factory.mktemp("feature")),
+        a_namespace(cluster, admin_api(cluster), "feature") as world,
+    ):
+        yield world
+
+
+@pytest.mark.parametrize(
+    ("budget", "fewest", "most"),
+    [({"maxUnavailable": 2}, 4, 6), ({"maxUnavailable": 1, "maxSurge": 2}, 5, 8)],
+    ids=["without surge", "with surge"],
+)
+def test_a_rollout_uses_its_budget_and_keeps_to_it(
+    world: World, budget: dict[str, int], fewest: int, most: int
+) -> None:
+    name = f"budget-{most}"
+    world.create(a_set(name, replicas=6, rolloutStrategy=rolling(**budget)))
+    settle(world, name)
+    update = world.get("StatefulSet", name)["spec"]["updateStrategy"]["rollingUpdate"]
+    assert update["maxUnavailable"] == sum(budget.values())
+    history = History(world, name)
+
+    world.patch(SET, name, new_image("server:2"))
+    settle(world, name)
+
+    frames = history.pods()
+    assert images_of(world, name) == {index: {"server:2"} for index in range(6)}
+    assert min(len(ready_groups(frame)) for frame in frames) == fewest
+    assert max(len(existing_groups(frame)) for frame in frames) == most
+    assert {len(history.leaders()[index]) for index in range(6)} == {2}
+    assert not any(map(mixed_groups, frames))

@@ -1,0 +1,27 @@
+"""Did the manager behave during all the other tests of this package? Runs last: its name sees to that."""
+
+from __future__ import annotations
+
+from test.integration.controllers.harness.audit import AuditLog
+from test.integration.controllers.harness.product import Product
+from tools.localcluster import LocalCluster
+
+# What the namespace lifecycle answers is no matter of permissions.
+TERMINATING = "because it is being terminated"
+
+
+def test_the_permissions_of_the_chart_were_enough(local_cluster: LocalCluster) -> None:
+    requests = AuditLog(local_cluster.audit_log).requests()
+    assert any(each.is_write for each in requests)
+    refused = [str(each) for each in requests if each.code == 403 and TERMINATING not in each.message]
+    assert refused == []
+
+
+def test_no_manager_died_by_itself(product: Product) -> None:
+    assert product.unexpected_ends == 0
+    assert product.manager.is_running
+
+
+def test_nothing_in_the_log_is_a_bug(product: Product) -> None:
+    signs = ("Traceback", "this is a bug", "was never awaited", "never retrieved", "Exception")
+    assert [line for line in product.log().splitlines() if any(sign in line for sign in signs)] == []

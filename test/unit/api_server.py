@@ -1,0 +1,160 @@
+"""A small model of how an API server stores what it is given: defaults, bookkeeping, fields that it drops.
+
+In: objects as we send them. Out: the same as a read returns them. It knows the kinds that sets produce, and
+of their defaults those that a comparison could stumble over.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from typing import Any
+
+from lws.actions import Verbatim
+from lws.kube.quantities import canonical
+
+_LIST_KEYS = {
+    "containers": ("name",),
+    "env": ("name",),
+    "imagePullSecrets": ("name",),
+    "initContainers": ("name",),
+    "ownerReferences": ("uid",),
+    "ports": ("containerPort", "protocol"),
+    "volumeMounts": ("mountPath",),
+    "volumes": ("name",),
+}
+_KEY_DEFAULTS = {"protocol": "TCP"}
+# Apply tracks no ownership of what identifies the object.
+_UNTRACKED = {
+    ("apiVersion",),
+    ("kind",),
+    ("metadata", "name"),
+    ("metadata", "namespace"),
+    ("metadata", "uid"),
+}
+# Typed fields that say nothing when they are zero.
+_OMITTED = {
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "limits",
+    "nodeSelector",
+    "requests",
+    "stdin",
+    "tolerations",
+    "tty",
+}
+_CONTAINER = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+    "imagePullPolicy": "IfNotPresent",
+    "resources": {},
+}
+_POD = {
+    "restartPolicy": "Always",
+    "terminationGracePeriodSeconds": 30,
+    "dnsPolicy": "ClusterFirst",
+    "securityContext": {},
+    "schedulerName": "default-scheduler",
+}
+
+_versions = itertools.count(100)
+
+
+def stored(obj: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any]:
+    """`obj` after a create or an update, without managedFields."""
+    made = _json(obj)
+    _complete(made)
+    name = made["metadata"]["name"]
+    given = {
+        "uid": uid or f"uid-of-{made['kind']}-{name}",
+        "resourceVersion": str(next(_versions)),
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    made["metadata"] |= given | metadata
+    return made
+
+
+def applied(intent: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any]:
+    """`intent` after a server-side apply by `lws`, the feature MaxUnavailableStatefulSet being off."""
+    made = stored(intent, uid, **{"generation": 1, **metadata})
+    made["spec"]["updateStrategy"]["rollingUpdate"].pop("maxUnavailable", None)
+    made["metadata"]["managedFields"] = [
+        {
+            "manager": "lws",
+            "operation": "Apply",
+            "apiVersion": intent["apiVersion"],
+            "time": "2026-01-01T00:00:00Z",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": fields_of(intent),
+        }
+    ]
+    return made
+
+
+def fields_of(value: Any, path: tuple[str, ...] = ()) -> dict[str, Any]:
+    """`fieldsV1` of an apply of `value`: which fields it owns from then on."""
+    if isinstance(value, dict):
+        found = {
+            f"f:{key}": fields_of(below, (*path, key))
+            for key, below in value.items()
+            if (*path, key) not in _UNTRACKED
+        }
+        own = {".": {}} if found and path not in {(), ("metadata",), ("spec",)} else {}
+        return own | found
+    if isinstance(value, list) and path[-1] in _LIST_KEYS:
+        found = {}
+        for element in value:
+            keys = {key: element.get(key, _KEY_DEFAULTS.get(key)) for key in _LIST_KEYS[path[-1]]}
+            found[f"k:{json.dumps(keys, separators=(',', ':'))}"] = fields_of(element, (*path, "[]"))
+        return found
+    return {}
+
+
+def _complete(obj: dict[str, Any]) -> None:
+    if obj["kind"] == "Service":
+        obj["spec"] |= {"type": "ClusterIP", "clusterIPs": ["None"], "sessionAffinity": "None"}
+    if obj["kind"] != "StatefulSet":
+        return
+    spec = obj["spec"]
+    spec |= {
+        "revisionHistoryLimit": 10,
+        "podManagementPolicy": spec.get("podManagementPolicy", "OrderedReady"),
+    }
+    spec.setdefault("updateStrategy", {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}})
+    retention = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    spec["persistentVolumeClaimRetentionPolicy"] = retention | spec.get(
+        "persistentVolumeClaimRetentionPolicy", {}
+    )
+    _complete_pod(spec["template"]["spec"])
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim["spec"].setdefault("volumeMode", "Filesystem")
+        claim["status"] = {"phase": "Pending"}
+
+
+def _complete_pod(pod: dict[str, Any]) -> None:
+    for field, value in _POD.items():
+        pod.setdefault(field, copy.deepcopy(value))
+    for container in (*pod["containers"], *(pod.get("initContainers") or ())):
+        for field, value in _CONTAINER.items():
+            container.setdefault(field, copy.deepcopy(value))
+        for port in container.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+        for amounts in container["resources"].values():
+            amounts.update({name: canonical(amount) for name, amount in amounts.items()})
+
+
+def _json(value: Any) -> Any:
+    """A copy as it comes back: text that was sent verbatim is decoded, nulls and empty fields are gone."""
+    if isinstance(value, Verbatim):
+        return json.loads(value.text)
+    if isinstance(value, dict):
+        return {
+            key: _json(below)
+            for key, below in value.items()
+            if below is not None and (below or key not in _OMITTED)
+        }
+    if isinstance(value, list | tuple):
+        return [_json(below) for below in value]
+    return value

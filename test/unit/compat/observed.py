@@ -1,0 +1,88 @@
+"""What would the controller see of a state, and what would it do? The real observer, without a cluster.
+
+In: objects. Out: snapshots and plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, cast
+
+from lws.actions import Plan
+from lws.cluster.connection import Cluster
+from lws.cluster.errors import NotFound
+from lws.cluster.memory import WriteMemory
+from lws.cluster.observe import Observer
+from lws.cluster.resources import Resource
+from lws.cluster.store import Store
+from lws.group.plan import plan as plan_group
+from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.plan import plan as plan_set
+from lws.leaderworkerset.snapshot import SetSnapshot
+
+Object = dict[str, Any]
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+class StoredObjects:
+    """What the observer asks of the API server, answered from a list of objects."""
+
+    def __init__(self, objects: Iterable[Object]) -> None:
+        self._objects = list(objects)
+
+    async def get(self, kind: str, namespace: str, name: str) -> Object:
+        for each in self._objects:
+            if each["kind"] == kind and each["metadata"]["name"] == name:
+                return each
+        raise NotFound(404, "NotFound", f"no {kind} {name}")
+
+    async def list_page(
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False, namespace: str = ""
+    ) -> Object:
+        label, _, value = query["labelSelector"].partition("=")
+        found = [each for each in self._objects if each["kind"] == resource.kind]
+        items = [each for each in found if each["metadata"].get("labels", {}).get(label) == value]
+        # Items of a list carry neither kind nor version.
+        return {
+            "items": [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in items]
+        }
+
+
+class Observed:
+    """A state as the streams have brought it; late: what they have not brought yet."""
+
+    def __init__(self, objects: Iterable[Object], name: str = "web", late: Iterable[Object] = ()) -> None:
+        self._name = name
+        self._objects = list(objects)
+        missing = list(late)
+        store = Store(lambda before, after: None)
+        for each in self._objects:
+            if each not in missing:
+                store.put(each)
+        self._observer = Observer(cast(Cluster, StoredObjects(self._objects)), store, WriteMemory(store))
+
+    async def of_set(self) -> SetSnapshot:
+        snapshot = await self._observer.observe_set("default", self._name, NOW)
+        assert snapshot is not None
+        return snapshot
+
+    async def of_group(self, index: int) -> GroupSnapshot:
+        snapshot = await self._observer.observe_group("default", f"{self._name}-{index}", NOW)
+        assert snapshot is not None
+        return snapshot
+
+    async def plan_set(self) -> Plan:
+        return plan_set(await self.of_set())
+
+    async def plan_groups(self) -> dict[int, Plan]:
+        """By index, of every group that has a leader pod."""
+        pods = [each for each in self._objects if each["kind"] == "Pod"]
+        leaders = [
+            pod
+            for pod in pods
+            if pod["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/worker-index"] == "0"
+        ]
+        indices = sorted(int(pod["metadata"]["name"].rpartition("-")[2]) for pod in leaders)
+        return {index: plan_group(await self.of_group(index)) for index in indices}

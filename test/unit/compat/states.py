@@ -1,0 +1,172 @@
+"""Sets as the original controller left them, written by hand from what is known of it (states/*.yaml).
+
+In: the name of a state. Out: every object of it, as the API server would hold them.
+
+A state is a file of objects, or a base with changes: `merge` is a JSON merge patch, `put` replaces whole
+fields, `own` is merged into what the controller's server-side apply owns. Objects of groups are written once,
+with INDEX and GROUP (its key) in them; KEY and WAS are the keys of revisions.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Object = dict[str, Any]
+
+# The loader written in C, where PyYAML has it, is ten times faster.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_STATES = Path(__file__).parent / "states"
+
+
+@dataclass(frozen=True)
+class State:
+    """One state of one set."""
+
+    name: str
+    about: str
+    objects: tuple[Object, ...]
+
+    @property
+    def lws(self) -> Object:
+        return next(each for each in self.objects if each["kind"] == "LeaderWorkerSet")
+
+    @property
+    def leaders(self) -> Object:
+        """The leader StatefulSet."""
+        return self.get("StatefulSet", self.lws["metadata"]["name"])
+
+    @property
+    def revisions(self) -> list[Object]:
+        """ControllerRevisions of the set, not those of its StatefulSets."""
+        return [
+            each
+            for each in self.of_kind("ControllerRevision")
+            if "leaderWorkerTemplate" in each["data"]["spec"]
+        ]
+
+    def of_kind(self, kind: str) -> list[Object]:
+        return [each for each in self.objects if each["kind"] == kind]
+
+    def get(self, kind: str, name: str) -> Object:
+        (found,) = [each for each in self.of_kind(kind) if each["metadata"]["name"] == name]
+        return found
+
+
+def names() -> list[str]:
+    """Of all states."""
+    return sorted(path.stem for path in _STATES.glob("*.yaml"))
+
+
+def load(name: str) -> State:
+    """A state that the caller may change."""
+    raw = _raw(name)
+    objects = [*raw["objects"], *_groups(raw)]
+    return State(
+        name, raw["about"], tuple(_filled(each, KEY=raw["key"], WAS=raw.get("was") or "") for each in objects)
+    )
+
+
+@cache
+def _raw(name: str) -> Object:
+    read = _unshared(yaml.load((_STATES / f"{name}.yaml").read_text(encoding="utf-8"), _LOADER))
+    if "base" not in read:
+        return read
+    raw = _unshared(_raw(read["base"]))
+    _change(raw, read)
+    for key in ("about", "key", "was", "groups"):
+        raw[key] = read.get(key, raw.get(key))
+    for added in read.get("addToGroups", ()):
+        for kind in raw["kinds"].values():
+            kind["objects"].append(_like(raw["objects"], added))
+    raw["kinds"] |= {name: _kind(raw, kind) for name, kind in read.get("kinds", {}).items()}
+    return raw
+
+
+def _change(raw: Object, read: Object) -> None:
+    places = [raw["objects"], *(kind["objects"] for kind in raw["kinds"].values())]
+    for change in read.get("changes", ()):
+        found = [each for place in places for each in place if _title(each) == change["of"]]
+        assert found, f"no {change['of']} to be changed"
+        for each in found:
+            _apply(each, change)
+    for added in read.get("add", ()):
+        raw["objects"].append(_like(raw["objects"], added))
+    for title in read.get("remove", ()):
+        assert any(_title(each) == title for place in places for each in place), f"no {title} to be removed"
+        for place in places:
+            place[:] = [each for each in place if _title(each) != title]
+
+
+def _kind(raw: Object, read: Object) -> Object:
+    kind = copy.deepcopy(raw["kinds"][read["like"]])
+    _change({"objects": kind["objects"], "kinds": {}}, read)
+    return {**kind, "key": read.get("key", "KEY")}
+
+
+def _like(objects: list[Object], added: Object) -> Object:
+    model = next(each for each in objects if _title(each) == added["like"])
+    made = copy.deepcopy(model)
+    _apply(made, added)
+    return made
+
+
+def _apply(obj: Object, change: Object) -> None:
+    obj |= copy.deepcopy(change.get("put", {}))
+    _merge(obj, change.get("merge", {}))
+    if "own" in change:
+        _merge(obj["metadata"]["managedFields"][0]["fieldsV1"], change["own"])
+
+
+def _merge(target: Object, patch: Object) -> None:
+    for key, value in copy.deepcopy(patch).items():
+        if value is None:
+            target.pop(key, None)
+        elif isinstance(value, dict) and isinstance(target.get(key), dict):
+            _merge(target[key], value)
+        else:
+            target[key] = value
+
+
+def _groups(raw: Object) -> Iterator[Object]:
+    for group in raw["groups"]:
+        kind = raw["kinds"][group["kind"]]
+        for index in group["indices"]:
+            key = hashlib.sha1(f"default/web-{index}".encode()).hexdigest()
+            for each in kind["objects"]:
+                made = _filled(each, KEY=kind.get("key", "KEY"), INDEX=str(index), GROUP=key)
+                yield made if group.get("ready", True) else _unready(made)
+
+
+def _unready(obj: Object) -> Object:
+    if obj["kind"] == "Pod":
+        obj["status"]["conditions"] = [{"type": "Ready", "status": "False"}]
+    elif obj["kind"] == "StatefulSet":
+        obj["status"] |= {"readyReplicas": 0, "availableReplicas": 0}
+    return obj
+
+
+def _unshared(obj: Object) -> Object:
+    """A copy in which nothing that had an anchor in YAML is the same object twice."""
+    copied: Object = json.loads(json.dumps(obj))
+    return copied
+
+
+def _filled(obj: Object, **words: str) -> Object:
+    text = json.dumps(obj)
+    for word, meaning in words.items():
+        text = text.replace(word, meaning)
+    filled: Object = json.loads(text)
+    return filled
+
+
+def _title(obj: Object) -> str:
+    return f"{obj['kind']} {obj['metadata']['name']}"

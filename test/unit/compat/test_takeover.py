@@ -1,0 +1,191 @@
+"""A set that the original controller left: what is at rest stays so, what moves makes its next step."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from lws.actions import Action, Apply, Create, Delete, Merge, Plan
+from lws.leaderworkerset.canonical import key_of, serialised
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.unit.compat.observed import Observed
+from test.unit.compat.states import load, names
+
+AT_REST = [name for name in names() if name.startswith("at-rest")]
+WITHOUT_HISTORY = [name for name in AT_REST if name.endswith("without-history")]
+WITH_HISTORY = [name for name in AT_REST if name not in WITHOUT_HISTORY]
+
+OURS_IN_STATUS = {"currentRevision", "updateRevision", "conditions"}
+
+
+def actions_of(plan: Plan) -> list[Action]:
+    return [action for sequence in plan.sequences for action in sequence]
+
+
+def what(action: Action) -> str:
+    """Kind of action and kind of object."""
+    kind = action.target.kind if isinstance(action, Merge | Delete) else action.intent["kind"]
+    return f"{type(action).__name__} {kind}"
+
+
+def key_in(obj: Any) -> str:
+    return str(obj["metadata"]["labels"][REVISION_LABEL])
+
+
+@pytest.mark.parametrize("name", names())
+def test_states_are_consistent(name: str) -> None:
+    """Revisions are named after their data, and pods carry keys of templates that their StatefulSet holds."""
+    state = load(name)
+    for revision in state.revisions:
+        stem, number = revision["metadata"]["name"].rsplit("-", 1)
+        assert (stem, int(number)) == (f"web-{key_of(serialised(revision['data']))}", revision["revision"])
+    assert key_in(state.leaders) == key_in(state.leaders["spec"]["template"])
+    held = [each for each in state.of_kind("ControllerRevision") if each not in state.revisions]
+    for each in held:
+        assert key_in(each) == key_in(each["data"]["spec"]["template"])
+    assert {key_in(pod) for pod in state.of_kind("Pod")} <= {key_in(each) for each in held}
+
+
+@pytest.mark.parametrize("name", WITH_HISTORY)
+async def test_at_rest_only_the_status_is_written(name: str) -> None:
+    observed = Observed(load(name).objects)
+    plan = await observed.plan_set()
+    # To make a revision the newest again is no more than a number.
+    expected = ["Merge ControllerRevision"] if name == "at-rest-with-duplicates" else []
+    assert [what(action) for action in actions_of(plan)] == expected
+    assert (plan.announce, plan.again_after) == ((), None)
+    (status,) = plan.statuses
+    assert status.patch.keys() <= OURS_IN_STATUS
+    for index, group in (await observed.plan_groups()).items():
+        assert group.is_empty, (index, group)
+        assert (group.again_after, group.waiting_for) == (None, "")
+
+
+@pytest.mark.parametrize("name", WITHOUT_HISTORY)
+async def test_at_rest_without_history_only_the_history_is_written_too(name: str) -> None:
+    state = load(name)
+    observed = Observed(state.objects)
+    plan = await observed.plan_set()
+    (create,) = actions_of(plan)
+    assert isinstance(create, Create)
+    assert what(create) == "Create ControllerRevision"
+    key = key_in(state.leaders)
+    assert key_in(create.intent) == key, "the pods keep their key"
+    notes = [announce.note for announce in create.announce]
+    assert notes == [f"Creating missing revision with key {key} for existing LeaderWorkerSet"]
+    (status,) = plan.statuses
+    recorded = create.intent["metadata"]["name"]
+    assert status.patch["currentRevision"] == status.patch["updateRevision"] == recorded
+    assert status.patch.keys() <= OURS_IN_STATUS
+    assert all(group.is_empty for group in (await observed.plan_groups()).values())
+
+
+@pytest.mark.parametrize("name", WITHOUT_HISTORY)
+async def test_what_is_recorded_at_rest_is_what_the_original_controller_had(name: str) -> None:
+    """The state with its history holds the very bytes."""
+    described = name.removesuffix("-without-history")
+    (recorded,) = load("at-rest-v0.10" if described == "at-rest" else described).revisions
+    (create,) = actions_of(await Observed(load(name).objects).plan_set())
+    assert isinstance(create, Create)
+    assert create.intent["data"].text == serialised(recorded["data"])
+    assert create.intent["metadata"]["name"] == recorded["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    ("name", "partition", "replicas", "why"),
+    [
+        # States and steps as the original controller takes them: first example of its rollout, in letters.
+        ("mid-rollout-recorded", 4, 5, "rrrr, new revision"),
+        ("mid-rollout-surge", 2, 5, "rrruR"),
+        ("mid-rollout-last-step", 0, 4, "uRRRR"),
+    ],
+    ids=["recorded", "surge", "last step"],
+)
+async def test_mid_rollout_the_next_step_and_nothing_else(
+    name: str, partition: int, replicas: int, why: str
+) -> None:
+    observed = Observed(load(name).objects)
+    (apply,) = actions_of(await observed.plan_set())
+    assert isinstance(apply, Apply), why
+    spec = apply.intent["spec"]
+    told = (spec["updateStrategy"]["rollingUpdate"]["partition"], spec["replicas"])
+    assert told == (partition, replicas), why
+    assert apply.uid == "uid-of-leaders"
+    assert all(group.is_empty for group in (await observed.plan_groups()).values())
+
+
+async def test_mid_rollout_a_step_is_waited_for() -> None:
+    observed = Observed(load("mid-rollout-waiting").objects)
+    plan = await observed.plan_set()
+    assert actions_of(plan) == []
+    assert plan.waiting_for == "groups 1 to 2 to be ready"
+    assert all(group.is_empty for group in (await observed.plan_groups()).values())
+
+
+async def test_mid_rollout_a_revision_that_somebody_deleted_is_recorded_again() -> None:
+    state = load("mid-rollout-lost-revision")
+    create, raise_number, apply = actions_of(await Observed(state.objects).plan_set())
+    assert isinstance(create, Create)
+    assert (key_in(create.intent), create.intent["revision"]) == ("7c54ff9c85", 3)
+    assert isinstance(raise_number, Merge)
+    assert raise_number.patch == {"revision": 4}, "what the set asks for stays the newest"
+    assert raise_number.target.name == "web-76b787f5df-2"
+    assert what(apply) == "Apply StatefulSet"
+
+
+async def test_an_edit_that_nobody_saw_is_rolled_out() -> None:
+    """First what runs, so that groups can be rebuilt as they are; then what the set asks for, then a step."""
+    state = load("edited-without-history")
+    observed = Observed(state.objects)
+    plan = await observed.plan_set()
+    running, wanted, apply = actions_of(plan)
+    assert isinstance(running, Create)
+    assert (key_in(running.intent), running.intent["revision"]) == (key_in(state.leaders), 1)
+    assert '"image":"server:1"' in running.intent["data"].text
+    assert "server:2" not in running.intent["data"].text
+    assert isinstance(wanted, Create)
+    assert wanted.intent["revision"] == 2
+    assert '"image":"server:2"' in wanted.intent["data"].text
+    assert wanted.why == "template changed: worker template container server image: server:1 → server:2"
+    assert isinstance(apply, Apply)
+    strategy = apply.intent["spec"]["updateStrategy"]["rollingUpdate"]
+    assert (strategy["partition"], key_in(apply.intent)) == (2, key_in(wanted.intent))
+    (status,) = plan.statuses
+    assert status.patch["currentRevision"] == running.intent["metadata"]["name"]
+    assert status.patch["updateRevision"] == wanted.intent["metadata"]["name"]
+    assert all(group.is_empty for group in (await observed.plan_groups()).values())
+
+
+@pytest.mark.parametrize("name", names())
+async def test_what_was_written_is_not_written_again(name: str) -> None:
+    """The history as the first pass leaves it: the second one records nothing."""
+    state = load(name)
+    plan = await Observed(state.objects).plan_set()
+    recorded = [stored(action) for action in actions_of(plan) if isinstance(action, Create)]
+    again = await Observed([*raised(state.objects, plan), *recorded]).plan_set()
+    assert not [action for action in actions_of(again) if what(action).endswith("ControllerRevision")]
+
+
+def stored(create: Create) -> dict[str, Any]:
+    """A revision as the API server would hold it."""
+    made = dict(create.intent) | {"data": json.loads(create.intent["data"].text)}
+    name = made["metadata"]["name"]
+    made["metadata"] = {**made["metadata"], "uid": f"uid-of-{name}", "resourceVersion": "9000"}
+    return made
+
+
+def raised(objects: Any, plan: Plan) -> list[dict[str, Any]]:
+    """The objects with the numbers that were raised."""
+    numbers = {
+        action.target.name: action.patch["revision"]
+        for action in actions_of(plan)
+        if isinstance(action, Merge) and "revision" in action.patch
+    }
+    return [
+        {**each, "revision": numbers[each["metadata"]["name"]]}
+        if each["metadata"]["name"] in numbers
+        else each
+        for each in objects
+    ]

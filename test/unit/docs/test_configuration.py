@@ -1,0 +1,92 @@
+"""docs/configuration.md has every key, flag, metric and permission, as they are, and no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.metrics import MetricWrapperBase
+from pydantic import BaseModel
+
+from lws.cli.manager import manager
+from lws.cluster.resources import NAMESPACED_VERBS, VERBS
+from lws.config.flags import FLAGS
+from lws.controller.metrics import Metrics
+from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
+
+
+def rows_of(heading: str) -> list[list[str]]:
+    """Cells of all tables in one section, without their first rows."""
+    section = re.split(r"^## ", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    (text,) = [part for part in section if part.startswith(f"{heading}\n")]
+    tables = re.findall(r"^\|.*\n\| --- .*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    return [
+        [cell.strip() for cell in row.strip("|").split(" | ")]
+        for table in tables
+        for row in table.splitlines()
+    ]
+
+
+def code_in(cell: str) -> str:
+    """What stands in backticks at the start of a cell; empty for none."""
+    found = re.match(r"`([^`]*)`", cell)
+    return found[1] if found else ""
+
+
+def keys_of(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    """Every key of a section and of those below it, dotted."""
+    for field in model.model_fields.values():
+        section = section_in(field.annotation)
+        if section is not None:
+            yield from keys_of(section, f"{prefix}{field.alias}.")
+        else:
+            yield f"{prefix}{field.alias}"
+
+
+def section_in(annotation: Any) -> type[BaseModel] | None:
+    choices = getattr(annotation, "__args__", (annotation,))
+    return next((each for each in choices if isinstance(each, type) and issubclass(each, BaseModel)), None)
+
+
+def default_at(key: str) -> str:
+    """The default of a key as YAML shows it in one line; “–” where there is none."""
+    value: Any = Configuration(apiVersion=API_VERSION, kind=KIND).model_dump(mode="json")
+    for part in key.split("."):
+        value = value[part] if value is not None else None
+    shown = {None: "–", True: "true", False: "false", "": '""'}
+    return str(value) if isinstance(value, list) else shown.get(value, str(value))
+
+
+def test_every_key_is_there_with_its_default() -> None:
+    documented = {code_in(row[0]): code_in(row[1]) or row[1] for row in rows_of("The file")}
+    wanted = {key: default_at(key) for key in keys_of(Configuration) if "." in key}
+    assert documented == wanted
+
+
+def test_every_flag_is_there_with_the_key_that_it_overrides() -> None:
+    documented = {code_in(row[0]): code_in(row[1]) for row in rows_of("Flags")}
+    keys = {f"--{name}": ".".join(flag.path) for name, flag in FLAGS.items()}
+    flags = [option for parameter in manager.params for option in parameter.opts]
+    assert documented == {flag: keys.get(flag, "") for flag in flags}
+
+
+def test_every_series_is_there_with_its_labels() -> None:
+    documented = {code_in(row[0]): re.findall(r"`(\w+)`", row[1]) for row in rows_of("Metrics")}
+    assert documented == dict(series_of(Metrics()))
+
+
+def series_of(metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
+    for each in vars(metrics).values():
+        if isinstance(each, MetricWrapperBase):
+            ending = "_total" if each._type == "counter" else ""
+            yield f"{each._name}{ending}", list(each._labelnames)
+
+
+def test_every_permission_is_there() -> None:
+    documented = {code_in(row[0]): set(row[1].split(", ")) for row in rows_of("Permissions")}
+    verbs = {**VERBS, **NAMESPACED_VERBS}
+    assert documented == {resource: set(allowed) for (_, resource), allowed in verbs.items()}

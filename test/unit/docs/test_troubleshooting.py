@@ -1,0 +1,70 @@
+"""docs/troubleshooting.md quotes conditions, Events, log lines and refusals as the code has them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+DOCUMENT = ROOT / "docs" / "troubleshooting.md"
+SOURCES = sorted(path for package in ("lws", "api/lws_api") for path in (ROOT / package).rglob("*.py"))
+GAP = "\0"
+"""What stands for a value in a text: no quote contains it."""
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    """Every string of the product, with a gap wherever a value goes in."""
+    return tuple(text for path in SOURCES for text in strings_in(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def strings_in(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else GAP for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield re.sub(r"%(?:\.\d)?[sdf]", GAP, node.value)
+
+
+def quotes() -> list[str]:
+    """What stands in backticks in the first column of a table."""
+    cells = re.findall(r"^\| (.*?) \| ", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    return [found[2].strip() for cell in cells for found in re.finditer(r"(`+)(.+?)\1(?!`)", cell)]
+
+
+def fragments_of(quote: str) -> list[str]:
+    """The parts of a quote between values, without punctuation at their ends."""
+    return [part for each in quote.split("…") if (part := each.strip(" :;,.()"))]
+
+
+def is_said(fragment: str) -> bool:
+    return any(fragment in text for text in texts())
+
+
+def test_every_quote_is_what_the_code_says() -> None:
+    unsaid = [part for quote in quotes() for part in fragments_of(quote) if not is_said(part)]
+    assert unsaid == [], "docs/troubleshooting.md quotes what the code does not say (any more)"
+
+
+def test_there_are_quotes() -> None:
+    assert len(quotes()) > 40
+
+
+@pytest.mark.parametrize(
+    ("source", "fragment", "said"),
+    [
+        pytest.param("'the pod is gone'", "pod is", True, id="constant"),
+        pytest.param("f'pod {name} is gone'", "is gone", True, id="after-a-value"),
+        pytest.param("f'pod {name} is gone'", "pod is gone", False, id="across-a-value"),
+        pytest.param("f'pod {name} is ' f'gone'", "is gone", True, id="across-two-lines"),
+        pytest.param("'%s is gone for %.0f s'", "is gone for", True, id="in-a-log-line"),
+        pytest.param("'%s is gone for %.0f s'", "is gone for 3 s", False, id="across-a-value-of-a-log-line"),
+    ],
+)
+def test_texts_are_found(source: str, fragment: str, said: bool) -> None:
+    assert any(fragment in text for text in strings_in(ast.parse(source))) is said

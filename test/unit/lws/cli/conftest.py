@@ -1,0 +1,29 @@
+"""A session with an API server that answers what the test tells it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import pytest
+from kubernetes.aio.client.configuration import Configuration
+
+from lws.cli.session import Session
+from lws.cluster.user_cluster import UserCluster
+from test.unit.fake_api import FakeApi, serving
+
+
+@dataclass(frozen=True)
+class Talk:
+    """The server, and the session that talks to it."""
+
+    api: FakeApi
+    session: Session
+
+
+@pytest.fixture
+async def talk() -> AsyncIterator[Talk]:
+    async with serving() as api:
+        cluster = UserCluster(Configuration(host=api.url), "test")
+        yield Talk(api, Session(cluster, "team"))
+        await cluster.close()

@@ -1,0 +1,86 @@
+"""Sets with a history, as the commands for people find them.
+
+In: images, one per revision. Out: stored revisions, snapshots, and what `lws.cli.past` makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lws.cli.lookup import Found
+from lws.cli.past import Past, past_of
+from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.revisions import build_revision, is_ours, parse, record
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.unit import api_server
+from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set
+
+Object = dict[str, Any]
+
+
+def revision_of(lws: Mapping[str, Any], number: int, **metadata: Any) -> Object:
+    """The ControllerRevision of the set as it is, as the API server returns it."""
+    return api_server.stored(dict(build_revision(lws, record(lws), number)), **metadata)
+
+
+def sets(*images: str, **options: Any) -> list[Object]:
+    """One set as it was with each of the images."""
+    return [make_set(image=image, **options) for image in images]
+
+
+def snapshot_of(
+    lws: Object, revisions: list[Object], running: list[Object] | None = None, leader: Object | None = None
+) -> SetSnapshot:
+    """running: the set as each group runs it, from group 0 on; as it is by default."""
+    replicas = lws["spec"]["replicas"]
+    groups = tuple(
+        make_group(as_it_runs, index, key=record(as_it_runs).key)
+        for index, as_it_runs in enumerate(running if running is not None else [lws] * replicas)
+    )
+    return SetSnapshot(
+        lws=lws,
+        now=NOW,
+        leader=leader if leader is not None else make_leader_statefulset(lws, key=record(lws).key),
+        groups=groups,
+        revisions=tuple(parse(each) for each in revisions if is_ours(each, lws)),
+        live_keys=frozenset(record(each).key for each in running or [lws]),
+    )
+
+
+def past(*states: Object, running: list[Object] | None = None, extra: list[Object] | None = None) -> Past:
+    """The history of a set that was in these states, one after the other, and is in the last one now."""
+    revisions = [revision_of(each, number) for number, each in enumerate(states, start=1)] + (extra or [])
+    return past_of(snapshot_of(states[-1], revisions, running), revisions)
+
+
+def found(snapshot: SetSnapshot, revisions: list[Object], pods: Mapping[str, Object] | None = None) -> Found:
+    """Everything about a set; the pods are those of its groups' leaders, and `pods`."""
+    groups = {
+        group.index: GroupSnapshot(
+            lws=snapshot.lws,
+            leader=group.leader,
+            now=snapshot.now,
+            worker_statefulset=group.workers,
+            revision=next(
+                (
+                    each
+                    for each in snapshot.revisions
+                    if each.key == group.leader["metadata"]["labels"].get(REVISION_LABEL)
+                ),
+                None,
+            ),
+        )
+        for group in snapshot.groups
+    }
+    leaders = {group.leader["metadata"]["name"]: group.leader for group in snapshot.groups}
+    return Found(snapshot, groups, {**leaders, **(pods or {})}, tuple(revisions))
+
+
+def with_status(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
+    """The set has been looked at by its controller."""
+    generation = snapshot.lws["metadata"]["generation"]
+    lws = {**snapshot.lws, "status": {"observedGeneration": generation, **status}}
+    return replace(snapshot, lws=lws)

@@ -1,0 +1,128 @@
+"""The entry point: which commands there are, and how everything that can go wrong ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+import pytest
+
+from lws import __version__
+from lws.cli.main import commands, main
+from lws.cluster.errors import Forbidden, Unreachable
+from lws.config import ConfigError
+
+Run = Callable[..., tuple[Any, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Arguments → exit code, stdout, stderr."""
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/lws"])
+
+    def call(*arguments: str) -> tuple[Any, str, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(arguments)
+        told = capsys.readouterr()
+        return ended.value.code, told.out, told.err
+
+    return call
+
+
+@pytest.fixture
+def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int | None], None]:
+    """A command `try` that ends in the given way."""
+
+    def register(end: BaseException | int | None) -> None:
+        @click.command("try")
+        def command() -> Any:
+            if isinstance(end, BaseException):
+                raise end
+            return end
+
+        monkeypatch.setitem(commands.commands, "try", command)
+
+    return register
+
+
+def test_every_command_says_what_it_does(run: Run) -> None:
+    code, out, err = run("--help")
+    assert (code, err) == (0, "")
+    for name, command in commands.commands.items():
+        assert f"  {name} " in out
+        assert command.get_short_help_str(), name
+    assert {"key", "manager", "history", "undo", "status", "plan"} <= commands.commands.keys()
+
+
+@pytest.mark.parametrize("spelling", ["-h", "--help"])
+def test_help_in_both_spellings(spelling: str, run: Run) -> None:
+    code, out, _ = run(spelling)
+    assert code == 0 and out.startswith("Usage: lws [OPTIONS] COMMAND")
+
+
+def test_the_version(run: Run) -> None:
+    assert run("--version") == (0, f"lws, version {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        pytest.param(None, 0, "", id="done"),
+        pytest.param(0, 0, "", id="done, and says so"),
+        pytest.param(3, 3, "", id="a code of its own"),
+        pytest.param(click.ClickException("no such set"), 1, "Error: no such set\n", id="could not"),
+        pytest.param(
+            ConfigError(["webhook.port: too large"]), 1, "lws: webhook.port: too large\n", id="configuration"
+        ),
+        pytest.param(Unreachable("connection refused"), 1, "lws: connection refused\n", id="no API server"),
+        pytest.param(Forbidden(403, "Forbidden", "may not list"), 1, "lws: may not list\n", id="a refusal"),
+        pytest.param(
+            PermissionError(13, "Permission denied", "a.yaml"),
+            1,
+            "lws: [Errno 13] Permission denied: 'a.yaml'\n",
+            id="a file that may not be read",
+        ),
+        pytest.param(click.Abort(), 130, "", id="a person has had enough"),
+    ],
+)
+def test_how_it_ends(
+    end: BaseException | int | None, code: int, said: str, run: Run, fails: Callable[..., None]
+) -> None:
+    fails(end)
+    assert run("try") == (code, "", said)
+
+
+def test_an_interrupt_is_no_traceback(run: Run, fails: Callable[..., None]) -> None:
+    fails(KeyboardInterrupt())
+    code, out, err = run("try")
+    assert (code, out, err.strip()) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["histroy"], "No such command 'histroy'"),
+        (["key"], "Missing option '-f' / '--filename'"),
+        (["manager", "-no-such-flag"], "No such option"),
+        (["manager", "--zap-log-level", "loud"], "'loud' is no log level: use debug, info, error, panic"),
+        (["manager", "--leader-elect=perhaps"], "'perhaps' is not a valid boolean"),
+    ],
+)
+def test_what_was_asked_wrongly(arguments: list[str], said: str, run: Run) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert said in err and "Traceback" not in err
+
+
+@pytest.mark.parametrize("spelling", ["-version", "--version", "--version=true"])
+def test_flags_of_the_manager_may_be_spelled_as_go_programs_take_them(spelling: str, run: Run) -> None:
+    code, out, _ = run("manager", spelling)
+    assert code == 0 and out.startswith(f"v{__version__}\n")
+
+
+def test_no_command_is_a_question(run: Run) -> None:
+    code, out, err = run()
+    assert code == 2
+    assert (out + err).startswith("Usage: lws ")

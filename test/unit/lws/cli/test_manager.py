@@ -1,0 +1,165 @@
+"""What `lws manager` says of a command line, a configuration or a cluster that it cannot start with: one line."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lws.cli.main import main
+
+Run = Callable[..., tuple[object, str]]
+
+HEADER = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
+NOBODY = "https://127.0.0.1:1"
+KUBECONFIG = f"""
+apiVersion: v1
+kind: Config
+current-context: here
+clusters: [{{name: here, cluster: {{server: "{NOBODY}", insecure-skip-tls-verify: true}}}}]
+users: [{{name: me, user: {{token: secret}}}}]
+contexts: [{{name: here, context: {{cluster: here, user: me}}}}]
+"""
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """The manager takes the root logger for itself."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:], root.level = handlers, level
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Arguments → exit code, stderr."""
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/lws"])
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+
+    def call(*arguments: str) -> tuple[object, str]:
+        with pytest.raises(SystemExit) as ended:
+            main(["manager", *arguments])
+        told = capfd.readouterr()
+        assert told.out == ""
+        return ended.value.code, told.err
+
+    return call
+
+
+def is_one_line(told: str) -> bool:
+    return told.count("\n") == 1 and told.endswith("\n")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        pytest.param(["--no-such-flag=1"], "--no-such-flag", id="unknown"),
+        pytest.param(["--kube-api-qps=fast"], "--kube-api-qps", id="no number"),
+        pytest.param(["--kube-api-burst=1.5"], "--kube-api-burst", id="no whole number"),
+        pytest.param(["--leader-elect=perhaps"], "--leader-elect", id="no boolean"),
+        pytest.param(["--zap-log-level=loud"], "--zap-log-level", id="no level"),
+        pytest.param(["--zap-encoder=xml"], "--zap-encoder", id="no encoder"),
+        pytest.param(["manager"], "manager", id="an argument too many"),
+    ],
+)
+def test_a_flag_that_cannot_be_read(flags: list[str], said: str, run: Run) -> None:
+    code, told = run(*flags)
+    assert code == 2
+    assert said in told and is_one_line(told)
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        pytest.param(["--leader-elect-lease-duration=soon"], "--leader-elect-lease-duration: ", id="no duration"),
+        pytest.param(
+            ["--leader-elect-renew-deadline=20s"], "must be shorter than leaseDuration", id="a deadline too late"
+        ),
+        pytest.param(["--metrics-bind-address=everywhere"], "--metrics-bind-address: ", id="no address"),
+        pytest.param(["--leader-elect-resource-lock=endpoints"], "must be leases", id="another lock"),
+    ],
+)
+def test_a_flag_that_cannot_be_meant(flags: list[str], said: str, run: Run) -> None:
+    code, told = run(*flags)
+    assert code == 1
+    assert said in told and is_one_line(told)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        pytest.param(f"{HEADER}webhooks: {{port: 1}}", "webhooks: no such key; did you mean webhook?", id="key"),
+        pytest.param(f"{HEADER}webhook: {{prot: 1}}", "did you mean port?", id="key in a section"),
+        pytest.param(f"{HEADER}webhook: {{port: '1'}}", "webhook.port: must be a whole number", id="type"),
+        pytest.param(f"{HEADER}webhook: {{port: 70000}}", "webhook.port: ", id="range"),
+        pytest.param("kind: Configuration", "apiVersion: is required", id="no version"),
+        pytest.param(f"{HEADER}webhook: {{", ":3: ", id="no YAML"),
+        pytest.param("", "is empty", id="nothing"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used(content: str, said: str, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "manager.yaml"
+    path.write_text(content)
+    code, told = run(f"--config={path}")
+    assert code == 1
+    assert str(path) in told and said in told and is_one_line(told)
+
+
+def test_each_mistake_has_a_line_of_its_own(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "manager.yaml"
+    path.write_text(f"{HEADER}webhook: {{prot: 1, port: 70000}}")
+    code, told = run(f"--config={path}")
+    assert code == 1
+    assert len(told.splitlines()) == 2
+
+
+def test_a_configuration_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    code, told = run(f"--config={tmp_path / 'missing.yaml'}")
+    assert code == 1
+    assert "check --config" in told and is_one_line(told)
+
+
+def test_no_cluster_at_all(run: Run) -> None:
+    code, told = run()
+    assert code == 1
+    assert "no --kubeconfig or KUBECONFIG" in told and is_one_line(told)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        pytest.param("{", id="no YAML"),
+        pytest.param("", id="nothing"),
+        pytest.param("[]", id="a list"),
+        pytest.param("kind: Config", id="no context"),
+        pytest.param(KUBECONFIG.replace("current-context: here", "current-context: there"), id="no such context"),
+        pytest.param(KUBECONFIG.replace("cluster: here", "cluster: there"), id="no such cluster"),
+        pytest.param(b"\xff\xfe", id="no text"),
+    ],
+)
+def test_a_kubeconfig_that_cannot_be_used(content: str | bytes, run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    code, told = run(f"--kubeconfig={path}")
+    assert code == 1
+    assert str(path) in told and is_one_line(told)
+
+
+@pytest.mark.parametrize("kind", ["missing", "a directory"])
+def test_a_kubeconfig_that_is_no_file(kind: str, run: Run, tmp_path: Path) -> None:
+    path = tmp_path if kind == "a directory" else tmp_path / "missing"
+    code, told = run(f"--kubeconfig={path}")
+    assert code == 1
+    assert f"{path} is not a file: check --kubeconfig or KUBECONFIG" in told and is_one_line(told)
+
+
+def test_a_cluster_that_does_not_answer(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(KUBECONFIG)
+    code, told = run(f"--kubeconfig={path}")
+    assert code == 1
+    assert NOBODY in told and is_one_line(told)

@@ -1,0 +1,32 @@
+"""lws.cli.restart: the patch that has every group made anew."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.cli.refusal import Refusal
+from lws.cli.restart import RESTARTED_AT_ANNOTATION, restart_patch
+from test.unit.builders import NOW, make_pod_template, make_set
+
+ANNOTATED = {"metadata": {"annotations": {RESTARTED_AT_ANNOTATION: "2026-03-01T12:00:00Z"}}}
+
+
+def test_both_templates_where_there_are_two() -> None:
+    assert restart_patch(make_set(), NOW) == {"spec": {"leaderWorkerTemplate": {"workerTemplate": ANNOTATED}}}
+    both = make_set(template={"leaderTemplate": make_pod_template()})
+    assert restart_patch(both, NOW)["spec"]["leaderWorkerTemplate"] == {
+        "leaderTemplate": ANNOTATED,
+        "workerTemplate": ANNOTATED,
+    }
+
+
+def test_not_while_it_is_paused() -> None:
+    with pytest.raises(Refusal, match="set demo is paused: let it go on first"):
+        restart_patch(make_set(rolloutStrategy={"paused": True}), NOW)
+
+
+def test_twice_within_a_second_would_start_nothing() -> None:
+    lws = make_set()
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = ANNOTATED["metadata"]
+    with pytest.raises(Refusal, match="restarted within this second"):
+        restart_patch(lws, NOW)

@@ -1,0 +1,478 @@
+"""What a pass gets to see: whose objects count, and what is asked of the API server for it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from lws.actions import Apply
+from lws.cluster.connection import Cluster
+from lws.cluster.errors import NotFound
+from lws.cluster.memory import WriteMemory
+from lws.cluster.observe import Observer
+from lws.cluster.store import Store
+from lws.kube.applied import digest
+from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service
+from lws.leaderworkerset.revisions import build_revision, record
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from test.unit import api_server
+from test.unit.builders import (
+    NOW,
+    make_leader_pod,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
+
+LWS = make_set(size=3)
+KEY = record(LWS).key
+OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
+Change = Callable[[dict[str, Any]], Any]
+
+
+@dataclass
+class FakeCluster:
+    """An API server that is only read. asked: what was, in order."""
+
+    objects: dict[tuple[str, str], dict[str, Any]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        self.asked.append(f"{kind} {namespace}/{name}")
+        if (kind, name) not in self.objects:
+            raise NotFound(404, "NotFound", f"{kind} {name} not found")
+        return copy.deepcopy(self.objects[kind, name])
+
+    async def list_page(self, resource: Any, query: Mapping[str, str], **_: Any) -> dict[str, Any]:
+        self.asked.append(f"list {resource.plural}")
+        items = [copy.deepcopy(obj) for (kind, _name), obj in self.objects.items() if kind == resource.kind]
+        return {"metadata": {"resourceVersion": "1"}, "items": items}
+
+
+class World:
+    """A store with what the streams have shown, and an API server with that and more."""
+
+    def __init__(self, *shown: dict[str, Any]) -> None:
+        self.cluster = FakeCluster()
+        self.store = Store(lambda before, after: None)
+        self.memory = WriteMemory(self.store)
+        self.observer = Observer(cast(Cluster, self.cluster), self.store, self.memory)
+        for obj in shown:
+            self.show(obj)
+
+    def show(self, obj: dict[str, Any]) -> None:
+        self.hide(obj)
+        self.store.put(obj)
+
+    def hide(self, obj: dict[str, Any]) -> None:
+        """It exists, but no stream shows it."""
+        self.cluster.objects[obj["kind"], obj["metadata"]["name"]] = obj
+
+    async def of_set(self, name: str = "demo") -> Any:
+        return await self.observer.observe_set("default", name, NOW)
+
+    async def of_group(self, name: str = "demo-0") -> Any:
+        return await self.observer.observe_group("default", name, NOW)
+
+
+def changed(obj: dict[str, Any], change: Change) -> dict[str, Any]:
+    made = copy.deepcopy(obj)
+    made["metadata"]["resourceVersion"] = str(int(made["metadata"]["resourceVersion"]) + 1000)
+    change(made)
+    return made
+
+
+def owned_by(*owners: dict[str, Any]) -> Change:
+    return lambda obj: obj["metadata"].update(ownerReferences=list(owners))
+
+
+# UIDs and owners are those that the builders of pods refer to.
+LEADERS = api_server.applied(
+    build_leader_statefulset(LWS, KEY, RollingUpdate(0, 2, 1)), "uid-of-leaders-demo"
+)
+SERVICE = api_server.stored(build_service("demo", "demo", {NAME_LABEL: "demo"}, LWS))
+REVISION = api_server.stored(dict(build_revision(LWS, record(LWS), 1)))
+PODS = [make_leader_pod(LWS, index, key=KEY) for index in (1, 0)]
+WORKERS = [make_worker_statefulset(pod) for pod in PODS]
+WORKER_PODS = [make_worker_pod(WORKERS[1], index) for index in (1, 2)]
+EVERYTHING = (LWS, LEADERS, SERVICE, REVISION, *PODS, *WORKERS, *WORKER_PODS)
+
+
+def names(objects: Any) -> list[str]:
+    return [obj["metadata"]["name"] for obj in objects]
+
+
+# --- Sets ---------------------------------------------------------------------------------------------------
+
+
+async def test_a_set_that_is_not_there() -> None:
+    world = World()
+    assert await world.of_set() is None
+    assert world.cluster.asked == []
+
+
+async def test_a_new_set_looks_once_for_what_no_stream_shows() -> None:
+    world = World(LWS)
+    snapshot = await world.of_set()
+    assert (snapshot.lws, snapshot.now) == (LWS, NOW)
+    assert (snapshot.leader, snapshot.service, snapshot.groups, snapshot.revisions) == (None, None, (), ())
+    assert (snapshot.reread, snapshot.applied, snapshot.drops_start_ordinal) == (LWS, None, False)
+    assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [
+        pytest.param(LEADERS, id="leader StatefulSet"),
+        pytest.param(SERVICE, id="Service"),
+        pytest.param(REVISION, id="revision"),
+    ],
+)
+@pytest.mark.parametrize("successor", [None, make_set("demo") | {"metadata": {"name": "demo", "uid": "other"}}])
+async def test_nothing_is_made_for_a_set_whose_end_was_missed(
+    missing: dict[str, Any], successor: dict[str, Any] | None
+) -> None:
+    world = World(*(obj for obj in EVERYTHING if obj is not missing))
+    assert await world.of_set() is not None
+    world.cluster.objects.pop(("LeaderWorkerSet", "demo"))
+    if successor is not None:
+        world.hide(successor)
+    assert await world.of_set() is None
+    assert world.store.of_kind("LeaderWorkerSet") == ()
+
+
+async def test_a_set_at_rest_asks_for_nothing() -> None:
+    world = World(*EVERYTHING)
+    snapshot = await world.of_set()
+    assert world.cluster.asked == []
+    assert names([snapshot.leader, snapshot.service]) == ["demo", "demo"]
+    assert [group.index for group in snapshot.groups] == [0, 1]
+    assert names(group.leader for group in snapshot.groups) == ["demo-0", "demo-1"]
+    assert names(group.workers for group in snapshot.groups) == ["demo-0", "demo-1"]
+    assert [group.obstacle for group in snapshot.groups] == [None, None]
+    assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
+    assert snapshot.live_keys == {KEY}
+    assert (snapshot.reread, snapshot.unrecorded) == (None, ())
+
+
+async def test_terminating_leaders_are_seen() -> None:
+    going = make_leader_pod(LWS, 1, key=KEY, terminating=True)
+    snapshot = await World(LWS, LEADERS, REVISION, going).of_set()
+    assert names(group.leader for group in snapshot.groups) == ["demo-1"]
+
+
+@pytest.mark.parametrize(
+    "strangers",
+    [
+        pytest.param(
+            [changed(pod, owned_by(OTHER)) for pod in PODS], id="pods of somebody else, with our labels"
+        ),
+        pytest.param([changed(pod, owned_by()) for pod in PODS], id="pods of nobody, with our labels"),
+        pytest.param(
+            [changed(PODS[0], lambda pod: pod["metadata"]["ownerReferences"][0].update(uid="u-former"))],
+            id="a pod of a former StatefulSet of this name",
+        ),
+        pytest.param(
+            [changed(PODS[0], lambda pod: pod["metadata"].update(name="demo-x"))], id="no ordinal in its name"
+        ),
+        pytest.param(
+            [changed(PODS[0], lambda pod: pod["metadata"].update(name="other-1"))],
+            id="the name of another set",
+        ),
+    ],
+)
+async def test_pods_that_are_no_leaders_of_this_set(strangers: list[dict[str, Any]]) -> None:
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, *strangers).of_set()
+    assert snapshot.groups == ()
+
+
+async def test_groups_of_a_statefulset_that_is_not_ours_are_not_ours() -> None:
+    theirs = changed(LEADERS, owned_by(OTHER))
+    snapshot = await World(LWS, theirs, SERVICE, REVISION, *PODS).of_set()
+    assert snapshot.groups == () and snapshot.leader is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "obstacle"),
+    [
+        pytest.param(
+            lambda obj: obj["metadata"]["ownerReferences"][0].update(uid="u-former"), None, id="former"
+        ),
+        pytest.param(owned_by(OTHER), "demo-0", id="of somebody who lives"),
+        pytest.param(owned_by(), None, id="an orphan like ours: its group may adopt it"),
+        pytest.param(
+            lambda obj: obj["metadata"].update(ownerReferences=[], labels={}),
+            "demo-0",
+            id="of nobody, not like ours",
+        ),
+    ],
+)
+async def test_workers_count_only_if_this_very_leader_controls_them(
+    change: Change, obstacle: str | None
+) -> None:
+    world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change))
+    (group,) = (await world.of_set()).groups
+    assert group.workers is None
+    assert (group.obstacle["metadata"]["name"] if group.obstacle else None) == obstacle
+
+
+async def test_revisions_of_statefulsets_and_of_others_do_not_enter() -> None:
+    # StatefulSets copy the labels of their pod template to revisions of their own.
+    of_statefulset = changed(
+        REVISION,
+        lambda obj: obj.update(
+            data={"spec": {"template": {"$patch": "replace"}}},
+            metadata={
+                **obj["metadata"],
+                "name": "demo-7d4f",
+                "uid": "u-7",
+                "ownerReferences": [{**OTHER, "kind": "StatefulSet", "uid": "uid-of-leaders-demo"}],
+            },
+        ),
+    )
+    of_others = changed(
+        REVISION, lambda obj: obj["metadata"].update(name="x", uid="u-8", ownerReferences=[OTHER])
+    )
+    snapshot = await World(*EVERYTHING, of_statefulset, of_others).of_set()
+    assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
+
+
+async def test_live_keys_are_those_that_anything_carries() -> None:
+    old_pod = changed(PODS[1], lambda obj: obj["metadata"]["labels"].update({REVISION_LABEL: "old-pod"}))
+    old_workers = changed(
+        WORKERS[1], lambda obj: obj["metadata"]["labels"].update({REVISION_LABEL: "old-workers"})
+    )
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, old_pod, old_workers).of_set()
+    assert snapshot.live_keys == {KEY, "old-pod", "old-workers"}
+
+
+# --- What streams do not show -------------------------------------------------------------------------------
+
+
+async def test_a_stranger_of_the_same_name_is_found_before_anything_is_created() -> None:
+    theirs = changed(
+        LEADERS, lambda obj: obj["metadata"].update(labels={"app": "x"}, ownerReferences=[OTHER])
+    )
+    world = World(LWS)
+    world.hide(theirs)
+    snapshot = await world.of_set()
+    assert snapshot.leader["metadata"]["uid"] == "uid-of-leaders-demo"
+    assert snapshot.owners_alive == {"u-9"}
+    assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
+
+    # Nothing tells when it goes: it is looked at again each time.
+    del world.cluster.objects["StatefulSet", "demo"]
+    assert (await world.of_set()).leader is None
+    assert world.store.get("StatefulSet", "default", "demo") is None
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "Service"])
+async def test_an_object_of_ours_that_lost_its_label_is_read_again_each_time(kind: str) -> None:
+    world = World(*EVERYTHING)
+    shown = {"StatefulSet": LEADERS, "Service": SERVICE}[kind]
+    for generation in (1, 2, 3):
+        bare = changed(
+            shown,
+            lambda obj, generation=generation: obj["metadata"].update(
+                labels={}, generation=generation, resourceVersion=str(10_000 + generation)
+            ),
+        )
+        world.hide(bare)
+        if generation == 1:
+            world.store.put(bare)
+        snapshot = await world.of_set()
+        seen = snapshot.leader if kind == "StatefulSet" else snapshot.service
+        assert seen["metadata"]["generation"] == generation
+    assert world.cluster.asked == [f"{kind} default/demo"] * 3
+
+
+async def test_a_service_of_ours_that_is_gone_is_not_looked_for() -> None:
+    world = World(LWS, LEADERS, REVISION, *PODS, *WORKERS)
+    assert (await world.of_set()).service is None
+    assert world.cluster.asked == ["LeaderWorkerSet default/demo"]
+
+
+# --- Owners and orphans -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("owner", "labels", "is_alive"),
+    [
+        pytest.param(OTHER, {}, True, id="of a kind that we do not watch"),
+        pytest.param({**OTHER, "kind": "LeaderWorkerSet", "name": "demo"}, {}, False, id="a former set"),
+        pytest.param(
+            {**OTHER, "kind": "LeaderWorkerSet", "name": "gone"}, {}, False, id="a set that is gone"
+        ),
+        pytest.param(
+            {**OTHER, "kind": "LeaderWorkerSet", "name": "alive", "uid": "uid-of-set-alive"},
+            {},
+            True,
+            id="another set",
+        ),
+        pytest.param(
+            {**OTHER, "kind": "Pod", "name": "alive-0", "uid": "uid-of-pod-alive-0"},
+            {NAME_LABEL: "alive"},
+            True,
+            id="a leader pod of another set",
+        ),
+        pytest.param(
+            {**OTHER, "kind": "Pod", "name": "demo-0"}, {NAME_LABEL: "demo"}, False, id="a former leader pod"
+        ),
+        pytest.param(
+            {**OTHER, "kind": "Pod", "name": "x"}, {NAME_LABEL: "x"}, False, id="a leader pod that is gone"
+        ),
+        pytest.param(
+            {**OTHER, "kind": "Pod", "name": "x"}, {"app": "x"}, True, id="a pod that we would not see"
+        ),
+    ],
+)
+async def test_which_owners_live(owner: dict[str, Any], labels: dict[str, str], is_alive: bool) -> None:
+    alive = make_set("alive", size=1)
+    theirs = changed(SERVICE, lambda obj: obj["metadata"].update(labels=labels, ownerReferences=[owner]))
+    snapshot = await World(LWS, LEADERS, REVISION, alive, make_leader_pod(alive), PODS[1], theirs).of_set()
+    assert (owner["uid"] in snapshot.owners_alive) is is_alive
+
+
+ORPHANED = [
+    pytest.param(LEADERS, id="leader StatefulSet"),
+    pytest.param(SERVICE, id="Service"),
+    pytest.param(REVISION, id="revision"),
+]
+
+
+@pytest.mark.parametrize("obj", ORPHANED)
+async def test_the_set_is_read_past_every_cache_where_it_could_adopt(obj: dict[str, Any]) -> None:
+    world = World(*EVERYTHING)
+    world.show(changed(obj, owned_by()))
+    snapshot = await world.of_set()
+    assert world.cluster.asked.count("LeaderWorkerSet default/demo") == 1
+    assert snapshot.reread == LWS and snapshot.is_set_alive
+
+    del world.cluster.objects["LeaderWorkerSet", "demo"]
+    assert await world.of_set() is None
+
+
+async def test_what_we_remember_of_our_own_writes() -> None:
+    world = World(*EVERYTHING)
+    action = Apply(LEADERS, why="")
+    world.memory.remember_applied(action, LEADERS)
+    world.memory.put(changed(WORKERS[0], lambda obj: obj["spec"].pop("ordinals")))
+    snapshot = await world.of_set()
+    assert snapshot.applied == (digest(LEADERS), LEADERS["metadata"]["generation"])
+    assert snapshot.drops_start_ordinal
+    assert (await world.of_group()).drops_start_ordinal
+
+
+# --- Groups -------------------------------------------------------------------------------------------------
+
+
+async def test_a_complete_group_asks_for_nothing() -> None:
+    world = World(*EVERYTHING)
+    snapshot = await world.of_group()
+    assert world.cluster.asked == []
+    assert snapshot.lws == LWS
+    assert names([snapshot.leader, snapshot.worker_statefulset]) == ["demo-0", "demo-0"]
+    assert sorted(names(snapshot.workers)) == ["demo-0-1", "demo-0-2"]
+    assert (snapshot.revision.key, snapshot.service, snapshot.reread) == (KEY, None, None)
+    assert snapshot.replaced == ()
+
+
+async def test_a_new_group_asks_for_nothing() -> None:
+    world = World(LWS, LEADERS, SERVICE, REVISION, PODS[1])
+    snapshot = await world.of_group()
+    assert (snapshot.worker_statefulset, snapshot.workers, snapshot.service) == (None, (), None)
+    assert world.cluster.asked == [], "a create that meets a stranger fails and shows it"
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pytest.param([LWS, LEADERS], id="no such pod"),
+        pytest.param([LEADERS, PODS[1]], id="no such set"),
+        pytest.param([LWS, PODS[1]], id="no StatefulSet"),
+        pytest.param([LWS, LEADERS, changed(PODS[1], owned_by())], id="a pod of nobody"),
+        pytest.param([LWS, LEADERS, changed(PODS[1], owned_by(OTHER))], id="a pod of somebody else"),
+        pytest.param([LWS, changed(LEADERS, owned_by()), PODS[1]], id="a StatefulSet of nobody"),
+        pytest.param([LWS, changed(LEADERS, owned_by(OTHER)), PODS[1]], id="a StatefulSet of somebody else"),
+        pytest.param(
+            [LWS, changed(LEADERS, lambda obj: obj["metadata"].update(uid="u-new")), PODS[1]],
+            id="a pod of a former StatefulSet",
+        ),
+        pytest.param(
+            [make_set("demo"), make_set("demo-0"), *EVERYTHING[1:]], id="a set named like the worker"
+        ),
+    ],
+)
+async def test_a_pod_is_a_leader_only_by_uid_at_each_step(shown: list[dict[str, Any]]) -> None:
+    world = World(*shown)
+    name = "demo-0-1" if len(shown) > len(EVERYTHING) else "demo-0"
+    assert await world.of_group(name) is None
+    assert world.cluster.asked == []
+
+
+async def test_workers_of_a_former_leader_are_looked_at_past_the_cache() -> None:
+    new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
+    world = World(LWS, LEADERS, SERVICE, REVISION, new, WORKERS[1], *WORKER_PODS)
+    snapshot = await world.of_group()
+    assert snapshot.worker_statefulset is not None and snapshot.owners_alive == frozenset()
+    assert world.cluster.asked == ["StatefulSet default/demo-0"]
+
+    del world.cluster.objects["StatefulSet", "demo-0"]
+    snapshot = await world.of_group()
+    assert snapshot.worker_statefulset is None, "it went, and the stream has not said so yet"
+
+
+@pytest.mark.parametrize("orphan", ["StatefulSet", "Service"])
+async def test_the_leader_is_read_past_every_cache_where_it_could_adopt(orphan: str) -> None:
+    world = World(*EVERYTHING)
+    bare = changed(WORKERS[1], owned_by())
+    if orphan == "Service":
+        bare = {**changed(SERVICE, owned_by()), "metadata": {**bare["metadata"], "uid": "u-5"}}
+    world.show(bare)
+    snapshot = await world.of_group()
+    assert snapshot.reread["metadata"]["uid"] == PODS[1]["metadata"]["uid"]
+    assert world.cluster.asked.count("Pod default/demo-0") == 1
+
+
+async def test_a_worker_that_came_back_as_another_pod_is_noticed() -> None:
+    world = World(*EVERYTHING)
+    assert (await world.of_group()).replaced == ()
+    again = changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(uid="u-again"))
+    world.show(again)
+    assert (await world.of_group()).replaced == ("demo-0-1",)
+
+
+async def test_what_a_set_without_restarts_lost_is_not_held_against_it_later() -> None:
+    calm = make_set(size=3, template={"restartPolicy": "None"})
+    world = World(calm, *EVERYTHING[1:])
+    await world.of_group()
+    world.show(changed(WORKER_PODS[0], lambda pod: pod["metadata"].update(uid="u-again")))
+    await world.of_group()
+    world.show(changed(LWS, lambda lws: lws["metadata"].update(generation=2)))
+    assert (await world.of_group()).replaced == ()
+
+
+async def test_a_lost_revision_is_looked_for_before_it_is_given_up() -> None:
+    world = World(*(obj for obj in EVERYTHING if obj is not REVISION))
+    world.hide(REVISION)
+    snapshot = await world.of_group()
+    assert snapshot.revision is not None and snapshot.revision.key == KEY
+    assert snapshot.unrecorded is None
+    assert world.cluster.asked == ["list controllerrevisions"]
+    assert (await world.of_group()).revision is not None
+    assert len(world.cluster.asked) == 1, "from then on it is known"
+
+
+# --- Leaders of a set ---------------------------------------------------------------------------------------
+
+
+async def test_leader_pods_of_a_set() -> None:
+    world = World(*EVERYTHING)
+    assert sorted(names(world.observer.leader_pods_of(LWS))) == ["demo-0", "demo-1"]
+    assert world.observer.leader_pods_of(make_set("other")) == []
+    world.show(changed(LEADERS, owned_by(OTHER)))
+    assert world.observer.leader_pods_of(LWS) == []

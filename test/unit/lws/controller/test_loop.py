@@ -1,0 +1,196 @@
+"""One pass: what is asked of whom, and what the queue is told."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from lws.actions import Announce, Create, Plan, Reference
+from lws.cluster.apply import Outcome
+from lws.cluster.errors import (
+    ApiError,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    NotLeading,
+    Throttled,
+    Unreachable,
+    api_error,
+)
+from lws.controller.loop import Kind, Loop
+from lws.controller.metrics import Metrics
+from lws.controller.queue import Again
+from lws.controller.routes import Key
+
+KEY = Key("set", "ns", "demo")
+SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1")
+TOLD = (Announce(SET, "Reason", "Action", "note"),)
+CREATE = Create({"kind": "Service", "metadata": {"name": "a"}}, why="because")
+
+
+@dataclass
+class _Bench:
+    """What is observed, planned and carried out; exceptions are raised where they stand."""
+
+    snapshot: Any = "the snapshot"
+    plan: Any = field(default_factory=Plan)
+    errors: list[ClusterError] = field(default_factory=list)
+    observed: list[tuple[str, str, datetime]] = field(default_factory=list)
+    planned: list[Any] = field(default_factory=list)
+    carried_out: list[Plan] = field(default_factory=list)
+    metrics: Metrics = field(default_factory=Metrics)
+
+    async def observe(self, namespace: str, name: str, now: datetime) -> Any:
+        self.observed.append((namespace, name, now))
+        if isinstance(self.snapshot, Exception):
+            raise self.snapshot
+        return self.snapshot
+
+    def make_plan(self, snapshot: Any) -> Plan:
+        self.planned.append(snapshot)
+        if isinstance(self.plan, Exception):
+            raise self.plan
+        plan: Plan = self.plan
+        return plan
+
+    async def apply(self, plan: Plan) -> Outcome:
+        self.carried_out.append(plan)
+        return Outcome(self.errors)
+
+    async def work(self) -> Again:
+        applier: Any = self
+        kinds = {"set": Kind(self.observe, self.make_plan, "leaderworkerset")}
+        return await Loop(kinds, applier, self.metrics).work(KEY)
+
+    def results(self) -> list[str]:
+        """Results of passes as the metrics show them."""
+        start = 'controller_runtime_reconcile_total{controller="leaderworkerset",result="'
+        lines = self.metrics.text().decode().splitlines()
+        return [line.removeprefix(start).partition('"')[0] for line in lines if line.startswith(start)]
+
+
+@pytest.fixture
+def bench() -> _Bench:
+    return _Bench()
+
+
+async def test_observe_plan_apply(bench: _Bench) -> None:
+    bench.plan = Plan(sequences=((CREATE,),))
+    before = datetime.now(UTC)
+    assert await bench.work() == Again()
+    [(namespace, name, now)] = bench.observed
+    assert (namespace, name) == ("ns", "demo") and before <= now <= datetime.now(UTC)
+    assert bench.planned == ["the snapshot"] and bench.carried_out == [bench.plan]
+    assert bench.results() == ["success"]
+
+
+async def test_nothing_to_decide_about(bench: _Bench) -> None:
+    bench.snapshot = None
+    assert await bench.work() == Again()
+    assert bench.planned == [] and bench.carried_out == [] and bench.results() == ["success"]
+
+
+@pytest.mark.parametrize(
+    ("plan", "is_carried_out"),
+    [
+        pytest.param(Plan(), False, id="empty"),
+        pytest.param(Plan(sequences=((),)), False, id="empty-sequence"),
+        pytest.param(Plan(announce=TOLD), True, id="only-a-word"),
+        pytest.param(Plan(sequences=((CREATE,),)), True, id="actions"),
+    ],
+)
+@pytest.mark.parametrize("after", [None, 30.0])
+async def test_when_to_look_again(
+    bench: _Bench, plan: Plan, is_carried_out: bool, after: float | None
+) -> None:
+    bench.plan = Plan(plan.sequences, plan.statuses, plan.announce, again_after=after)
+    assert await bench.work() == Again(after=after)
+    assert bool(bench.carried_out) is is_carried_out
+    assert bench.results() == (["success"] if after is None else ["requeue_after"])
+
+
+async def test_what_is_waited_for_is_logged(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    bench.plan = Plan(waiting_for="the pods to be ready")
+    await bench.work()
+    assert caplog.messages == ["set ns/demo waits for the pods to be ready"]
+
+
+def _terminating() -> ApiError:
+    causes = [{"reason": "NamespaceTerminating"}]
+    return api_error(403, {"reason": "Forbidden", "message": "m", "details": {"causes": causes}}, "m", None)
+
+
+RESTMAPPING = Forbidden(403, "Forbidden", "cannot find RESTMapping for LeaderWorkerSet")
+
+FAILURES = [
+    pytest.param([Unreachable("m")], Again(after=0.0, failed=True), ["m"], id="unreachable"),
+    pytest.param([ApiError(500, "InternalError", "m")], Again(after=0.0, failed=True), ["m"], id="500"),
+    pytest.param(
+        [Throttled(429, "TooManyRequests", "m", 7.0)], Again(after=7.0, failed=True), ["m"], id="429"
+    ),
+    pytest.param([Conflict(409, "Conflict", "m")], Again(after=0.0, failed=True), ["m"], id="conflict"),
+    pytest.param([NotLeading("m")], Again(), [], id="not-leading"),
+    pytest.param([Unreachable("m"), NotLeading("n")], Again(), [], id="not-leading-any-more"),
+    pytest.param([_terminating()], Again(after=60.0), [], id="namespace-terminating"),
+    pytest.param([_terminating(), _terminating()], Again(after=60.0), [], id="namespace-terminating-for-all"),
+    pytest.param(
+        [_terminating(), Unreachable("n")],
+        Again(after=0.0, failed=True),
+        ["m", "n"],
+        id="namespace-terminating-and-more",
+    ),
+]
+
+
+@pytest.mark.parametrize(("errors", "again", "messages"), FAILURES)
+async def test_actions_that_fail(
+    bench: _Bench,
+    errors: list[ClusterError],
+    again: Again,
+    messages: list[str],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench.plan, bench.errors = Plan(sequences=((CREATE,),), again_after=99.0), errors
+    assert await bench.work() == again
+    assert caplog.messages == [f"set ns/demo: {message}" for message in messages]
+    expected = "error" if again.failed else "requeue_after" if again.after is not None else "success"
+    assert bench.results() == [expected]
+
+
+async def test_a_kind_that_the_server_does_not_know_yet_is_waited_for(bench: _Bench) -> None:
+    bench.plan, bench.errors = Plan(sequences=((CREATE,),)), [RESTMAPPING]
+    assert await bench.work() == Again(after=2.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "again"),
+    [
+        pytest.param(Unreachable("m"), Again(failed=True), id="unreachable"),
+        pytest.param(Throttled(503, "ServiceUnavailable", "m", 3.0), Again(after=3.0, failed=True), id="503"),
+        pytest.param(ApiError(500, "InternalError", "m"), Again(failed=True), id="500"),
+        pytest.param(NotLeading("m"), Again(), id="not-leading"),
+    ],
+)
+async def test_what_cannot_be_observed(bench: _Bench, error: ClusterError, again: Again) -> None:
+    bench.snapshot = error
+    assert await bench.work() == again
+    assert bench.planned == []
+
+
+async def test_a_bug_is_not_hidden(bench: _Bench) -> None:
+    bench.plan = KeyError("spec")
+    with pytest.raises(KeyError):
+        await bench.work()
+
+
+async def test_durations_are_measured(bench: _Bench) -> None:
+    await bench.work()
+    assert (
+        'controller_runtime_reconcile_time_seconds_count{controller="leaderworkerset"} 1.0'
+        in bench.metrics.text().decode()
+    )

@@ -1,0 +1,134 @@
+"""Whom a change concerns: every kind, with every sort of owner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.controller.routes import Key, keys_of
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+SET = Key("set", "ns", "demo")
+LEADER = Key("group", "ns", "demo-3")
+
+
+def _object(
+    kind: str,
+    name: str,
+    owner: tuple[str, str] | None = None,
+    set_name: str | None = "demo",
+    is_controller: bool = True,
+    **metadata: Any,
+) -> dict[str, Any]:
+    made: dict[str, Any] = {"name": name, "namespace": "ns", "uid": f"u-{name}", **metadata}
+    if set_name is not None:
+        made["labels"] = {NAME_LABEL: set_name}
+    if owner is not None:
+        reference: dict[str, Any] = {"kind": owner[0], "name": owner[1], "uid": f"u-{owner[1]}"}
+        made["ownerReferences"] = [reference | ({"controller": True} if is_controller else {})]
+    return {"kind": kind, "metadata": made}
+
+
+CASES = [
+    pytest.param(_object("LeaderWorkerSet", "demo", set_name=None), {SET}, id="set"),
+    pytest.param(_object("Pod", "demo-3", ("StatefulSet", "demo")), {SET, LEADER}, id="leader-pod"),
+    pytest.param(_object("Pod", "demo-3-2", ("StatefulSet", "demo-3")), {LEADER}, id="worker-pod"),
+    pytest.param(
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), set_name=None),
+        {LEADER},
+        id="worker-pod-without-label",
+    ),
+    pytest.param(_object("Pod", "demo-3"), set(), id="orphaned-pod"),
+    pytest.param(_object("Pod", "demo-3", ("Job", "demo")), set(), id="pod-of-a-job"),
+    pytest.param(
+        _object("Pod", "demo-3", ("StatefulSet", "demo"), is_controller=False),
+        set(),
+        id="pod-that-nobody-controls",
+    ),
+    pytest.param(_object("StatefulSet", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="leader-StatefulSet"),
+    pytest.param(_object("StatefulSet", "demo-3", ("Pod", "demo-3")), {SET, LEADER}, id="worker-StatefulSet"),
+    pytest.param(
+        _object("StatefulSet", "demo-3", ("Pod", "demo-3"), set_name=None),
+        {LEADER},
+        id="worker-StatefulSet-without-label",
+    ),
+    pytest.param(
+        _object("StatefulSet", "demo-3"),
+        {SET, LEADER, Key("set", "ns", "demo-3")},
+        id="orphaned-StatefulSet-could-be-of-a-set-or-of-a-group",
+    ),
+    pytest.param(
+        _object("StatefulSet", "demo", ("Rollout", "x")),
+        {SET, Key("group", "ns", "demo")},
+        id="StatefulSet-of-a-stranger",
+    ),
+    pytest.param(_object("Service", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="shared-Service"),
+    pytest.param(_object("Service", "demo-3", ("Pod", "demo-3")), {LEADER}, id="Service-of-a-group"),
+    pytest.param(
+        _object("Service", "demo", set_name=None),
+        {SET, Key("group", "ns", "demo")},
+        id="orphaned-Service-without-label",
+    ),
+    pytest.param(
+        _object("Service", "demo-3", ("Ingress", "x")),
+        {LEADER, Key("set", "ns", "demo-3")},
+        id="Service-of-a-stranger",
+    ),
+    pytest.param(
+        _object("ControllerRevision", "demo-abc-1", ("LeaderWorkerSet", "demo")), {SET}, id="revision"
+    ),
+    pytest.param(
+        _object("ControllerRevision", "demo-abc", ("StatefulSet", "demo")),
+        set(),
+        id="revision-of-a-StatefulSet",
+    ),
+    pytest.param(
+        _object("ControllerRevision", "demo-abc-1"),
+        {SET, Key("set", "ns", "demo-abc-1"), Key("group", "ns", "demo-abc-1")},
+        id="orphaned-revision",
+    ),
+]
+
+
+@pytest.mark.parametrize("way", ["added", "changed", "deleted"])
+@pytest.mark.parametrize(("obj", "keys"), CASES)
+def test_whom_it_concerns(obj: dict[str, Any], keys: set[Key], way: str) -> None:
+    if way == "changed" and obj["kind"] == "LeaderWorkerSet":
+        before = {**obj, "metadata": obj["metadata"] | {"generation": 1}}
+        assert keys_of(before, obj) == keys
+    else:
+        assert keys_of(None if way == "added" else obj, None if way == "deleted" else obj) == keys
+
+
+def test_a_change_of_owner_concerns_both() -> None:
+    before = _object("StatefulSet", "demo", ("LeaderWorkerSet", "demo"))
+    after = _object("StatefulSet", "demo", ("LeaderWorkerSet", "other"))
+    assert keys_of(before, after) == {SET, Key("set", "ns", "other")}
+
+
+def test_a_released_object_concerns_its_former_owner() -> None:
+    assert LEADER in keys_of(_object("Pod", "demo-3", ("StatefulSet", "demo")), _object("Pod", "demo-3"))
+
+
+def _set(**metadata: Any) -> dict[str, Any]:
+    made = _object("LeaderWorkerSet", "demo", set_name=None, generation=3, resourceVersion="7")
+    made["metadata"] |= metadata
+    return made
+
+
+@pytest.mark.parametrize(
+    ("after", "concerns"),
+    [
+        pytest.param(_set(resourceVersion="8") | {"status": {"replicas": 3}}, False, id="status"),
+        pytest.param(_set(managedFields=[{"manager": "x"}]), False, id="managed-fields"),
+        pytest.param(_set(generation=4), True, id="spec"),
+        pytest.param(_set(labels={"a": "b"}), True, id="labels"),
+        pytest.param(_set(annotations={"a": "b"}), True, id="annotations"),
+        pytest.param(_set(deletionTimestamp="2026-01-01T00:00:00Z"), True, id="deletion"),
+        pytest.param(_set(uid="another"), True, id="another-set-of-the-name"),
+    ],
+)
+def test_of_a_set_only_what_is_wished_counts(after: dict[str, Any], concerns: bool) -> None:
+    """Our own status writes come back as events."""
+    assert bool(keys_of(_set(), after)) is concerns

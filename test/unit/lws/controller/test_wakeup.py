@@ -1,0 +1,104 @@
+"""From changes of the store to keys in the queue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws.cluster.store import Store
+from lws.controller.routes import Key
+from lws.controller.wakeup import Wakeup
+from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
+
+
+class _Queue:
+    """What was added, in order."""
+
+    def __init__(self) -> None:
+        self.added: list[Any] = []
+
+    def add(self, key: Any) -> None:
+        self.added.append(key)
+
+    def taken(self) -> list[Key]:
+        """What was added since the last time, sorted."""
+        added, self.added = sorted(self.added), []
+        return added
+
+
+def _wakeup() -> tuple[_Queue, Wakeup]:
+    queue: Any = _Queue()
+    return queue, Wakeup(queue)
+
+
+def _names(*names: str, namespace: str = "default") -> list[dict[str, Any]]:
+    return [{"metadata": {"name": name, "namespace": namespace}} for name in names]
+
+
+SET, FIRST, SECOND = (
+    Key("set", "default", "demo"),
+    Key("group", "default", "demo-0"),
+    Key("group", "default", "demo-1"),
+)
+
+
+def test_a_change_wakes_whom_it_concerns() -> None:
+    queue, wakeup = _wakeup()
+    lws = make_set()
+    wakeup.on_change(None, make_leader_statefulset(lws))
+    assert queue.taken() == [SET]
+    wakeup.on_change(make_worker_pod(), None)
+    assert queue.taken() == [FIRST]
+
+
+def test_a_set_wakes_its_groups_too() -> None:
+    """Restart and startup policy are read from the set."""
+    queue, wakeup = _wakeup()
+    asked: list[Any] = []
+
+    def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
+        asked.append(lws)
+        return _names("demo-0", "demo-1")
+
+    wakeup.leader_pods_of = leader_pods_of
+    before, after = make_set(generation=1), make_set(generation=2)
+    wakeup.on_change(before, after)
+    assert queue.taken() == [FIRST, SECOND, SET] and asked == [after]
+    wakeup.on_change(after, None)
+    assert queue.taken() == [FIRST, SECOND, SET] and asked[-1] is after
+
+
+def test_a_status_wakes_nobody() -> None:
+    queue, wakeup = _wakeup()
+    wakeup.leader_pods_of = lambda lws: _names("demo-0")
+    wakeup.on_change(make_set(), make_set(status={"replicas": 2}))
+    assert queue.taken() == []
+
+
+def test_other_kinds_do_not_wake_all_groups() -> None:
+    queue, wakeup = _wakeup()
+    wakeup.leader_pods_of = lambda lws: _names("demo-0", "demo-1")
+    wakeup.on_change(None, make_leader_pod(make_set()))
+    assert queue.taken() == [FIRST, SET]
+
+
+def test_everything() -> None:
+    queue, wakeup = _wakeup()
+    store = Store(lambda before, after: None)
+    for lws in (make_set("one"), make_set("two", namespace="elsewhere")):
+        store.put(lws)
+    pods = {"one": _names("one-0", "one-1"), "two": _names("two-0", namespace="elsewhere")}
+    wakeup.leader_pods_of = lambda lws: pods[lws["metadata"]["name"]]
+    wakeup.everything(store)
+    assert queue.taken() == [
+        Key("group", "default", "one-0"),
+        Key("group", "default", "one-1"),
+        Key("group", "elsewhere", "two-0"),
+        Key("set", "default", "one"),
+        Key("set", "elsewhere", "two"),
+    ]
+
+
+def test_before_the_store_can_be_asked_sets_wake_alone() -> None:
+    queue, wakeup = _wakeup()
+    wakeup.on_change(None, make_set())
+    assert queue.taken() == [SET]

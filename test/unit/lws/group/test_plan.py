@@ -1,0 +1,447 @@
+"""What a pass over a group decides: restart it, complete it, or wait and say for what."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.actions import Action, Create, Delete, Merge, Plan, Reference
+from lws.group.objects import build_group_service
+from lws.group.plan import plan
+from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.revisions import Recorded, build_revision, parse, record
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+)
+from test.unit import api_server
+from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+
+UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
+OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
+FORMER = {"apiVersion": "v1", "kind": "Pod", "name": "demo-1", "uid": "u-former", "controller": True}
+Change = Callable[[dict[str, Any]], Any]
+
+
+def recorded(lws: dict[str, Any], key: str = KEY) -> Recorded:
+    return parse(api_server.stored(dict(build_revision(lws, record(lws), 1, key=key))))
+
+
+def group(
+    lws: dict[str, Any] | None = None,
+    *,
+    of: dict[str, Any] | None = None,
+    leader: dict[str, Any] | None = None,
+    **facts: Any,
+) -> GroupSnapshot:
+    """Group 1, of which only the leader exists. of: the set as its revision has it, `lws` by default. leader:
+    what is special about its pod.
+    """
+    lws = lws if lws is not None else make_set(size=3)
+    revision = recorded(of if of is not None else lws)
+    pod = make_leader_pod(of if of is not None else lws, 1, **(leader or {}))
+    return GroupSnapshot(lws, pod, NOW, revision, **facts)
+
+
+def complete(lws: dict[str, Any] | None = None, **options: Any) -> GroupSnapshot:
+    """The group with everything that belongs to it."""
+    made = group(lws, **options)
+    workers = make_worker_statefulset(dict(made.leader))
+    pods = tuple(make_worker_pod(workers, index) for index in range(1, workers["spec"]["replicas"] + 1))
+    service = api_server.stored(build_group_service(made.lws, made.leader))
+    return replace(made, worker_statefulset=workers, workers=pods, service=service)
+
+
+def changed(obj: Any, change: Change) -> dict[str, Any]:
+    made: dict[str, Any] = copy.deepcopy(dict(obj))
+    change(made)
+    return made
+
+
+def owned_by(*owners: dict[str, Any]) -> Change:
+    return lambda obj: obj["metadata"].update(ownerReferences=list(owners))
+
+
+def terminating(obj: dict[str, Any]) -> None:
+    obj["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+
+
+def actions_of(planned: Plan) -> list[Action]:
+    return [action for sequence in planned.sequences for action in sequence]
+
+
+def the_create(planned: Plan) -> Create:
+    (found,) = actions_of(planned)
+    assert isinstance(found, Create)
+    return found
+
+
+def is_idle(planned: Plan) -> bool:
+    return planned.is_empty and planned.again_after is None and not planned.waiting_for
+
+
+# --- Nothing to do ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        pytest.param(complete(), id="complete"),
+        pytest.param(complete(make_set(size=3, networkConfig=UNIQUE)), id="with a service of its own"),
+        pytest.param(group(make_set(size=1)), id="a group of one needs no workers"),
+        pytest.param(complete(make_set(size=3, startupPolicy="LeaderReady")), id="leader ready"),
+        pytest.param(
+            complete(make_set(size=3, startupPolicy="LeaderReady"), leader={"ready": False}),
+            id="a leader that is not ready any more keeps its workers",
+        ),
+        pytest.param(complete(drops_start_ordinal=True), id="workers that exist stay"),
+    ],
+)
+def test_nothing_to_do(snapshot: GroupSnapshot) -> None:
+    assert is_idle(plan(snapshot))
+
+
+@pytest.mark.parametrize(
+    "snapshot",
+    [
+        pytest.param(group(leader={"terminating": True}), id="the leader goes"),
+        pytest.param(group(make_set(size=3, terminating=True)), id="the set goes"),
+        pytest.param(complete(leader={"terminating": True}), id="the leader goes, its workers are there"),
+    ],
+)
+def test_what_is_going_is_left_alone(snapshot: GroupSnapshot) -> None:
+    planned = plan(snapshot)
+    assert planned.is_empty and planned.waiting_for == "the leader pod or the set to be gone"
+
+
+# --- Workers ------------------------------------------------------------------------------------------------
+
+
+def test_a_new_group_gets_its_workers() -> None:
+    snapshot = group()
+    create = the_create(plan(snapshot))
+    assert Reference.to(create.intent) == Reference("apps/v1", "StatefulSet", "default", "demo-1")
+    assert create.intent["spec"]["replicas"] == 2
+    (announce,) = create.announce
+    assert create.failure is not None
+    assert [(each.type, each.reason, each.action, each.note) for each in (announce, create.failure)] == [
+        ("Normal", "GroupsProgressing", "Create", "Created worker statefulset for leader pod demo-1"),
+        ("Warning", "FailedCreate", "Create", "Failed to create worker statefulset for leader pod demo-1"),
+    ]
+    assert announce.regarding == Reference.to(snapshot.lws)
+    assert announce.related == create.failure.related == Reference.to(snapshot.leader)
+
+
+@pytest.mark.parametrize(
+    ("lws", "of", "replicas"),
+    [
+        pytest.param(make_set(size=5), make_set(size=3), 2, id="its own size"),
+        pytest.param(make_set(size=1), make_set(size=3), 2, id="workers, although new groups have none"),
+        pytest.param(make_set(size=3), make_set(size=1), None, id="none, although new groups have some"),
+    ],
+)
+def test_an_old_group_is_completed_as_its_own_revision_had_it(
+    lws: dict[str, Any], of: dict[str, Any], replicas: int | None
+) -> None:
+    planned = plan(group(lws, of=of))
+    created = [each.intent["spec"]["replicas"] for each in actions_of(planned) if isinstance(each, Create)]
+    assert created == ([] if replicas is None else [replicas])
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_ready", "creates"),
+    [
+        ("LeaderCreated", False, True),
+        ("LeaderCreated", True, True),
+        ("LeaderReady", False, False),
+        ("LeaderReady", True, True),
+    ],
+)
+def test_workers_wait_for_a_ready_leader_where_the_set_says_so(
+    policy: str, is_ready: bool, creates: bool
+) -> None:
+    planned = plan(group(make_set(size=3, startupPolicy=policy), leader={"ready": is_ready}))
+    assert bool(actions_of(planned)) is creates
+    waiting = "" if creates else "the leader pod to be ready (startupPolicy LeaderReady)"
+    assert planned.waiting_for == waiting
+
+
+def test_no_workers_are_made_where_they_would_be_taken_for_leaders() -> None:
+    planned = plan(group(drops_start_ordinal=True))
+    assert planned.is_empty
+    assert planned.waiting_for == "an API server that keeps spec.ordinals.start of StatefulSets"
+
+
+LABELS = "labels that tell whose workers they are were edited"
+
+
+@pytest.mark.parametrize(
+    ("change", "patch", "why"),
+    [
+        pytest.param(
+            lambda obj: obj["spec"].update(replicas=7),
+            {"spec": {"replicas": 2}},
+            "workers were scaled to 7 by hand, the group has 2",
+            id="scaled up",
+        ),
+        pytest.param(
+            lambda obj: obj["spec"].update(replicas=0),
+            {"spec": {"replicas": 2}},
+            "workers were scaled to 0 by hand, the group has 2",
+            id="scaled to nothing",
+        ),
+        pytest.param(
+            lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL),
+            {"metadata": {"labels": {NAME_LABEL: "demo"}}},
+            LABELS,
+            id="a label removed",
+        ),
+        pytest.param(
+            lambda obj: (
+                obj["spec"].update(replicas=3),
+                obj["metadata"]["labels"].update({REVISION_LABEL: "x"}),
+            ),
+            {"spec": {"replicas": 2}, "metadata": {"labels": {REVISION_LABEL: KEY}}},
+            f"workers were scaled to 3 by hand, the group has 2; {LABELS}",
+            id="both",
+        ),
+    ],
+)
+def test_what_others_did_to_workers_is_put_back(change: Change, patch: dict[str, Any], why: str) -> None:
+    snapshot = complete()
+    planned = plan(replace(snapshot, worker_statefulset=changed(snapshot.worker_statefulset, change)))
+    (merge,) = actions_of(planned)
+    assert isinstance(merge, Merge)
+    assert (merge.target.kind, merge.target.uid) == ("StatefulSet", "uid-of-workers-demo-1")
+    assert (merge.patch, merge.why) == (patch, why)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(
+            lambda obj: obj["spec"]["template"]["spec"]["containers"][0].update(image="x:1"),
+            id="another template",
+        ),
+        pytest.param(lambda obj: obj["metadata"]["labels"].update(theirs="x"), id="a label of somebody else"),
+        pytest.param(lambda obj: obj["metadata"].update(annotations={"theirs": "x"}), id="an annotation"),
+        pytest.param(lambda obj: obj["spec"].pop("ordinals"), id="dropped by the API server"),
+        pytest.param(lambda obj: obj["spec"].pop("template"), id="nothing but the part that we keep"),
+    ],
+)
+def test_anything_else_about_workers_stays(change: Change) -> None:
+    snapshot = complete()
+    assert is_idle(plan(replace(snapshot, worker_statefulset=changed(snapshot.worker_statefulset, change))))
+
+
+# --- The Service of a group ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("live", "own", "creates"),
+    [
+        pytest.param(None, None, False, id="shared"),
+        pytest.param(UNIQUE, UNIQUE, True, id="its own"),
+        pytest.param(None, UNIQUE, True, id="an old group keeps its own subdomain"),
+        pytest.param(UNIQUE, None, False, id="an old group keeps to the shared one"),
+    ],
+)
+def test_a_group_has_the_service_that_its_revision_asks_for(live: Any, own: Any, creates: bool) -> None:
+    snapshot = complete(make_set(size=3, networkConfig=live), of=make_set(size=3, networkConfig=own))
+    planned = plan(replace(snapshot, service=None))
+    assert bool(actions_of(planned)) is creates
+    if creates:
+        create = the_create(planned)
+        assert create.intent["kind"] == "Service"
+        assert create.intent["spec"]["selector"] == {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "1"}
+        assert create.failure is not None
+        assert create.failure.note == "Failed to create headless service for error"
+
+
+def test_service_and_workers_are_made_side_by_side() -> None:
+    planned = plan(group(make_set(size=3, networkConfig=UNIQUE)))
+    assert [[type(action) for action in sequence] for sequence in planned.sequences] == [[Create], [Create]]
+
+
+def test_a_service_gets_its_name_label_back() -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    bare = changed(snapshot.service, lambda obj: obj["metadata"].pop("labels"))
+    (merge,) = actions_of(plan(replace(snapshot, service=bare)))
+    assert isinstance(merge, Merge) and merge.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
+
+
+# --- Whose the objects are ----------------------------------------------------------------------------------
+
+
+FIELDS = [pytest.param("worker_statefulset", id="workers"), pytest.param("service", id="service")]
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(owned_by(FORMER), id="of a former leader"),
+        pytest.param(terminating, id="ours, on its way out"),
+        pytest.param(lambda obj: (terminating(obj), owned_by()(obj)), id="an orphan on its way out"),
+    ],
+)
+def test_what_is_leaving_is_waited_for_in_silence(field: str, change: Change) -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    obj = changed(getattr(snapshot, field), change)
+    planned = plan(replace(snapshot, **{field: obj}, reread=snapshot.leader))
+    assert planned.is_empty and planned.again_after is None
+    assert planned.waiting_for == f"the {obj['kind']} of the former leader pod to be gone"
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    ("change", "owner", "alive"),
+    [
+        pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of somebody who lives"),
+        pytest.param(
+            lambda obj: obj["metadata"].update(ownerReferences=[], labels={"app": "x"}),
+            "not controlled by anything",
+            set(),
+            id="of nobody, and not like ours",
+        ),
+    ],
+)
+def test_what_is_in_the_way_is_never_touched(field: str, change: Change, owner: str, alive: set[str]) -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    obj = changed(getattr(snapshot, field), change)
+    planned = plan(replace(snapshot, **{field: obj}, owners_alive=frozenset(alive), reread=snapshot.leader))
+    note = (
+        f"{obj['kind']} demo-1 exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
+        f"untouched; delete or rename one of them"
+    )
+    (warning,) = planned.announce
+    assert (warning.type, warning.reason, warning.note) == ("Warning", "FailedCreate", note)
+    assert planned.sequences == () and planned.again_after == 30.0 and planned.waiting_for == note
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize(
+    ("change", "is_adopted"),
+    [
+        pytest.param(None, False, id="the leader is gone"),
+        pytest.param(terminating, False, id="the leader goes"),
+        pytest.param(lambda pod: pod["metadata"].update(uid="u-new"), False, id="it is another pod"),
+        pytest.param(lambda pod: None, True, id="the leader lives"),
+    ],
+)
+def test_orphans_are_adopted_only_by_a_leader_that_lives(
+    field: str, change: Change | None, is_adopted: bool
+) -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    orphan = changed(getattr(snapshot, field), owned_by({**OTHER, "controller": False}))
+    reread = changed(snapshot.leader, change) if change is not None else None
+    planned = plan(replace(snapshot, **{field: orphan}, reread=reread))
+    assert len(actions_of(planned)) == is_adopted
+    for merge in actions_of(planned):
+        assert isinstance(merge, Merge)
+        assert merge.target == Reference.to(orphan)
+        owners = merge.patch["metadata"]["ownerReferences"]
+        assert [owner["uid"] for owner in owners] == ["u-9", "uid-of-pod-demo-1"]
+        assert merge.patch.keys() == {"metadata"}
+
+
+def test_one_clash_does_not_hold_up_the_rest() -> None:
+    snapshot = group(make_set(size=3, networkConfig=UNIQUE))
+    theirs = changed(api_server.stored(build_group_service(snapshot.lws, snapshot.leader)), owned_by(OTHER))
+    planned = plan(replace(snapshot, service=theirs, owners_alive=frozenset({"u-9"})))
+    (create,) = actions_of(planned)
+    assert isinstance(create, Create) and create.intent["kind"] == "StatefulSet"
+    assert len(planned.announce) == 1 and planned.again_after == 30.0
+
+
+# --- Restarts -----------------------------------------------------------------------------------------------
+
+
+def test_a_lost_worker_costs_the_leader_and_nothing_else_is_done() -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
+    planned = plan(replace(snapshot, workers=lost, service=None))
+    (delete,) = actions_of(planned)
+    assert isinstance(delete, Delete)
+    assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Foreground")
+    assert delete.target.uid == "uid-of-pod-demo-1"
+    assert delete.why == "pod demo-1-1 is being deleted: the group is recreated as one"
+    (announce,) = delete.announce
+    note = "Worker pod demo-1-1 failed, deleted leader pod demo-1 to recreate group 1"
+    assert (announce.type, announce.reason, announce.action) == ("Normal", "RecreateGroup", "Delete")
+    assert (announce.note, announce.related) == (note, Reference.to(snapshot.leader))
+
+
+def test_a_leader_that_restarted_is_told_in_the_same_words() -> None:
+    snapshot = complete(leader={"status": {"containerStatuses": [{"name": "main", "restartCount": 1}]}})
+    (delete,) = actions_of(plan(snapshot))
+    (announce,) = delete.announce
+    assert announce.note == "Worker pod demo-1 failed, deleted leader pod demo-1 to recreate group 1"
+
+
+def test_the_restart_policy_is_the_live_one() -> None:
+    on, off = make_set(size=3), make_set(size=3, template={"restartPolicy": "None"})
+    for lws, of, restarts in ((on, off, True), (off, on, False)):
+        snapshot = complete(lws, of=of)
+        lost = replace(snapshot, workers=(changed(snapshot.workers[0], terminating), snapshot.workers[1]))
+        assert bool(actions_of(plan(lost))) is restarts
+
+
+def test_a_restart_that_is_put_off_does_not_hold_up_the_workers() -> None:
+    lws = make_set(size=3, template={"restartPolicy": "RecreateGroupAfterStart"})
+    restarted = {"status": {"containerStatuses": [{"name": "main", "restartCount": 1}]}}
+    assert isinstance(actions_of(plan(group(lws, leader=restarted)))[0], Create)
+
+
+# --- Leaders that say too little ----------------------------------------------------------------------------
+
+
+def test_a_worker_that_looks_like_a_leader_is_not_built_upon() -> None:
+    planned = plan(group(leader={"annotations": {LEADER_NAME_ANNOTATION: "demo-0"}}))
+    note = (
+        "leader pod default/demo-1 contains mistake annotation 'leaderworkerset.sigs.k8s.io/leader-name': "
+        "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
+    )
+    (warning,) = planned.announce
+    assert (warning.type, warning.reason, warning.action) == ("Warning", "FailedCreate", "Create")
+    assert warning.note == note
+    assert planned.sequences == ()
+
+
+@pytest.mark.parametrize("label", [GROUP_KEY_LABEL, GROUP_INDEX_LABEL])
+def test_a_leader_that_the_webhook_never_saw_is_reported(label: str) -> None:
+    snapshot = group()
+    bare = changed(snapshot.leader, lambda pod: pod["metadata"]["labels"].pop(label))
+    planned = plan(replace(snapshot, leader=bare))
+    (warning,) = planned.announce
+    assert warning.type == "Warning" and warning.note.startswith(
+        "leader pod demo-1 lacks the labels of its group"
+    )
+    assert planned.sequences == () and planned.again_after == 30.0
+
+
+def test_a_group_of_a_lost_revision_waits_until_it_is_known_what_runs() -> None:
+    planned = plan(replace(group(), revision=None))
+    assert planned.sequences == () and planned.again_after == 30.0
+    said = f"leader pod demo-1 has revision key '{KEY}', of which no ControllerRevision is left"
+    assert planned.waiting_for == said
+
+
+def test_a_group_of_a_lost_revision_is_still_restarted() -> None:
+    snapshot = complete()
+    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
+    (delete,) = actions_of(plan(replace(snapshot, revision=None, workers=lost)))
+    assert isinstance(delete, Delete) and delete.target == Reference.to(snapshot.leader)
+
+
+def test_the_size_of_a_lost_revision_is_read_off_the_leader() -> None:
+    snapshot = group(leader={"annotations": {SIZE_ANNOTATION: "1"}})
+    assert is_idle(plan(replace(snapshot, revision=None)))

@@ -1,0 +1,126 @@
+"""One set and what belongs to it, between two passes: plans are carried out as an API server would do it.
+
+In: a set. Out: snapshots for `lws.leaderworkerset.plan`, in which everything is ready.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from lws.actions import Action, Apply, Create, Delete, Merge, Plan, Status
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.revisions import Recorded, parse
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.unit import api_server
+from test.unit.builders import NOW, make_group, statefulset_revision
+
+
+def actions_of(planned: Plan) -> list[Action]:
+    """Every write but the status, sequence after sequence."""
+    return [action for sequence in planned.sequences for action in sequence]
+
+
+def settled(lws: dict[str, Any], **changes: Any) -> SetSnapshot:
+    """The set at rest: everything made by our own plans, every group ready, the status written."""
+    snapshot = SetSnapshot(lws=copy.deepcopy(lws), now=NOW)
+    snapshot = carried_out(snapshot, plan(snapshot))
+    snapshot = with_groups(snapshot)
+    snapshot = carried_out(snapshot, plan(snapshot))
+    return replace(snapshot, **changes)
+
+
+def with_groups(snapshot: SetSnapshot) -> SetSnapshot:
+    """The StatefulSet controller has made every leader it is asked for, and everything is ready."""
+    assert snapshot.leader is not None
+    key = snapshot.leader["metadata"]["labels"][REVISION_LABEL]
+    count = snapshot.leader["spec"]["replicas"]
+    groups = tuple(make_group(dict(snapshot.lws), index, key=key) for index in range(count))
+    return with_reported(replace(snapshot, groups=groups, live_keys=frozenset({key})))
+
+
+def with_reported(snapshot: SetSnapshot) -> SetSnapshot:
+    """The StatefulSet controller has reported on the leader StatefulSet as it stands."""
+    assert snapshot.leader is not None
+    leader = copy.deepcopy(dict(snapshot.leader))
+    metadata, replicas = leader["metadata"], leader["spec"]["replicas"]
+    revision = statefulset_revision(metadata["name"], metadata["labels"][REVISION_LABEL])
+    counts = {field: replicas for field in ("replicas", "readyReplicas", "availableReplicas")}
+    revisions = {"currentRevision": revision, "updateRevision": revision}
+    leader["status"] = {"observedGeneration": metadata["generation"], **counts, **revisions}
+    return replace(snapshot, leader=leader)
+
+
+def with_spec(snapshot: SetSnapshot, lws: dict[str, Any]) -> SetSnapshot:
+    """A user has written the spec, labels and annotations of `lws`."""
+    changed = {**copy.deepcopy(lws), "status": snapshot.lws.get("status", {})}
+    changed["metadata"]["generation"] = snapshot.lws["metadata"]["generation"] + 1
+    return replace(snapshot, lws=changed)
+
+
+def carried_out(snapshot: SetSnapshot, planned: Plan) -> SetSnapshot:
+    """What the next pass sees, if every write of the plan has succeeded."""
+    for action in actions_of(planned):
+        snapshot = _after(snapshot, action)
+    for status in planned.statuses:
+        snapshot = replace(snapshot, lws=_with_status(dict(snapshot.lws), status))
+    return snapshot
+
+
+def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
+    match action:
+        case Create():
+            made = api_server.stored(dict(action.intent))
+            if made["kind"] == "Service":
+                return replace(snapshot, service=made)
+            return replace(snapshot, revisions=(*snapshot.revisions, parse(made)))
+        case Apply():
+            return replace(snapshot, leader=_applied(snapshot.leader, dict(action.intent)))
+        case Delete():
+            groups = tuple(_without(group, action.target.uid) for group in snapshot.groups)
+            revisions = tuple(each for each in snapshot.revisions if each.uid != action.target.uid)
+            return replace(snapshot, groups=groups, revisions=revisions)
+        case Merge():
+            return _merged(snapshot, action)
+
+
+def _applied(stored: Any, intent: dict[str, Any]) -> dict[str, Any]:
+    if stored is None:
+        return api_server.applied(intent)
+    made = api_server.applied(intent, stored["metadata"]["uid"])
+    has_changed = made["spec"] != stored["spec"]
+    made["metadata"]["generation"] = stored["metadata"]["generation"] + has_changed
+    return {**made, "status": stored.get("status", {})}
+
+
+def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
+    if action.target.kind == "ControllerRevision":
+        revisions = [_patched(each, action) for each in snapshot.revisions]
+        return replace(snapshot, revisions=tuple(revisions))
+    field = "leader" if action.target.kind == "StatefulSet" else "service"
+    obj = copy.deepcopy(getattr(snapshot, field))
+    assert obj["metadata"]["uid"] == action.target.uid
+    obj["metadata"] |= action.patch["metadata"]
+    return replace(snapshot, **{field: obj})
+
+
+def _patched(recorded: Recorded, action: Merge) -> Recorded:
+    if recorded.uid != action.target.uid:
+        return recorded
+    number = action.patch.get("revision", recorded.number)
+    return replace(recorded, number=number, is_orphan=recorded.is_orphan and "metadata" not in action.patch)
+
+
+def _without(group: GroupFacts, uid: str) -> GroupFacts:
+    if group.leader["metadata"]["uid"] != uid:
+        return group
+    leader = copy.deepcopy(dict(group.leader))
+    leader["metadata"]["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    return replace(group, leader=leader)
+
+
+def _with_status(lws: dict[str, Any], status: Status) -> dict[str, Any]:
+    merged = {**lws.get("status", {}), **status.patch}
+    return {**lws, "status": {field: value for field, value in merged.items() if value is not None}}

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from tools.demo.__main__ import main
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Runs `main` with arguments; the first tells what the presentation does with `once`."""
+
+    def run_it(present: Callable[[bool], int], *arguments: str) -> int:
+        monkeypatch.setattr("tools.demo.presentation.present", present)
+        monkeypatch.setattr(sys, "argv", ["demo", *arguments])
+        return main()
+
+    return run_it
+
+
+@pytest.mark.parametrize("code", [0, 1])
+@pytest.mark.parametrize(("arguments", "once"), [([], False), (["--once"], True)])
+def test_the_presentation_decides(
+    run: Callable[..., int], arguments: list[str], once: bool, code: int
+) -> None:
+    asked: list[bool] = []
+
+    def present(once: bool) -> int:
+        asked.append(once)
+        return code
+
+    assert run(present, *arguments) == code
+    assert asked == [once]
+
+
+def killed_by(number: signal.Signals, deeds: list[str]) -> Callable[[bool], int]:
+    """A presentation that gets a signal, and a second one while it cleans up."""
+
+    def present(_: bool) -> int:
+        try:
+            os.kill(os.getpid(), number)
+            deeds.append("went on")
+        finally:
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGTERM)
+            deeds.append("cleaned up")
+        return 0
+
+    return present
+
+
+def test_ctrl_c_exits_130_and_a_second_one_disturbs_nothing(run: Callable[..., int]) -> None:
+    deeds: list[str] = []
+    assert run(killed_by(signal.SIGINT, deeds)) == 130
+    assert deeds == ["cleaned up"]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_other_signals_clean_up_too(run: Callable[..., int], number: signal.Signals, code: int) -> None:
+    deeds: list[str] = []
+    with pytest.raises(SystemExit) as ended:
+        run(killed_by(number, deeds))
+    assert ended.value.code == code
+    assert deeds == ["cleaned up"]
+
+
+def test_signals_are_as_they_were(run: Callable[..., int]) -> None:
+    before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
+    run(killed_by(signal.SIGINT, []))
+    assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_unknown_arguments_are_refused(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run(lambda _: 0, "--twice")
+    assert ended.value.code == 2
+    assert "--twice" in capsys.readouterr().err

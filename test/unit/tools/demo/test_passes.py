@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.error import HTTPError, URLError
+from urllib.request import Request
+
+import pytest
+
+from tools.demo.passes import passes_in, read_passes
+
+TEXT = """\
+# HELP controller_runtime_reconcile_total Passes.
+# TYPE controller_runtime_reconcile_total counter
+controller_runtime_reconcile_total{controller="pod",result="success"} 5.0
+controller_runtime_reconcile_total{controller="pod",result="requeue_after"} 2.0
+controller_runtime_reconcile_total{controller="pod",result="error"} 3.0
+controller_runtime_reconcile_total{controller="leaderworkerset",result="success"} 1.0
+# HELP workqueue_depth Depth.
+# TYPE workqueue_depth gauge
+workqueue_depth{controller="pod",name="pod"} 9.0
+"""
+
+
+def test_passes_that_failed_do_not_count() -> None:
+    assert dict(passes_in(TEXT)) == {"pod": 7, "leaderworkerset": 1}
+
+
+def test_no_metrics_no_passes() -> None:
+    assert passes_in("").get("pod", 0) == 0
+
+
+def test_the_endpoint_is_asked_with_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Request] = []
+    (tmp_path / "metrics").write_text(TEXT)
+
+    def answer(request: Request, **_: object) -> object:
+        asked.append(request)
+        return (tmp_path / "metrics").open("rb")
+
+    monkeypatch.setattr("urllib.request.urlopen", answer)
+    assert read_passes(8443, "secret")["pod"] == 7
+    assert asked[0].full_url == "https://127.0.0.1:8443/metrics"
+    assert asked[0].get_header("Authorization") == "Bearer secret"
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(URLError("refused"), id="nobody listens"),
+        pytest.param(HTTPError("", 403, "Forbidden", None, None), id="not allowed"),  # type: ignore[arg-type]
+        pytest.param(TimeoutError(), id="no answer in time"),
+    ],
+)
+def test_a_manager_that_does_not_answer_has_made_no_pass(
+    trouble: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> object:
+        raise trouble
+
+    monkeypatch.setattr("urllib.request.urlopen", refuse)
+    assert read_passes(8443, "secret") == {}

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from io import StringIO
+
+from test.unit.tools.demo.objects import CREATED, make_event, make_set, make_view
+from tools.demo.check import Check
+from tools.demo.facts import time_of
+from tools.demo.picture import Picture, picture_of
+from tools.demo.plain import PlainShow
+from tools.demo.show import Show
+from tools.localcluster import Progress
+
+NOW = time_of(CREATED)
+
+
+def lines_of(stream: StringIO) -> list[str]:
+    return stream.getvalue().splitlines()
+
+
+def test_it_is_a_show() -> None:
+    show: Show = PlainShow(StringIO())
+    show.close()
+
+
+def test_everything_is_a_line_with_the_time() -> None:
+    stream = StringIO()
+    show = PlainShow(stream)
+    show.begin("Create")
+    show.say("$ kubectl apply")
+    show.wait_for("pods")
+    show.wait_for("")
+    show.verified([Check("good", True, "", ""), Check("bad", False, "1", "2")])
+    show.fail("error: gone")
+    show.begin("Delete")
+    assert lines_of(stream) == [
+        " 0:00  == 1. Create",
+        " 0:00  $ kubectl apply",
+        " 0:00  waiting for pods",
+        " 0:00  ok      good",
+        " 0:00  FAILED  bad",
+        " 0:00            expected: 1",
+        " 0:00            found:    2",
+        " 0:00  error: gone",
+        " 0:00  == 2. Delete",
+    ]
+
+
+def test_what_can_be_copied_stands_alone() -> None:
+    stream = StringIO()
+    PlainShow(stream).tell(["", "export A=b"])
+    assert lines_of(stream) == ["", "export A=b"]
+
+
+def test_builds_are_lines() -> None:
+    stream = StringIO()
+    show = PlainShow(stream)
+    show.build(Progress("compile", 0.0, 0.0))
+    show.build(Progress("compile", 0.2, 0.1))
+    show.build(Progress("compile", 65.0, 1.0, finished=True))
+    assert [line.split() for line in lines_of(stream)] == [
+        ["compile", "0%", "0:00"],
+        ["compile", "done", "1:05"],
+    ]
+
+
+def test_pictures_are_told_when_they_change_and_events_once() -> None:
+    stream = StringIO()
+    show = PlainShow(stream)
+    show.changed()
+    pictures: list[Picture] = []
+    show.watch(lambda: pictures[-1])
+    first = make_event("First", "a")
+    pictures.append(picture_of(make_view(lws=make_set(true=["Progressing"]), events=[first]), NOW))
+    show.changed()
+    show.changed()
+    second = make_event("Second", "b", type="Warning", at="2026-01-01T00:00:10Z")
+    pictures.append(picture_of(make_view(events=[first, second]), NOW))
+    show.changed()
+    show.close()
+    show.changed()
+    assert lines_of(stream) == [
+        " 0:00    event First: a",
+        " 0:00    groups ready 4/4, up to date 4/4, Progressing",
+        " 0:00    warning Second: b",
+        " 0:00    groups ready 4/4, up to date 4/4, Available",
+    ]
+
+
+def test_there_is_no_control_code() -> None:
+    stream = StringIO()
+    show = PlainShow(stream)
+    show.verified([Check("claim", False, "1", "2")])
+    show.build(Progress("compile", 1.0, 0.5))
+    assert "\x1b" not in stream.getvalue() and "\r" not in stream.getvalue()

@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from test.unit.tools.demo.fakes import FakeScene, SilentShow, a_manifest
+from test.unit.tools.demo.objects import IMAGE, NAME, make_lease, make_view
+from tools.demo.mirror import NotInTime
+from tools.demo.play import Play, SetMissingError
+from tools.demo.record import Record, View
+from tools.demo.settled import Goal
+
+
+def a_play(scene: FakeScene, show: SilentShow | None = None, kept: frozenset[str] = frozenset()) -> Play:
+    return Play(scene, show or SilentShow(), a_manifest(), Path("a.yaml"), kept)  # type: ignore[arg-type]
+
+
+def test_commands_are_shown_as_a_user_would_type_them() -> None:
+    scene, show = FakeScene([make_view()]), SilentShow()
+    a_play(scene, show).kubectl("patch", "lws", "a", "-p", "[1, 2]")
+    assert show.said == ["$ kubectl patch lws a -p '[1, 2]'"]
+    assert scene.cluster.commands == [("--namespace", "default", "patch", "lws", "a", "-p", "[1, 2]")]
+
+
+def test_a_goal_is_waited_for_and_then_asked_for_again() -> None:
+    waited, fresh = make_view(), make_view()
+    scene, show = FakeScene([waited], [fresh]), SilentShow()
+    assert a_play(scene, show).until(Goal(NAME, 4, IMAGE), "4 groups") is fresh
+    assert show.waits == ["4 groups", ""]
+
+
+def test_a_goal_that_is_not_reached() -> None:
+    with pytest.raises(NotInTime, match="6 groups"):
+        a_play(FakeScene([make_view()])).until(Goal(NAME, 6, IMAGE), "6 groups")
+
+
+@pytest.mark.parametrize(
+    ("wait", "views", "reached"),
+    [
+        pytest.param(lambda play: play.until_empty(), [Record().view()], True, id="nothing is left"),
+        pytest.param(lambda play: play.until_empty(), [make_view()], False, id="something is left"),
+        pytest.param(
+            lambda play: play.until_taken_over("manager-0"),
+            [make_view(leases=[make_lease("manager-1")])],
+            True,
+            id="another holds the Lease",
+        ),
+        pytest.param(
+            lambda play: play.until_taken_over("manager-0"),
+            [make_view(), make_view(leases=[make_lease("")])],
+            False,
+            id="the former one or nobody holds the Lease",
+        ),
+    ],
+)
+def test_other_waits(wait: Callable[[Play], object], views: list[View], reached: bool) -> None:
+    play = a_play(FakeScene(views, views))
+    if reached:
+        wait(play)
+    else:
+        with pytest.raises(NotInTime):
+            wait(play)
+
+
+def test_what_was_there_before_may_stay() -> None:
+    view = make_view()
+    uids = frozenset(each["metadata"]["uid"] for found in view.objects.values() for each in found)
+    assert a_play(FakeScene([view], [view]), kept=uids).until_empty() is view
+
+
+def test_passes_are_read_until_there_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([{}, {"set": 1}, {"set": 1, "pod": 6}])
+    asked: list[tuple[int, str]] = []
+
+    def read(port: int, token: str) -> Mapping[str, int]:
+        asked.append((port, token))
+        return next(answers)
+
+    monkeypatch.setattr("tools.demo.play.read_passes", read)
+    monkeypatch.setattr("tools.demo.play._SCRAPE_SECONDS", 0.0)
+    scene = FakeScene([make_view()], workspace=tmp_path)
+    assert a_play(scene).until_passes({"set": 1, "pod": 6}) == {"set": 1, "pod": 6}
+    assert asked == [(8443, "the-admins-token")] * 3
+
+
+def test_passes_that_are_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tools.demo.play.read_passes", lambda *_: {})
+    monkeypatch.setattr("tools.demo.play._SECONDS", -1.0)
+    with pytest.raises(NotInTime, match="look at every object"):
+        a_play(FakeScene([make_view()], workspace=tmp_path)).until_passes({"set": 1})
+
+
+def test_a_set_that_is_missing_is_said() -> None:
+    play = a_play(FakeScene([]))
+    assert play.facts(make_view()).name == NAME
+    with pytest.raises(SetMissingError, match=f"default/{NAME} does not exist"):
+        play.facts(Record().view())

@@ -1,0 +1,134 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from test.unit.tools.demo.fakes import FakeScene, SilentShow
+from test.unit.tools.demo.objects import make_view
+from tools.demo.live import LiveShow
+from tools.demo.plain import PlainShow
+from tools.demo.presentation import choose_show, invitation, present, verdict
+from tools.demo.tour import Result
+from tools.localcluster import BuildError
+
+
+class Stage:
+    """`present` with a fake scene, display and tour."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        self.show = SilentShow()
+        self.result = Result(3)
+        self.trouble: BaseException | None = None
+        self.is_down = False
+        self.scene = FakeScene([make_view()], workspace=tmp_path)
+        monkeypatch.setattr("tools.demo.presentation.choose_show", lambda: self.show)
+        monkeypatch.setattr("tools.demo.presentation.set_up", self.set_up)
+        monkeypatch.setattr("tools.demo.presentation.run_tour", lambda *_: self.result)
+
+    @contextmanager
+    def set_up(self, show: SilentShow) -> Iterator[FakeScene]:
+        if self.trouble is not None:
+            raise self.trouble
+        try:
+            yield self.scene
+        finally:
+            self.is_down = True
+
+
+@pytest.fixture
+def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
+    return Stage(monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("result", "code", "said"),
+    [
+        pytest.param(Result(3), 0, ["All 3 checks held."], id="good"),
+        pytest.param(Result(3, ("a",)), 1, ["1 of 3 checks did not hold:", "a"], id="bad"),
+        pytest.param(Result(0), 1, ["0 of 0 checks did not hold:"], id="nothing was checked"),
+    ],
+)
+def test_once(result: Result, code: int, said: list[str], stage: Stage) -> None:
+    stage.result = result
+    assert present(once=True) == code
+    assert stage.show.told == ["", *said] and said == verdict(result)
+    assert stage.is_down and stage.show.closed == 1
+
+
+@pytest.mark.parametrize("result", [Result(3), Result(3, ("a",))])
+def test_it_stays_until_ctrl_c(result: Result, stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> None:
+        assert not stage.is_down
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("threading.Event.wait", interrupted)
+    stage.result = result
+    assert present(once=False) == (0 if result.is_good else 1)
+    assert f"export KUBECONFIG={stage.scene.cluster.kubeconfig}" in stage.show.told
+    assert "export PATH=/programs:$PATH" in stage.show.told
+    assert stage.is_down
+
+
+@pytest.mark.parametrize("trouble", [BuildError("no compiler"), OSError("disk full")])
+def test_trouble_is_one_message(trouble: Exception, stage: Stage) -> None:
+    stage.trouble = trouble
+    assert present(once=True) == 1
+    assert stage.show.failures == [f"error: {trouble}"]
+    assert stage.show.closed == 1
+
+
+def test_ctrl_c_goes_on_to_the_caller(stage: Stage) -> None:
+    stage.trouble = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        present(once=True)
+    assert stage.show.closed == 1
+
+
+def test_a_reader_that_has_gone(stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stage.trouble = BrokenPipeError()
+    with (tmp_path / "out").open("w") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        assert present(once=True) == 1
+        stdout.write("nobody reads this")
+    assert (tmp_path / "out").read_text() == ""
+    assert stage.show.failures == []
+
+
+def test_three_commands_to_try() -> None:
+    lines = invitation(Path("/state/admin.yaml"), Path("/programs"))
+    assert len([line for line in lines if line.startswith("kubectl ")]) == 3
+    assert len([line for line in lines if line.startswith("export ")]) == 2
+
+
+class Terminal(StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "term", "kind"),
+    [
+        pytest.param(Terminal(), "xterm", LiveShow, id="a terminal"),
+        pytest.param(Terminal(), "dumb", PlainShow, id="a terminal without control codes"),
+        pytest.param(Terminal(), None, PlainShow, id="a terminal of which nothing is known"),
+        pytest.param(StringIO(), "xterm", PlainShow, id="a pipe"),
+    ],
+)
+def test_control_codes_are_for_terminals(
+    stream: StringIO, term: str | None, kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    if term is None:
+        monkeypatch.delenv("TERM", raising=False)
+    else:
+        monkeypatch.setenv("TERM", term)
+    show = choose_show()
+    show.close()
+    assert type(show) is kind
+    assert ("\x1b" in stream.getvalue()) == (kind is LiveShow)
