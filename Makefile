@@ -28,7 +28,7 @@ demo: $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recove
 test: lint test-unit test-integration test-e2e ## Everything: lint, unit, integration and end-to-end tests.
 
 test-unit: $(READY) ## Unit tests, no cluster.
-	@$(BIN)/python -m pytest test/unit $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest test/unit -n auto --dist worksteal $(PYTEST_ARGS)
 
 test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
 	@$(BUILD)

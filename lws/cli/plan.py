@@ -106,8 +106,8 @@ async def _tried(session: Session, manifest: Object, stored: Object | None, mann
         return await session.cluster.try_merge(Reference.to(stored), apply_patch(manifest, stored))
     except NotFound as error:
         raise Refusal(
-            f"the server does not take it: {error.message}; is the chart installed, and is there a namespace "
-            f"{manifest['metadata']['namespace']}?"
+            f"the server does not take it: {error.message.strip()}; is the chart installed, and is there a "
+            f"namespace {manifest['metadata']['namespace']}?"
         ) from error
     except Conflict as error:
         raise Refusal(f"{error.message} (--force-conflicts takes the fields)") from error

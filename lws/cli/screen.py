@@ -35,6 +35,11 @@ def is_wide() -> bool:
     return is_terminal() and _console().width >= _WIDE
 
 
+def room_for(lines: int) -> int | None:
+    """How many lines the terminal has beside these, at least a few; None without one: there is no end."""
+    return max(5, _console().height - lines) if is_terminal() else None
+
+
 def show(blocks: Iterable[Block]) -> None:
     """Print the blocks, one below the other."""
     if not is_terminal():

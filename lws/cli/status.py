@@ -6,21 +6,20 @@ In: the name of a set. Out: a picture; exit code 0 if everything is as the set a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 
 import click
 
 from lws.cli.completion import complete_sets
 from lws.cli.lookup import find_all
-from lws.cli.past import past_of
-from lws.cli.prospect import prospect_of
 from lws.cli.refusal import Refusal
-from lws.cli.screen import FORMATS, dump, is_terminal, live, show
+from lws.cli.screen import FORMATS, dump, live, room_for, show
 from lws.cli.session import Session, Target, cluster_options, run
-from lws.cli.status_view import Standing, progress_line, standing, status_blocks, status_data
-from lws.cli.view import Block
+from lws.cli.standing import standing_of
+from lws.cli.status_view import progress_line, status_blocks, status_data
 
 _LOOK_AGAIN_SECONDS = 1.0
+# Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
+_LINES_BESIDE_GROUPS = 18
 
 
 @click.command()
@@ -50,14 +49,11 @@ def status(name: str, watch: bool, timeout: float | None, output: str | None, ta
 
 
 async def _look_once(session: Session, name: str, output: str | None) -> int:
+    facts = standing_of(await find_all(session, name))
     if output is None:
-        blocks, facts = await _look(session, name)
-        show(blocks)
+        show(status_blocks(facts))
     else:
-        found = await find_all(session, name)
-        past, prospect = past_of(found.snapshot, found.revisions), prospect_of(found.snapshot)
-        facts = standing(found, past, prospect)
-        dump(status_data(found, past, prospect, facts), output)
+        dump(status_data(facts), output)
     return 0 if facts.is_settled else 1
 
 
@@ -66,17 +62,11 @@ async def _follow(session: Session, name: str, timeout: float | None) -> int:
         async with asyncio.timeout(timeout):
             with live() as draw:
                 while True:
-                    blocks, facts = await _look(session, name)
-                    draw(list(blocks) if is_terminal() else [progress_line(facts)])
+                    facts = standing_of(await find_all(session, name))
+                    room = room_for(_LINES_BESIDE_GROUPS)
+                    draw([progress_line(facts)] if room is None else list(status_blocks(facts, room)))
                     if facts.is_settled:
                         return 0
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
     except TimeoutError:
         raise Refusal(f"set {name} is not settled after {timeout:g} s") from None
-
-
-async def _look(session: Session, name: str) -> tuple[Iterable[Block], Standing]:
-    found = await find_all(session, name)
-    past, prospect = past_of(found.snapshot, found.revisions), prospect_of(found.snapshot)
-    facts = standing(found, past, prospect)
-    return status_blocks(found, past, prospect, facts), facts

@@ -19,7 +19,7 @@ from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running, claim_templates_of
 from lws.leaderworkerset.canonical import without_marker
 from lws.leaderworkerset.revisions import Recorded, find, is_ours
-from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 
 class History:
@@ -31,9 +31,11 @@ class History:
         self._memory = memory
 
     def recorded(self, lws: Object) -> tuple[Recorded, ...]:
-        """Revisions that the set owns or may adopt."""
-        listed = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "ControllerRevision")
-        return tuple(self._memory.parsed(revision) for revision in listed if is_ours(revision, lws))
+        """Revisions that the set owns, whatever their labels, or may adopt."""
+        owned = self._store.controlled_by(spec.uid_of(lws), "ControllerRevision")
+        labelled = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "ControllerRevision")
+        orphans = (each for each in labelled if controller_of(each) is None and is_ours(each, lws))
+        return tuple(self._memory.parsed(revision) for revision in (*owned, *orphans))
 
     def held_keys(self, leader: Object) -> frozenset[str]:
         """Keys that leaders may come back with: those of the templates that their StatefulSet holds."""
@@ -61,16 +63,17 @@ class History:
         return [key for key in sorted(keys) if find(recorded, key) is None]
 
     async def _list(self, lws: Object) -> tuple[Object, ...]:
-        """Every ControllerRevision with the label of the set, whole; the store has them too from then on.
+        """Every ControllerRevision of the namespace, whole; the store has those of the set from then on.
 
-        A stream may be late, and to take a revision for lost that is not would write a second one.
+        A stream may be late, and it does not show what has lost its label. To take a revision for lost that
+        is not would write a second one.
         """
-        query = {"labelSelector": f"{NAME_LABEL}={spec.name_of(lws)}"}
-        page = await self._cluster.list_page(CONTROLLER_REVISIONS, query, namespace=spec.namespace_of(lws))
+        page = await self._cluster.list_page(CONTROLLER_REVISIONS, {}, namespace=spec.namespace_of(lws))
         typed = {"apiVersion": CONTROLLER_REVISIONS.api_version, "kind": CONTROLLER_REVISIONS.kind}
         found = tuple({**typed, **item} for item in page.get("items") or ())
         for each in found:
-            self._store.put(each)
+            if is_ours(each, lws):
+                self._store.put(each)
         return found
 
     async def _running(

@@ -10,10 +10,9 @@ import logging
 import platform
 import signal
 import socket
-import time
 import uuid
 from collections.abc import Awaitable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 from lws import __version__
 from lws.cluster.apply import Applier, Memory
@@ -32,8 +31,10 @@ from lws.controller.loop import Kind, Loop
 from lws.controller.metrics import Metrics
 from lws.controller.metrics_server import MetricsServer
 from lws.controller.operator import build_registry, build_settings, run_operator
+from lws.controller.ports import check_ports
 from lws.controller.queue import Queue
 from lws.controller.serving import Serving
+from lws.controller.silence import Silence
 from lws.controller.tls import TlsPolicy
 from lws.controller.wakeup import Wakeup
 from lws.controller.watch import SetStream, informers_of
@@ -47,8 +48,6 @@ _WINDOW_SECONDS = 0.3
 _CONCURRENT_PASSES = 32
 _RESYNC_SECONDS = 600.0
 _COMPARE_SECONDS = 60.0
-# Bookmarks come about once a minute; a stream that missed several is dead, whatever its socket says.
-_SILENCE_SECONDS = 240.0
 _CRD_RETRY_SECONDS = 5.0
 # Together well within the grace period of the pod, which is 30 seconds in the chart.
 _DRAIN_SECONDS = 10.0
@@ -87,7 +86,7 @@ class Manager:
         self._loop = Loop(kinds, applier, metrics)
         self._informers = informers_of(cluster, self._store)
         self._sets = SetStream(cluster, self._store)
-        self._watching_since: float | None = None
+        self._silence = Silence()
         self._serving = Serving(settings, cluster, metrics)
 
     async def run(self) -> int:
@@ -109,7 +108,7 @@ class Manager:
                 await health.stop()
 
     def _start_parts(self) -> list[asyncio.Task[Any]]:
-        self._watching_since = time.monotonic()
+        self._silence.begin()
         streams = [self._task(f"watch {each.resource.plural}", each.run()) for each in self._informers]
         return [
             *streams,
@@ -218,21 +217,11 @@ class Manager:
         address = self._settings.health_bind_address
         if address is None:
             return None
-        alive: dict[str, Check] = {each.resource.plural: self._silence_of(each) for each in self._informers}
-        alive["leaderworkersets"] = self._silence_of(self._sets)
+        alive: dict[str, Check] = {"leaderworkersets": self._silence.check(self._sets)}
+        alive |= {each.resource.plural: self._silence.check(each) for each in self._informers}
         ready: dict[str, Check] = {"webhooks": self._serving.not_ready, "caches": self._caches_not_listed}
         settings = self._settings
         return HealthServer(address, {settings.liveness_endpoint: alive, settings.readiness_endpoint: ready})
-
-    def _silence_of(self, stream: _SilentStream) -> Check:
-        def check() -> str | None:
-            since = self._watching_since
-            # Until there is something to watch no stream is expected to say anything.
-            watched = 0.0 if since is None else time.monotonic() - since
-            silence = min(stream.silent_for, watched)
-            return f"nothing heard for {silence:.0f} s" if silence > _SILENCE_SECONDS else None
-
-        return check
 
     def _caches_not_listed(self) -> str | None:
         missing = [each.resource.plural for each in self._informers if not each.listed.is_set()]
@@ -262,13 +251,6 @@ class Manager:
         return asyncio.get_running_loop().create_task(work, name=name)
 
 
-class _SilentStream(Protocol):
-    """A stream that says how long it has been silent."""
-
-    @property
-    def silent_for(self) -> float: ...
-
-
 def _always() -> bool:
     return True
 
@@ -284,7 +266,10 @@ async def _greet(cluster: Cluster) -> None:
 
 
 async def run(settings: Settings, kubeconfig: str | None) -> int:
-    """Run the manager until a signal comes. Raises ClusterError if there is no cluster to talk to."""
+    """Run the manager until a signal comes. Raises ClusterError if there is no cluster to talk to, OSError if
+    a port is taken.
+    """
+    await check_ports(settings)
     configuration = await load_configuration(kubeconfig)
     metrics = Metrics()
     agent = f"lws/v{__version__} ({platform.system().lower()}/{platform.machine()})"

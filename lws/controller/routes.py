@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 
 from lws.actions import Object
 from lws.kube.metadata import controller_of, labels_of
+from lws.kube.names import parent_and_ordinal
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -65,6 +66,10 @@ def _of_child(obj: Object) -> Iterator[Key]:
         # An orphan, or a stranger that may be in the way of somebody who needs its name.
         yield Key("set", namespace, name)
         yield Key("group", namespace, name)
+        # What is in the way of a group is told by its set.
+        parent, ordinal = parent_and_ordinal(name)
+        if ordinal >= 0 and obj["kind"] != "ControllerRevision":
+            yield Key("set", namespace, parent)
     elif owner["kind"] == "LeaderWorkerSet":
         yield Key("set", namespace, owner["name"])
     elif owner["kind"] == "Pod":

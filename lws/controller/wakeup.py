@@ -11,6 +11,7 @@ from lws.actions import Object
 from lws.cluster.store import Store
 from lws.controller.queue import Queue
 from lws.controller.routes import Key, keys_of
+from lws.kube.metadata import controller_of
 from lws_api.leaderworkerset.v1 import KIND
 
 
@@ -29,12 +30,21 @@ class Wakeup:
         obj = after if after is not None else before
         if keys and obj is not None and obj["kind"] == KIND:
             self._groups_of(obj)
+        elif before is not None and after is not None and after["kind"] == "StatefulSet":
+            self._on_adoption(before, after)
 
     def everything(self, store: Store) -> None:
         """Every set and every group."""
         for lws in store.of_kind(KIND):
             self._queue.add(Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"]))
             self._groups_of(lws)
+
+    def _on_adoption(self, before: Object, after: Object) -> None:
+        """Pods of a StatefulSet that was nobody's were nobody's groups: none of them was looked at."""
+        owner = controller_of(after)
+        if owner is not None and owner["kind"] == KIND and controller_of(before) is None:
+            metadata = {**after["metadata"], "name": owner["name"], "uid": owner["uid"]}
+            self._groups_of({"kind": KIND, "metadata": metadata})
 
     def _groups_of(self, lws: Object) -> None:
         # What a set asks for concerns its groups too: restart policy, startup policy.

@@ -150,7 +150,8 @@ def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | Non
     """Create, adopt or leave alone what has the name of the leader pod."""
     kind = create.intent["kind"]
     if standing == Standing.LEAVING:
-        return Plan(waiting_for=f"the {kind} of the former leader pod to be gone")
+        waiting_for = f"the {kind} of the former leader pod to be gone"
+        return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=waiting_for)
     if standing == Standing.OURS and existing is not None:
         return _relabelled(existing, create.intent)
     if standing == Standing.CLASH and existing is not None:

@@ -110,7 +110,7 @@ def build_storage(lws: Object) -> dict[str, Any]:
         storage["volumeClaimTemplates"] = [_claim_template(claim, spec.namespace_of(lws)) for claim in claims]
     retention = template.get("persistentVolumeClaimRetentionPolicy")
     if retention is not None:
-        # Both, because the original controller owns both, and what is owned and not intended would be written.
+        # Both, because the original controller owns both: what is owned and not intended would be written.
         wanted = {field: retention.get(field) or "Retain" for field in ("whenDeleted", "whenScaled")}
         storage["persistentVolumeClaimRetentionPolicy"] = wanted
     return storage

@@ -44,7 +44,7 @@ from lws.leaderworkerset.rollout import plan_rollout
 from lws.leaderworkerset.rollout_state import Budget, Rollout, RolloutState, budget
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import Observed, Problem, Revisions, is_update_done, set_status
-from lws_api.leaderworkerset.v1 import NAME_LABEL, SubdomainPolicy
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL, SubdomainPolicy
 
 # A clash ends by somebody else's deed, which no event of ours may show.
 _LOOK_AGAIN_SECONDS = 30.0
@@ -143,7 +143,9 @@ def _apply_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> t
         failure = announcements.failed_leaders(lws, "create")
         return (Apply(intent, why=rollout.why, announce=announce, failure=failure),)
     changed = applied.differences(intent, stored, FIELD_MANAGER, _is_kept_annotation)
-    if not changed or snapshot.applied == (applied.digest(intent), stored["metadata"].get("generation", 0)):
+    # Without these labels it would drop out of every stream, or count as another revision.
+    lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
+    if not changed or (not lost and _is_fought_over(snapshot, stored, intent)):
         return ()
     # The step that starts a rollout is announced by the revision itself.
     moved = choice.revision if not choice.actions else None
@@ -156,6 +158,11 @@ def _apply_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> t
             failure=announcements.failed_leaders(lws, "update"),
         ),
     )
+
+
+def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
+    """This very intent was applied already, and what differs since then is no change of the spec."""
+    return snapshot.applied == (applied.digest(intent), stored["metadata"].get("generation", 0))
 
 
 def _is_kept_annotation(path: applied.Path) -> bool:

@@ -26,7 +26,7 @@ from lws.leaderworkerset.revisions import (
     record,
 )
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,14 +173,24 @@ def former_revision(snapshot: SetSnapshot, choice: Choice) -> str | None:
 
 
 def plan_adoption(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
-    """The rest of an orphaned history comes along with the wanted revision (ControllerRef rules)."""
+    """The rest of an orphaned history comes along with the wanted revision (ControllerRef rules), and what
+    lost its name label gets it back: without it a revision would drop out of every stream.
+    """
+    label = {"metadata": {"labels": {NAME_LABEL: spec.name_of(snapshot.lws)}}}
+    edited = (
+        each
+        for each in snapshot.revisions
+        if not (each.is_orphan or each.is_leaving) and each.set_name != spec.name_of(snapshot.lws)
+    )
+    relabelled = tuple(Merge(each.reference, label, why="its name label was edited") for each in edited)
     if not snapshot.is_set_alive:
-        return ()
+        return relabelled
     adoption = {"metadata": {"ownerReferences": [owner_reference(snapshot.lws)]}}
     orphans = (each for each in snapshot.revisions if each.is_orphan and each.name != choice.name)
-    return tuple(
+    adopted = (
         Merge(each.reference, adoption, why=f"revision {each.number} has no owner") for each in orphans
     )
+    return (*relabelled, *adopted)
 
 
 def plan_pruning(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:

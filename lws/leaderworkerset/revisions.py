@@ -99,7 +99,7 @@ class Recorded:
     key: what pods made from it carry as their label. created: creation time, RFC 3339.
     spec: the recorded sub-trees without patch markers. form: equal to the form of whatever means the same.
     topology: annotations that ask for exclusive placement; None where an earlier release recorded none.
-    broken: why it can be used for nothing, in words; empty when it can.
+    broken: why it can be used for nothing, in words; empty when it can. set_name: by its label.
     """
 
     reference: Reference
@@ -112,6 +112,7 @@ class Recorded:
     form: str
     topology: Mapping[str, str] | None
     broken: str = ""
+    set_name: str = ""
 
     @property
     def name(self) -> str:
@@ -130,7 +131,7 @@ def record(lws: Object) -> Record:
 
 def parse(revision: Object) -> Recorded:
     """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
-    broken = _broken(revision)
+    broken, told = _broken(revision), annotations_of(revision)
     spec = {} if broken else _recorded_parts(revision)
     return Recorded(
         reference=Reference.to(revision),
@@ -141,8 +142,9 @@ def parse(revision: Object) -> Recorded:
         is_leaving=is_terminating(revision),
         spec=spec,
         form="" if broken else equality_form(spec),
-        topology=_recorded_topology(annotations_of(revision)),
+        topology=_topology(told) if EXCLUSIVE_TOPOLOGY_ANNOTATION in told else None,
         broken=broken,
+        set_name=labels_of(revision).get(NAME_LABEL, ""),
     )
 
 
@@ -281,10 +283,6 @@ def _broken(revision: Object) -> str:
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, str]:
     return {key: annotations[key] for key in _TOPOLOGY if annotations.get(key)}
-
-
-def _recorded_topology(annotations: Mapping[str, str]) -> dict[str, str] | None:
-    return _topology(annotations) if EXCLUSIVE_TOPOLOGY_ANNOTATION in annotations else None
 
 
 def _is_equal(record: Record, each: Recorded, running: Object | None) -> bool:

@@ -45,7 +45,8 @@ class SetSnapshot:
     owners_alive: UIDs of other controllers of `leader` and `service` that were found alive.
     reread: the set as a read past every cache returned it, only where an orphan could be adopted.
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
-    drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`, or workers of the set lack it.
+    drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`, or workers of the set
+    lack it.
     """
 
     lws: Object

@@ -33,7 +33,7 @@ def create(play: Play) -> list[Check]:
     manifest = play.manifest
     file = os.path.relpath(play.file)
     play.show.say(f"$ kubectl apply -f {file}  # its pods take {START_TIME} to start here")
-    text = slowly_starting(play.file.read_text(), START_TIME)
+    text = slowly_starting(play.file.read_text("utf-8"), START_TIME)
     play.scene.cluster.kubectl("--namespace", NAMESPACE, "apply", "-f", "-", input=text)
     wanted = f"{manifest.replicas} groups of {manifest.size} to be ready"
     view = play.until(Goal(manifest.name, manifest.replicas, manifest.image), wanted)

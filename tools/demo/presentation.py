@@ -5,6 +5,7 @@ In: whether to end after the tour. Out: an exit code, and nothing left behind.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import threading
@@ -65,7 +66,7 @@ def verdict(result: Result) -> list[str]:
 
 def invitation(kubeconfig: Path, programs: Path) -> list[str]:
     """How to use the cluster from another terminal, each command on a line of its own."""
-    name = read_manifest(MANIFEST.read_text()).name
+    name = read_manifest(MANIFEST.read_text("utf-8")).name
     return [
         "",
         "The cluster stays up. In another terminal:",
@@ -94,7 +95,9 @@ def _stay(scene: Scene, show: Show) -> None:
 
 
 def choose_show() -> Show:
-    """Control codes are for terminals only."""
+    """Control codes are for terminals only; what a stream cannot encode must not end the demo."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     if sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb":
         return LiveShow(Console())
     return PlainShow(sys.stdout)

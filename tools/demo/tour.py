@@ -40,7 +40,7 @@ class Result:
 
 def run_tour(scene: Scene, show: Show) -> Result:
     """Play every act, and stop after the first one of which a check did not hold."""
-    manifest = read_manifest(MANIFEST.read_text())
+    manifest = read_manifest(MANIFEST.read_text("utf-8"))
     there = scene.mirror.fresh().objects
     kept = frozenset(each["metadata"]["uid"] for kind in Kind for each in there[kind])
     play = Play(scene, show, manifest, MANIFEST, kept)

@@ -10,8 +10,8 @@ import pytest
 
 from test.integration.controllers.harness.audit import AuditLog
 from test.integration.controllers.harness.product import Product, running_product
-from test.integration.controllers.harness.world import World, a_namespace, admin_api
-from tools.localcluster import Api, ClusterAccess, LocalCluster, Pods
+from test.integration.controllers.harness.world import World, a_namespace
+from tools.localcluster import ClusterAccess, LocalCluster, Pods
 
 _FAILED = pytest.StashKey[bool]()
 _LOG_LINES = 120
@@ -23,7 +23,8 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        item.stash[_FAILED] = True
+        for node in item.listchain():
+            node.stash[_FAILED] = True
     return report
 
 
@@ -34,36 +35,25 @@ def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) ->
         yield product
 
 
-@pytest.fixture(scope="package")
-def api(cluster: ClusterAccess) -> Api:
-    """A client with all rights."""
-    return admin_api(cluster)
-
-
 @pytest.fixture(autouse=True)
 def _manager_runs(product: Product) -> None:
     product.ensure_running()
 
 
 @pytest.fixture(scope="module")
-def shared_world(
-    cluster: ClusterAccess, api: Api, product: Product, request: pytest.FixtureRequest
-) -> Iterator[World]:
-    """A namespace for all tests of one file."""
-    with a_namespace(cluster, api, _namespace_name(request.node.name)) as world:
+def shared_world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
+    """A namespace for all tests of one file. Where one fails, what the manager said about it is shown."""
+    with a_namespace(cluster, _namespace_name(request.node.name)) as world:
         yield world
+        _show_log(request.node, product, world)
 
 
 @pytest.fixture
-def world(
-    cluster: ClusterAccess, api: Api, product: Product, request: pytest.FixtureRequest
-) -> Iterator[World]:
-    """A namespace of one's own. Where the test fails, what the manager said about it is shown."""
-    with a_namespace(cluster, api, _namespace_name(request.node.name)) as world:
+def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
+    """A namespace of one's own, with the same."""
+    with a_namespace(cluster, _namespace_name(request.node.name)) as world:
         yield world
-        if request.node.stash.get(_FAILED, False):
-            said = [line for line in product.log().splitlines() if world.namespace in line]
-            print(f"What the manager said about {world.namespace}:", *said[-_LOG_LINES:], sep="\n")
+        _show_log(request.node, product, world)
 
 
 @pytest.fixture
@@ -78,6 +68,12 @@ def audit(local_cluster: LocalCluster) -> AuditLog:
     log = AuditLog(local_cluster.audit_log)
     log.mark()
     return log
+
+
+def _show_log(node: pytest.Item | pytest.Collector, product: Product, world: World) -> None:
+    if node.stash.get(_FAILED, False):
+        said = [line for line in product.log().splitlines() if world.namespace in line]
+        print(f"What the manager said about {world.namespace}:", *said[-_LOG_LINES:], sep="\n")
 
 
 def _namespace_name(test: str) -> str:

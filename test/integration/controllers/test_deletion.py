@@ -29,7 +29,8 @@ from test.integration.controllers.harness.world import SET, World
 
 
 def nothing_is_left(world: World) -> None:
-    eventually("nothing is left", lambda: sorted(identities(world)), lambda left: not left)
+    # On a young cluster the garbage collector takes half a minute to learn of a new kind.
+    eventually("nothing is left", lambda: sorted(identities(world)), lambda left: not left, seconds=60)
 
 
 @pytest.mark.parametrize("policy", ["Shared", "UniquePerReplica"])

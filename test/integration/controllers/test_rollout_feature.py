@@ -19,7 +19,7 @@ from test.integration.controllers.harness.history import (
 )
 from test.integration.controllers.harness.manifests import a_set, new_image, rolling
 from test.integration.controllers.harness.product import running_product
-from test.integration.controllers.harness.world import SET, World, a_namespace, admin_api
+from test.integration.controllers.harness.world import SET, World, a_namespace
 from tools.localcluster import LocalCluster, Options
 
 FEATURE = "MaxUnavailableStatefulSet"
@@ -33,7 +33,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with (
         LocalCluster(Options(nodes=2, feature_gates={FEATURE: True})) as cluster,
         running_product(cluster, tmp_path_factory.mktemp("feature")),
-        a_namespace(cluster, admin_api(cluster), "feature") as world,
+        a_namespace(cluster, "feature") as world,
     ):
         yield world
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from hypothesis import strategies as st
@@ -32,6 +32,7 @@ _NOT_WRITTEN = frozenset(
         "managedFields",
         "ephemeralContainers",
         "schedulingGroup",
+        "stopSignal",
         "clusterTrustBundle",
         "podCertificate",
         "name",
@@ -56,18 +57,25 @@ _SPELLINGS = (
     ("0.0005", "500u", "1m", "0"),
     (8, "8", "8.0", "9"),
 )
-_IN_QUANTITIES = ("limits", "requests", "overhead")
+_NEEDED = ("name", "containers", "spec", "mountPath", "containerPort")
+_GONE = object()
 
 
 @st.composite
 def rewritten(draw: DrawFn, template: Object) -> Object:
-    """The template, written differently in up to four places."""
+    """The template, written differently in one to four places."""
     made = copy.deepcopy(template)
-    for _ in range(draw(st.integers(0, 4))):
-        structs = list(_structs(made, "PodTemplateSpec"))
-        struct, type_name = structs[draw(st.integers(0, len(structs) - 1))]
-        change = draw(st.sampled_from((_add_null, _add_empty, _add_value, _respell, _reorder, _drop)))
-        change(draw, struct, type_name)
+    for _ in range(draw(st.integers(1, 4))):
+        possible = {kind: found for kind in _KINDS if (found := list(_changes(made, kind)))}
+        struct, key, value = draw(st.sampled_from(possible[draw(st.sampled_from(sorted(possible)))]))
+        if key is None:
+            items = list(struct.items())
+            struct.clear()
+            struct.update(reversed(items))
+        elif value is _GONE:
+            del struct[key]
+        else:
+            struct[key] = value
     return made
 
 
@@ -80,49 +88,69 @@ def completed(draw: DrawFn, template: Object, stored: Object) -> Object:
     return made
 
 
-def _add_null(draw: DrawFn, struct: Object, type_name: str) -> None:
-    absent = [key for key in POD_TYPES[type_name] if key not in struct and key not in _NOT_WRITTEN]
-    if absent:
-        struct[draw(st.sampled_from(absent))] = None
+def _changes(template: Object, kind: str) -> Iterator[tuple[Object, str | None, Any]]:
+    """Everything of a kind that can be changed: what is to be changed, its key, the value."""
+    for struct, type_name in _structs(template, "PodTemplateSpec"):
+        yield from ((struct, key, value) for key, value in _KINDS[kind](struct, type_name))
+        if kind == "respell":
+            for quantities in _quantity_maps(struct, type_name):
+                yield from (
+                    (quantities, key, other) for key in quantities for other in _others(quantities[key])
+                )
 
 
-def _add_empty(draw: DrawFn, struct: Object, type_name: str) -> None:
-    fields = [(key, code) for key, code in _absent(struct, type_name) if code not in _ZEROS]
-    if fields:
-        key, code = draw(st.sampled_from(fields))
-        struct[key] = [] if code.startswith("[") else {}
+def _nulls(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
+    yield from ((key, None) for key, _ in _absent(struct, type_name))
 
 
-def _add_value(draw: DrawFn, struct: Object, type_name: str) -> None:
-    fields = [(key, value) for key, code in _absent(struct, type_name) for value in _ZEROS.get(code, ())]
-    if fields:
-        key, value = draw(st.sampled_from(fields))
-        struct[key] = value
+def _empties(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
+    for key, code in _absent(struct, type_name):
+        if code not in _ZEROS:
+            yield key, [] if code.startswith("[") else {}
 
 
-def _respell(draw: DrawFn, struct: Object, type_name: str) -> None:
-    lists = [struct[key] for key in _IN_QUANTITIES if isinstance(struct.get(key), dict)]
-    places = [(each, name) for each in lists for name in each]
-    if isinstance(struct.get("sizeLimit"), str):
-        places.append((struct, "sizeLimit"))
-    if places:
-        place, name = draw(st.sampled_from(places))
-        family = next((each for each in _SPELLINGS if place[name] in each), (place[name],))
-        place[name] = draw(st.sampled_from(family))
+def _values(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
+    for key, code in _absent(struct, type_name):
+        yield from ((key, value) for value in _ZEROS.get(code, ()))
 
 
-def _reorder(draw: DrawFn, struct: Object, type_name: str) -> None:
-    items = draw(st.permutations(list(struct.items())))
-    struct.clear()
-    struct.update(items)
+def _respelled(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
+    for key, code in POD_TYPES[type_name].items():
+        if key in struct and code.lstrip("*=?") == "q":
+            yield from ((key, other) for other in _others(struct[key]))
 
 
-def _drop(draw: DrawFn, struct: Object, type_name: str) -> None:
-    optional = [
-        key for key in struct if key not in ("name", "containers", "spec", "mountPath", "containerPort")
-    ]
-    if optional:
-        del struct[draw(st.sampled_from(optional))]
+def _quantity_maps(struct: Object, type_name: str) -> Iterator[Object]:
+    for key, code in POD_TYPES[type_name].items():
+        if code == "{q}" and isinstance(struct.get(key), dict):
+            yield struct[key]
+
+
+def _others(quantity: Any) -> Iterator[Any]:
+    """Other spellings of a quantity, and other quantities."""
+    for family in _SPELLINGS:
+        # 1 is "1" to a quantity, and both are spellings.
+        if quantity in family and not isinstance(quantity, bool):
+            yield from (other for other in family if (type(other), other) != (type(quantity), quantity))
+
+
+def _reordered(struct: Object, type_name: str) -> Iterator[tuple[str | None, Any]]:
+    if len(struct) > 1:
+        yield None, None
+
+
+def _dropped(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
+    yield from ((key, _GONE) for key in struct if key not in _NEEDED)
+
+
+_KINDS: dict[str, Callable[[Object, str], Iterator[tuple[str | None, Any]]]] = {
+    "null": _nulls,
+    "empty": _empties,
+    "value": _values,
+    "respell": _respelled,
+    "reorder": _reordered,
+    "drop": _dropped,
+}
 
 
 def _absent(struct: Object, type_name: str) -> Iterator[tuple[str, str]]:

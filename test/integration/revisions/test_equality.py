@@ -1,7 +1,7 @@
 """Two spellings of a template are equal to us if and only if the API server would store the same for both.
 
-The oracle is the API server itself: a dry run of the creation of a `v1 PodTemplate`. HYPOTHESIS_PROFILE=nightly draws
-twenty times as many examples, and other ones every time.
+The oracle is the API server itself: a dry run of the creation of a `v1 PodTemplate`. With
+HYPOTHESIS_PROFILE=nightly there are twenty times as many examples, and other ones every time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lws.leaderworkerset.canonical import canonical_text, equality_form
+from lws.leaderworkerset.canonical import equality_form
 from test.integration.revisions.rewrites import completed, rewritten
 from test.integration.revisions.templates import pod_templates
 from tools.localcluster import Api, ApiError

@@ -12,13 +12,15 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 Object = dict[str, Any]
 
@@ -33,6 +35,7 @@ class State:
 
     name: str
     about: str
+    namespace: str
     objects: tuple[Object, ...]
 
     @property
@@ -53,6 +56,25 @@ class State:
             if "leaderWorkerTemplate" in each["data"]["spec"]
         ]
 
+    @property
+    def unready(self) -> list[int]:
+        """Groups that are not ready."""
+        return [
+            index
+            for group in _raw(self.name)["groups"]
+            if not group.get("ready", True)
+            for index in group["indices"]
+        ]
+
+    def group(self, index: int, key: str) -> list[Object]:
+        """What a group of that index consists of under that key, whether the state has it so or not."""
+        raw = _raw(self.name)
+        for kind in raw["kinds"].values():
+            made = _finished(raw, _of_group(kind, index, self.namespace), self.namespace)
+            if made[0]["metadata"]["labels"][REVISION_LABEL] == key:
+                return made
+        raise LookupError(f"state {self.name} has no groups of key {key}")
+
     def of_kind(self, kind: str) -> list[Object]:
         return [each for each in self.objects if each["kind"] == kind]
 
@@ -66,13 +88,11 @@ def names() -> list[str]:
     return sorted(path.stem for path in _STATES.glob("*.yaml"))
 
 
-def load(name: str) -> State:
+def load(name: str, namespace: str = "default") -> State:
     """A state that the caller may change."""
     raw = _raw(name)
-    objects = [*raw["objects"], *_groups(raw)]
-    return State(
-        name, raw["about"], tuple(_filled(each, KEY=raw["key"], WAS=raw.get("was") or "") for each in objects)
-    )
+    objects = _finished(raw, (*raw["objects"], *_groups(raw, namespace)), namespace)
+    return State(name, raw["about"], namespace, tuple(objects))
 
 
 @cache
@@ -87,7 +107,8 @@ def _raw(name: str) -> Object:
     for added in read.get("addToGroups", ()):
         for kind in raw["kinds"].values():
             kind["objects"].append(_like(raw["objects"], added))
-    raw["kinds"] |= {name: _kind(raw, kind) for name, kind in read.get("kinds", {}).items()}
+    if "kinds" in read:
+        raw["kinds"] = {name: _kind(raw, kind) for name, kind in read["kinds"].items()}
     return raw
 
 
@@ -136,14 +157,23 @@ def _merge(target: Object, patch: Object) -> None:
             target[key] = value
 
 
-def _groups(raw: Object) -> Iterator[Object]:
+def _finished(raw: Object, objects: Iterable[Object], namespace: str) -> list[Object]:
+    """With keys and the namespace in their places."""
+    place = {'"namespace": "default"': f'"namespace": "{namespace}"'}
+    return [_filled(each, place | {"KEY": raw["key"], "WAS": raw.get("was") or ""}) for each in objects]
+
+
+def _groups(raw: Object, namespace: str) -> Iterator[Object]:
     for group in raw["groups"]:
-        kind = raw["kinds"][group["kind"]]
         for index in group["indices"]:
-            key = hashlib.sha1(f"default/web-{index}".encode()).hexdigest()
-            for each in kind["objects"]:
-                made = _filled(each, KEY=kind.get("key", "KEY"), INDEX=str(index), GROUP=key)
+            for made in _of_group(raw["kinds"][group["kind"]], index, namespace):
                 yield made if group.get("ready", True) else _unready(made)
+
+
+def _of_group(kind: Object, index: int, namespace: str) -> Iterator[Object]:
+    group = hashlib.sha1(f"{namespace}/web-{index}".encode()).hexdigest()
+    words = {"KEY": kind.get("key", "KEY"), "INDEX": str(index), "GROUP": group}
+    return (_filled(each, words) for each in kind["objects"])
 
 
 def _unready(obj: Object) -> Object:
@@ -160,7 +190,7 @@ def _unshared(obj: Object) -> Object:
     return copied
 
 
-def _filled(obj: Object, **words: str) -> Object:
+def _filled(obj: Object, words: Mapping[str, str]) -> Object:
     text = json.dumps(obj)
     for word, meaning in words.items():
         text = text.replace(word, meaning)

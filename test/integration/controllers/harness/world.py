@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
@@ -92,10 +92,12 @@ class World:
         )
 
 
-def admin_api(cluster: ClusterAccess) -> Api:
+@contextmanager
+def an_admin(cluster: ClusterAccess) -> Iterator[Api]:
     """A client with all rights. On a cluster that is not ours, those of a ServiceAccount made for it."""
     if isinstance(cluster, LocalCluster):
-        return cluster.api
+        yield cluster.api
+        return
     account = "system:serviceaccount:kube-system:lws-test"
     binding = ("create", "clusterrolebinding", "lws-test", "--clusterrole=cluster-admin", f"--user={account}")
     for command in (("create", "serviceaccount", "lws-test", "-n", "kube-system"), binding):
@@ -103,21 +105,22 @@ def admin_api(cluster: ClusterAccess) -> Api:
         cluster.kubectl("apply", "-f", "-", input=manifest)
     kubeconfig = cluster.kubeconfig_for_service_account("kube-system", "lws-test")
     access = read_access(kubeconfig.read_text())
-    return Api(access.server, access.ca, access.token, user_agent="lws-test")
+    with closing(Api(access.server, access.ca, access.token, user_agent="lws-test")) as api:
+        yield api
 
 
 @contextmanager
-def a_namespace(cluster: ClusterAccess, api: Api, name: str) -> Iterator[World]:
+def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
     """A namespace that pods can be created in; its deletion is started at the end and not waited for."""
     path = "/api/v1/namespaces"
-    api.create(path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    world = World(cluster, api, name)
     account = f"{path}/{name}/serviceaccounts/default"
-    eventually("the namespace has its ServiceAccount", lambda: _exists(api, account))
-    try:
-        yield world
-    finally:
-        _delete_if_there(api, f"{path}/{name}")
+    with an_admin(cluster) as api:
+        api.create(path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        eventually("the namespace has its ServiceAccount", lambda: _exists(api, account))
+        try:
+            yield World(cluster, api, name)
+        finally:
+            _delete_if_there(api, f"{path}/{name}")
 
 
 def _exists(api: Api, path: str) -> bool:

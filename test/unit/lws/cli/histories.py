@@ -82,5 +82,6 @@ def found(snapshot: SetSnapshot, revisions: list[Object], pods: Mapping[str, Obj
 def with_status(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
     """The set has been looked at by its controller."""
     generation = snapshot.lws["metadata"]["generation"]
-    lws = {**snapshot.lws, "status": {"observedGeneration": generation, **status}}
+    told = {"observedGeneration": generation, "conditions": [{"type": "Available", "status": "True"}]}
+    lws = {**snapshot.lws, "status": {**told, **status}}
     return replace(snapshot, lws=lws)

@@ -1,8 +1,9 @@
-"""What `lws manager` says of a command line, a configuration or a cluster that it cannot start with: one line."""
+"""What `lws manager` says of flags, a configuration or a cluster that it cannot start with: one line."""
 
 from __future__ import annotations
 
 import logging
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,6 +40,7 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
     """Arguments → exit code, stderr."""
     monkeypatch.setattr(sys, "argv", ["/usr/bin/lws"])
     monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.delenv("ENABLE_WEBHOOKS", raising=False)
 
     def call(*arguments: str) -> tuple[object, str]:
         with pytest.raises(SystemExit) as ended:
@@ -48,6 +50,13 @@ def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> R
         return ended.value.code, told.err
 
     return call
+
+
+@pytest.fixture
+def no_ports(monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    """Flags of a manager that listens nowhere."""
+    monkeypatch.setenv("ENABLE_WEBHOOKS", "false")
+    return "--metrics-bind-address=0", "--health-probe-bind-address=0"
 
 
 def is_one_line(told: str) -> bool:
@@ -75,9 +84,9 @@ def test_a_flag_that_cannot_be_read(flags: list[str], said: str, run: Run) -> No
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        pytest.param(["--leader-elect-lease-duration=soon"], "--leader-elect-lease-duration: ", id="no duration"),
+        pytest.param(["--leader-elect-lease-duration=soon"], "-lease-duration: must be", id="no duration"),
         pytest.param(
-            ["--leader-elect-renew-deadline=20s"], "must be shorter than leaseDuration", id="a deadline too late"
+            ["--leader-elect-renew-deadline=20s"], "must be shorter than leaseDuration", id="too late"
         ),
         pytest.param(["--metrics-bind-address=everywhere"], "--metrics-bind-address: ", id="no address"),
         pytest.param(["--leader-elect-resource-lock=endpoints"], "must be leases", id="another lock"),
@@ -92,7 +101,7 @@ def test_a_flag_that_cannot_be_meant(flags: list[str], said: str, run: Run) -> N
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        pytest.param(f"{HEADER}webhooks: {{port: 1}}", "webhooks: no such key; did you mean webhook?", id="key"),
+        pytest.param(f"{HEADER}webhooks: {{port: 1}}", "webhooks: no such key; did you mean", id="key"),
         pytest.param(f"{HEADER}webhook: {{prot: 1}}", "did you mean port?", id="key in a section"),
         pytest.param(f"{HEADER}webhook: {{port: '1'}}", "webhook.port: must be a whole number", id="type"),
         pytest.param(f"{HEADER}webhook: {{port: 70000}}", "webhook.port: ", id="range"),
@@ -123,8 +132,28 @@ def test_a_configuration_that_is_not_there(run: Run, tmp_path: Path) -> None:
     assert "check --config" in told and is_one_line(told)
 
 
-def test_no_cluster_at_all(run: Run) -> None:
-    code, told = run()
+@pytest.mark.parametrize("setting", ["webhook.port", "health.healthProbeBindAddress", "metrics.bindAddress"])
+def test_a_port_that_is_taken(
+    setting: str, run: Run, no_ports: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "manager.yaml"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        path.write_text(f"{HEADER}webhook: {{host: 127.0.0.1, port: {port}}}")
+        flags = {
+            "health.healthProbeBindAddress": f"--health-probe-bind-address=127.0.0.1:{port}",
+            "metrics.bindAddress": f"--metrics-bind-address=127.0.0.1:{port}",
+        }
+        if setting == "webhook.port":
+            monkeypatch.delenv("ENABLE_WEBHOOKS")
+        code, told = run(f"--config={path}", *no_ports, *filter(None, [flags.get(setting)]))
+    assert code == 1
+    assert told.startswith(f"lws: {setting}: cannot listen on 127.0.0.1 port {port}: ")
+    assert is_one_line(told)
+
+
+def test_no_cluster_at_all(run: Run, no_ports: tuple[str, ...]) -> None:
+    code, told = run(*no_ports)
     assert code == 1
     assert "no --kubeconfig or KUBECONFIG" in told and is_one_line(told)
 
@@ -136,30 +165,32 @@ def test_no_cluster_at_all(run: Run) -> None:
         pytest.param("", id="nothing"),
         pytest.param("[]", id="a list"),
         pytest.param("kind: Config", id="no context"),
-        pytest.param(KUBECONFIG.replace("current-context: here", "current-context: there"), id="no such context"),
+        pytest.param(KUBECONFIG.replace("-context: here", "-context: there"), id="no such context"),
         pytest.param(KUBECONFIG.replace("cluster: here", "cluster: there"), id="no such cluster"),
         pytest.param(b"\xff\xfe", id="no text"),
     ],
 )
-def test_a_kubeconfig_that_cannot_be_used(content: str | bytes, run: Run, tmp_path: Path) -> None:
+def test_a_kubeconfig_that_cannot_be_used(
+    content: str | bytes, run: Run, no_ports: tuple[str, ...], tmp_path: Path
+) -> None:
     path = tmp_path / "kubeconfig"
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    code, told = run(f"--kubeconfig={path}")
+    code, told = run(f"--kubeconfig={path}", *no_ports)
     assert code == 1
     assert str(path) in told and is_one_line(told)
 
 
 @pytest.mark.parametrize("kind", ["missing", "a directory"])
-def test_a_kubeconfig_that_is_no_file(kind: str, run: Run, tmp_path: Path) -> None:
+def test_a_kubeconfig_that_is_no_file(kind: str, run: Run, no_ports: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path if kind == "a directory" else tmp_path / "missing"
-    code, told = run(f"--kubeconfig={path}")
+    code, told = run(f"--kubeconfig={path}", *no_ports)
     assert code == 1
     assert f"{path} is not a file: check --kubeconfig or KUBECONFIG" in told and is_one_line(told)
 
 
-def test_a_cluster_that_does_not_answer(run: Run, tmp_path: Path) -> None:
+def test_a_cluster_that_does_not_answer(run: Run, no_ports: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "kubeconfig"
     path.write_text(KUBECONFIG)
-    code, told = run(f"--kubeconfig={path}")
+    code, told = run(f"--kubeconfig={path}", *no_ports)
     assert code == 1
     assert NOBODY in told and is_one_line(told)

@@ -72,6 +72,13 @@ def test_a_narrow_terminal_is_not_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not screen.is_wide()
 
 
+def test_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert screen.room_for(10) is None
+    terminal_of(monkeypatch)
+    monkeypatch.setenv("LINES", "40")
+    assert (screen.room_for(10), screen.room_for(39)) == (30, 5)
+
+
 def test_a_picture_that_is_drawn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     with screen.live() as draw:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lws.cli.past import past_of
-from lws.cli.prospect import prospect_of
-from lws.cli.status_view import Standing, live_only, progress_line, standing, status_blocks, status_data
+from lws.cli.standing import Standing, standing_of
+from lws.cli.status_view import progress_line, status_blocks, status_data
 from lws.cli.view import plain
 from lws.leaderworkerset.revisions import record
 from lws.leaderworkerset.snapshot import SetSnapshot
 from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
-from test.unit.lws.cli.histories import found, past, revision_of, sets, snapshot_of, with_status
+from test.unit.lws.cli.histories import found, revision_of, sets, snapshot_of, with_status
 
 Object = dict[str, Any]
 A, B = sets("app:1", "app:2", replicas=3)
@@ -33,11 +32,8 @@ def worker_pods(snapshot: SetSnapshot) -> dict[str, Object]:
 
 def seen(snapshot: SetSnapshot, pods: dict[str, Object] | None = None) -> tuple[Standing, list[str], Object]:
     """The facts, the lines shown, and the data."""
-    there = found(snapshot, HISTORY, worker_pods(snapshot) if pods is None else pods)
-    history, prospect = past_of(snapshot, HISTORY), prospect_of(snapshot)
-    facts = standing(there, history, prospect)
-    shown = list(plain(status_blocks(there, history, prospect, facts)))
-    return facts, shown, status_data(there, history, prospect, facts)
+    facts = standing_of(found(snapshot, HISTORY, worker_pods(snapshot) if pods is None else pods))
+    return facts, list(plain(status_blocks(facts))), status_data(facts)
 
 
 def test_settled() -> None:
@@ -85,7 +81,24 @@ def test_in_a_rollout() -> None:
 def test_the_controller_has_not_looked_yet() -> None:
     facts, shown, _ = seen(snapshot_of(B, HISTORY))
     assert not facts.is_settled
-    assert shown[-1] == "waits for the controller to take its next step"
+    assert shown[-1] == "waits for the controller to say in the status that all is done"
+    late = with_status(snapshot_of(B, HISTORY), conditions=[{"type": "Available", "status": "False"}])
+    facts, shown, _ = seen(late)
+    assert not facts.is_settled
+    assert shown[-1] == "waits for the controller to say in the status that all is done"
+
+
+def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> None:
+    snapshot = with_status(snapshot_of(B, HISTORY, [B, A, B, A, B, A]), conditions=[])
+    facts = standing_of(found(snapshot, HISTORY))
+
+    def shown(most: int) -> list[str]:
+        return list(plain(status_blocks(facts, most)))[4:-2]
+
+    assert [line.split()[0] for line in shown(4)] == ["0", "1", "3", "5", "and"]
+    assert shown(4)[-1] == "and 2 more groups, 0 of them waiting"
+    assert shown(2)[-1] == "and 4 more groups, 1 of them waiting"
+    assert [line.split()[0] for line in shown(6)] == ["0", "1", "2", "3", "4", "5"]
 
 
 def test_a_group_without_a_leader() -> None:
@@ -135,29 +148,7 @@ def test_paused() -> None:
 
 def test_a_set_without_anything() -> None:
     nothing = with_status(SetSnapshot(lws=B, now=snapshot_of(B, []).now))
-    there = found(nothing, [])
-    history, prospect = past_of(nothing, []), prospect_of(nothing)
-    facts = standing(there, history, prospect)
+    facts = standing_of(found(nothing, []))
     assert {line.why for line in facts.groups} == {"leader pod yet to be created"}
     assert not facts.is_settled
-    assert status_data(there, history, prospect, facts)["revision"] is None
-
-
-def test_settings_that_no_revision_has_recorded() -> None:
-    live = make_set(image="app:1", template={"restartPolicy": "None"})
-    policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
-    recorded = past(make_set(image="app:1", template=policy))
-    said = list(live_only(live, recorded.recorded[0]))
-    assert [line.split(":")[0] for line in said] == [
-        "restartPolicy is None, revision 1 has recorded RecreateGroupOnPodRestart",
-        "persistentVolumeClaimRetentionPolicy is not set, revision 1 has recorded whenDeleted Delete",
-    ]
-    assert list(live_only(live, None)) == []
-    assert list(live_only(A, past(A).recorded[0])) == []
-
-
-def test_a_key_without_a_revision_is_shown_itself() -> None:
-    snapshot = with_status(snapshot_of(B, HISTORY[1:], [A, B, B]))
-    there = found(snapshot, HISTORY[1:])
-    facts = standing(there, past_of(snapshot, HISTORY[1:]), prospect_of(snapshot))
-    assert facts.groups[0].revision == record(A).key
+    assert status_data(facts)["revision"] is None

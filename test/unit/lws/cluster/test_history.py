@@ -48,7 +48,7 @@ class Asked:
     async def list_page(
         self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False, namespace: str = ""
     ) -> Object:
-        self.requests.append(f"{resource.plural} of {namespace} with {query['labelSelector']}")
+        self.requests.append(f"{resource.plural} of {namespace}{query or ''}")
         found = [each for each in self.objects if each["kind"] == resource.kind]
         return {
             "items": [{key: each[key] for key in each if key not in ("kind", "apiVersion")} for each in found]
@@ -146,8 +146,31 @@ async def test_a_revision_that_the_stream_has_not_brought_is_found_and_kept() ->
     world = World(lws, leader, revision, hide=[revision["metadata"]["uid"]])
     assert world.history.recorded(lws) == ()
     assert await world.history.unrecorded(lws, leader, [KEY]) == ()
-    assert world.asked.requests == [f"controllerrevisions of default with {NAME_LABEL}=demo"]
+    assert world.asked.requests == ["controllerrevisions of default"]
     assert [each.key for each in world.history.recorded(lws)] == [KEY]
+
+
+@pytest.mark.parametrize("label", ["other", None], ids=["edited", "removed"])
+async def test_a_revision_of_ours_is_found_whatever_its_name_label(label: str | None) -> None:
+    lws, leader = make_set(), make_leader_statefulset()
+    revision = make_revision(lws, KEY)
+    revision["metadata"]["labels"].pop(NAME_LABEL)
+    if label is not None:
+        revision["metadata"]["labels"][NAME_LABEL] = label
+    # No stream shows it without any.
+    world = World(lws, leader, revision, hide=[revision["metadata"]["uid"]] if label is None else [])
+    assert await world.history.unrecorded(lws, leader, [KEY]) == ()
+    (found,) = world.history.recorded(lws)
+    assert (found.key, found.set_name) == (KEY, label or "")
+
+
+async def test_orphans_and_strangers_of_the_namespace_stay_where_they_are() -> None:
+    lws, leader = make_set(), make_leader_statefulset()
+    stranger = make_revision(make_set("other"), KEY, number=7)
+    world = World(lws, leader, stranger, hide=[stranger["metadata"]["uid"]])
+    (found,) = await world.history.unrecorded(lws, leader, [KEY])
+    assert found.key == KEY
+    assert world.store.of_kind("ControllerRevision") == ()
 
 
 async def test_templates_of_both_revisions_that_leaders_come_back_with() -> None:

@@ -132,7 +132,9 @@ async def test_a_new_set_looks_once_for_what_no_stream_shows() -> None:
         pytest.param(REVISION, id="revision"),
     ],
 )
-@pytest.mark.parametrize("successor", [None, make_set("demo") | {"metadata": {"name": "demo", "uid": "other"}}])
+@pytest.mark.parametrize(
+    "successor", [None, make_set("demo") | {"metadata": {"name": "demo", "uid": "other"}}]
+)
 async def test_nothing_is_made_for_a_set_whose_end_was_missed(
     missing: dict[str, Any], successor: dict[str, Any] | None
 ) -> None:

@@ -72,7 +72,7 @@ CASES = [
     ),
     pytest.param(
         _object("Service", "demo-3", ("Ingress", "x")),
-        {LEADER, Key("set", "ns", "demo-3")},
+        {LEADER, Key("set", "ns", "demo-3"), SET},
         id="Service-of-a-stranger",
     ),
     pytest.param(

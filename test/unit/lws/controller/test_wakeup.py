@@ -67,6 +67,30 @@ def test_a_set_wakes_its_groups_too() -> None:
     assert queue.taken() == [FIRST, SECOND, SET] and asked[-1] is after
 
 
+def test_an_adopted_statefulset_wakes_the_groups_that_were_nobodys() -> None:
+    queue, wakeup = _wakeup()
+    asked: list[Any] = []
+
+    def leader_pods_of(lws: Any) -> list[dict[str, Any]]:
+        asked.append(lws["metadata"])
+        return _names("demo-0", "demo-1")
+
+    wakeup.leader_pods_of = leader_pods_of
+    adopted, orphan = make_leader_statefulset(), make_leader_statefulset()
+    del orphan["metadata"]["ownerReferences"]
+    wakeup.on_change(orphan, adopted)
+    assert {FIRST, SECOND, SET} <= set(queue.taken())
+    (metadata,) = asked
+    assert (metadata["namespace"], metadata["name"], metadata["uid"]) == (
+        "default",
+        "demo",
+        "uid-of-set-demo",
+    )
+    wakeup.on_change(adopted, adopted)
+    wakeup.on_change(adopted, orphan)
+    assert not {FIRST, SECOND} & set(queue.taken())
+
+
 def test_a_status_wakes_nobody() -> None:
     queue, wakeup = _wakeup()
     wakeup.leader_pods_of = lambda lws: _names("demo-0")

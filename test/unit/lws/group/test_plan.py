@@ -297,7 +297,8 @@ def test_what_is_leaving_is_waited_for_in_silence(field: str, change: Change) ->
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     obj = changed(getattr(snapshot, field), change)
     planned = plan(replace(snapshot, **{field: obj}, reread=snapshot.leader))
-    assert planned.is_empty and planned.again_after is None
+    # Whoever owns it: no event of ours may tell that it has gone.
+    assert planned.is_empty and planned.again_after == 30.0
     assert planned.waiting_for == f"the {obj['kind']} of the former leader pod to be gone"
 
 
@@ -393,6 +394,13 @@ def test_the_restart_policy_is_the_live_one() -> None:
         snapshot = complete(lws, of=of)
         lost = replace(snapshot, workers=(changed(snapshot.workers[0], terminating), snapshot.workers[1]))
         assert bool(actions_of(plan(lost))) is restarts
+
+
+def test_a_group_is_complete_by_the_size_of_its_own_revision() -> None:
+    after_start = {"restartPolicy": "RecreateGroupAfterStart"}
+    snapshot = complete(make_set(size=5, template=after_start), of=make_set(size=3, template=after_start))
+    lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
+    assert isinstance(actions_of(plan(replace(snapshot, workers=lost)))[0], Delete)
 
 
 def test_a_restart_that_is_put_off_does_not_hold_up_the_workers() -> None:

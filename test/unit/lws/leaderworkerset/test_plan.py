@@ -300,6 +300,16 @@ def test_a_value_that_others_keep_rewriting_is_applied_once() -> None:
     assert shapes(other) == [["apply StatefulSet demo"]], "since then the set asks for something else"
 
 
+@pytest.mark.parametrize("label", [NAME_LABEL, REVISION_LABEL])
+def test_labels_that_we_go_by_are_put_back_each_time(label: str) -> None:
+    snapshot = settled(make_set())
+    bare = edited_by_others(snapshot.leader, ("metadata", "labels", label), None)
+    bare["metadata"]["generation"] -= 1
+    snapshot = replace(snapshot, leader=bare)
+    applied = (digest(the_apply(plan(snapshot)).intent), bare["metadata"]["generation"])
+    assert the_apply(plan(replace(snapshot, applied=applied))).uid == bare["metadata"]["uid"]
+
+
 def test_annotations_that_an_earlier_release_copied_stay_until_the_next_write() -> None:
     snapshot = settled(make_set(annotations={LAST_APPLIED: "{}"}))
 
@@ -567,6 +577,13 @@ def test_surge_groups_come_and_go_word_for_word() -> None:
     planned = plan(done)
     assert replica_count(planned) == 4
     assert "deleting surge replicas from demo-4 to demo-5" in notes(planned)
+
+
+def test_the_pass_that_records_a_revision_does_not_say_that_groups_move() -> None:
+    snapshot = with_spec(settled(make_set(replicas=4, partition=9)), make_set(replicas=4, image="app:2"))
+    planned = plan(snapshot)
+    assert the_apply(planned).intent["spec"]["updateStrategy"]["rollingUpdate"]["partition"] == 4
+    assert not any(note.startswith("Updating replica") for note in notes(planned))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from lws.leaderworkerset.revision_choice import (
 )
 from lws.leaderworkerset.revisions import Recorded, build_revision, parse, record
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set
 
@@ -116,6 +116,18 @@ def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
     for merge in merges:
         (owner,) = merge.patch["metadata"]["ownerReferences"]
         assert (owner["uid"], owner["controller"]) == ("uid-of-set-demo", True)
+
+
+@pytest.mark.parametrize("label", ["", "other"], ids=["removed", "edited"])
+def test_a_name_label_that_was_edited_is_put_back(label: str) -> None:
+    edited, kept = replace(recorded(A, 1), set_name=label), recorded(B, 2)
+    snapshot = SetSnapshot(B, NOW, revisions=(edited, kept))
+    (merge,) = plan_adoption(snapshot, choose_revision(snapshot, Standing.ABSENT))
+    assert isinstance(merge, Merge)
+    assert (merge.target, merge.patch) == (edited.reference, {"metadata": {"labels": {NAME_LABEL: "demo"}}})
+    leaving = replace(edited, is_leaving=True)
+    snapshot = SetSnapshot(B, NOW, revisions=(leaving, kept))
+    assert plan_adoption(snapshot, choose_revision(snapshot, Standing.ABSENT)) == ()
 
 
 def test_an_older_orphan_is_adopted_and_raised_in_one_write() -> None:

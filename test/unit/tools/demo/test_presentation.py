@@ -105,6 +105,13 @@ def test_three_commands_to_try() -> None:
     assert len([line for line in lines if line.startswith("export ")]) == 2
 
 
+def test_what_cannot_be_encoded_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w", encoding="ascii") as stdout:
+        monkeypatch.setattr(sys, "stdout", stdout)
+        choose_show().tell(["2 × 3"])
+    assert (tmp_path / "out").read_text() == "2 ? 3\n"
+
+
 class Terminal(StringIO):
     def isatty(self) -> bool:
         return True

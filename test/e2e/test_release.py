@@ -1,0 +1,102 @@
+"""What becomes of running sets when the chart is upgraded, removed, and installed again?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from test.integration.controllers.harness.groups import pod_uids, settle
+from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
+from test.integration.controllers.harness.product import Product, running_product
+from test.integration.controllers.harness.waiting import stays
+from test.integration.controllers.harness.world import SET, World, a_namespace
+from tools.deployment import NAMESPACE
+from tools.localcluster import ClusterAccess
+
+WEBHOOKS = (
+    ("mutatingwebhookconfiguration", "lws-mutating-webhook-configuration"),
+    ("validatingwebhookconfiguration", "lws-validating-webhook-configuration"),
+)
+DEFINITION = "leaderworkersets.leaderworkerset.x-k8s.io"
+
+
+@pytest.fixture(scope="module")
+def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    with running_product(cluster, tmp_path_factory.mktemp("release")) as product:
+        yield product
+
+
+@pytest.fixture(scope="module")
+def world(cluster: ClusterAccess, product: Product) -> Iterator[World]:
+    """A namespace with the set `runs`, at rest."""
+    with a_namespace(cluster, "release") as world:
+        world.create(a_set("runs"))
+        settle(world, "runs")
+        yield world
+
+
+def upgrade(product: Product, *arguments: str) -> None:
+    """`helm upgrade`, as on a cluster where the webhooks are what the chart made them.
+
+    Here they point at this host, and Helm's merge would add the Service to the URL, which is refused.
+    """
+    kubectl = product.deployment.access.kubectl
+    for kind, name in WEBHOOKS:
+        webhooks = json.loads(kubectl("get", kind, name, "-o", "json"))["webhooks"]
+        patch: list[dict[str, Any]] = []
+        for index, webhook in enumerate(webhooks):
+            path = "/" + webhook["clientConfig"]["url"].split("/", 3)[3]
+            service = {"name": "lws-webhook-service", "namespace": NAMESPACE, "path": path}
+            base = f"/webhooks/{index}/clientConfig"
+            patch.append({"op": "remove", "path": f"{base}/url"})
+            patch.append({"op": "add", "path": f"{base}/service", "value": service})
+        kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
+    product.deployment.install(*arguments)
+    product.deployment.point_webhooks(product.manager)
+
+
+def test_an_upgrade_changes_nothing_that_runs(world: World, product: Product) -> None:
+    before = identities(world)
+
+    upgrade(product, "--set", "webhooks.timeoutSeconds=7,commonLabels.team=serving")
+    product.restart()
+
+    stays("sets and pods", lambda: differences(before, identities(world)), 3)
+    assert differences(before, identities(world)) == []
+    world.patch(SET, "runs", scaled_to(1))
+    world.patch(SET, "runs", scaled_to(2))
+    settle(world, "runs")
+
+
+def test_an_upgrade_brings_the_definition_up_to_date(world: World, product: Product) -> None:
+    kubectl = world.cluster.kubectl
+    stale = [{"op": "remove", "path": "/spec/versions/0/additionalPrinterColumns"}]
+    kubectl("patch", "crd", DEFINITION, "--type=json", "-p", json.dumps(stale))
+    upgrade(product, "--reset-values")
+    stored = json.loads(kubectl("get", "crd", DEFINITION, "-o", "json"))
+    assert stored["spec"]["versions"][0]["additionalPrinterColumns"]
+
+
+def test_sets_and_their_pods_outlive_the_release_and_the_next_one_takes_them_up(
+    world: World, product: Product
+) -> None:
+    settle(world, "runs")
+    before, pods = identities(world), pod_uids(world, "runs")
+    product.stop()
+
+    product.deployment.uninstall()
+
+    assert world.cluster.kubectl("get", "crd", DEFINITION, "-o", "name").strip().endswith(DEFINITION)
+    assert differences(before, identities(world)) == []
+
+    product.deployment.install()
+    product.start()
+    stays("sets and pods", lambda: differences(before, identities(world)), 3)
+    assert differences(before, identities(world)) == []
+    assert pod_uids(world, "runs") == pods
+    world.patch(SET, "runs", new_image("server:2"))
+    settle(world, "runs")

@@ -1,0 +1,182 @@
+"""Is there one revision for each template, whatever goes wrong while it is recorded and acted upon?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from test.integration.bad_days.fault_proxy import Asked, Drop, Fault
+from test.integration.bad_days.proxied import Stage
+from test.integration.controllers.harness.audit import AuditLog
+from test.integration.controllers.harness.events import notes_of
+from test.integration.controllers.harness.groups import (
+    images_of,
+    keys_of,
+    labels_of,
+    name_of,
+    pod_uids,
+    revisions_of,
+    settle,
+)
+from test.integration.controllers.harness.history import History
+from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+from test.integration.revisions.refusal import SAID, statefulsets_refused
+from tools.deployment import NAMESPACE
+from tools.localcluster import LocalCluster
+
+NAME = "web"
+# Found by trying: with these images, and nothing else that differs, two texts have one hash.
+COLLIDING = ("app:853034", "app:2005000")
+
+
+def numbers_of(world: World) -> list[int]:
+    return [int(each["revision"]) for each in revisions_of(world, NAME)]
+
+
+@pytest.mark.local_only
+def test_twelve_refused_applies_leave_one_revision(world: World, product: Product, audit: AuditLog) -> None:
+    """Six in a row, and as many from a manager that comes new to it."""
+    world.create(a_set(NAME))
+    settle(world, NAME)
+    before = pod_uids(world, NAME)
+
+    def refused() -> int:
+        mine = [each for each in audit.requests() if each.namespace == world.namespace]
+        return sum(each.resource == "statefulsets" and each.is_write and each.code >= 400 for each in mine)
+
+    with statefulsets_refused(world, NAME):
+        world.patch(SET, NAME, new_image("server:2"))
+        eventually("six applies are refused", refused, lambda count: count >= 6)
+        product.restart()
+        eventually("twelve applies are refused", refused, lambda count: count >= 12)
+        assert numbers_of(world) == [1, 2]
+        assert pod_uids(world, NAME) == before
+        assert any(SAID in note for note in notes_of(world, NAME))
+        # The former template is asked for again: nothing was done, and nothing has to be.
+        world.patch(SET, NAME, new_image("server:1"))
+        eventually("it is the newest", lambda: numbers_of(world), lambda now: now == [2, 3])
+    settle(world, NAME)
+    assert pod_uids(world, NAME) == before
+
+
+def test_two_templates_of_one_hash_do_not_share_a_key(world: World) -> None:
+    one, other = COLLIDING
+    workers = {"spec": {"containers": [{"name": "main", "image": one}]}}
+    world.create(a_set(NAME, workers=workers, group={"restartPolicy": "None"}))
+    settle(world, NAME)
+    (first,) = revisions_of(world, NAME)
+
+    world.patch(SET, NAME, image_patch(other))
+    settle(world, NAME)
+
+    _, second = revisions_of(world, NAME)
+    assert images_of(world, NAME) == {0: {other}, 1: {other}}
+    assert labels_of(first)[REVISION_LABEL] != labels_of(second)[REVISION_LABEL]
+    assert keys_of(world, NAME) == {index: {labels_of(second)[REVISION_LABEL]} for index in range(2)}
+    assert name_of(second) == f"{NAME}-{labels_of(second)[REVISION_LABEL]}-2"
+    assert world.get(SET, NAME)["status"]["collisionCount"] == 1
+
+    world.patch(SET, NAME, image_patch(one))
+    settle(world, NAME)
+    assert keys_of(world, NAME) == {index: {labels_of(first)[REVISION_LABEL]} for index in range(2)}
+    assert numbers_of(world) == [2, 3]
+
+
+def image_patch(image: str) -> dict[str, Any]:
+    workers = {"spec": {"containers": [{"name": "main", "image": image}]}}
+    return {"spec": {"leaderWorkerTemplate": {"workerTemplate": workers}}}
+
+
+class LastWords:
+    """The manager may write so often in one namespace, and then no more; Events do not count."""
+
+    def __init__(self, namespace: str, writes: int) -> None:
+        self.spent = False
+        self._place = f"/namespaces/{namespace}/"
+        self._left = writes
+
+    def __call__(self, asked: Asked) -> Fault | None:
+        if not asked.is_write or self._place not in asked.path or "/events" in asked.path:
+            return None
+        self.spent = self._left == 0
+        self._left -= not self.spent
+        return Drop() if self.spent else None
+
+
+@pytest.mark.local_only
+@pytest.mark.parametrize("writes", range(6))
+def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
+    world: World, product: Product, local_cluster: LocalCluster, writes: int
+) -> None:
+    """The first writes of a rollout: the revision, the StatefulSet, the status, and what follows."""
+    world.create(a_set(NAME))
+    settle(world, NAME)
+    history = History(world, NAME)
+    product.stop()
+    stage = Stage(product.deployment, local_cluster)
+    with stage.proxy() as proxy:
+        manager = stage.start(proxy=proxy)
+        eventually("it acts", lambda: holder(world), lambda name: bool(name))
+        rule = proxy.rule = LastWords(world.namespace, writes)
+        world.patch(SET, NAME, new_image("server:2"))
+        eventually("it has said its last words", lambda: rule.spent)
+        manager.kill()
+    assert len(numbers_of(world)) == (1 if writes == 0 else 2)
+    give_up_lease(world)
+    product.start()
+    settle(world, NAME)
+
+    assert images_of(world, NAME) == {0: {"server:2"}, 1: {"server:2"}}
+    assert numbers_of(world) == [1, 2]
+    assert {index: len(uids) for index, uids in history.leaders().items()} == {0: 2, 1: 2}
+
+
+def holder(world: World) -> str:
+    lease = world.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io")
+    return str(lease["spec"].get("holderIdentity") or "")
+
+
+def give_up_lease(world: World) -> None:
+    """What a killed manager cannot do itself; its successor need not wait."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
+    world.api.merge(path, {"spec": {"holderIdentity": ""}})
+
+
+def test_a_revision_that_somebody_deletes_is_recorded_again_and_no_pod_notices(world: World) -> None:
+    world.create(a_set(NAME))
+    settle(world, NAME)
+    (lost,) = revisions_of(world, NAME)
+    before = identities(world, "Pod", "StatefulSet", "Service")
+    world.delete("ControllerRevision", name_of(lost))
+    world.gone_or_replaced("ControllerRevision", name_of(lost), lost["metadata"]["uid"])
+    (again,) = eventually("it is there again", lambda: revisions_of(world, NAME), lambda now: len(now) == 1)
+    assert labels_of(again) == labels_of(lost)
+    assert again["data"] == lost["data"]
+    stays(
+        "nothing else changes",
+        lambda: differences(before, identities(world, "Pod", "StatefulSet", "Service")),
+        3,
+    )
+    assert differences(before, identities(world, "Pod", "StatefulSet", "Service")) == []
+
+
+@pytest.mark.parametrize("label", ["another-set", None], ids=["edited", "removed"])
+def test_a_revision_gets_its_name_label_back(world: World, label: str | None) -> None:
+    world.create(a_set(NAME))
+    settle(world, NAME)
+    (revision,) = revisions_of(world, NAME)
+    before = identities(world, "Pod", "StatefulSet", "Service")
+    world.patch("ControllerRevision", name_of(revision), {"metadata": {"labels": {NAME_LABEL: label}}})
+    eventually(
+        "the label is back",
+        lambda: labels_of(world.get("ControllerRevision", name_of(revision))).get(NAME_LABEL),
+        lambda now: now == NAME,
+    )
+    assert numbers_of(world) == [1]
+    assert differences(before, identities(world, "Pod", "StatefulSet", "Service")) == []

@@ -1,0 +1,110 @@
+"""Nothing restarts because somebody writes the same set in another way.
+
+Clients do it all the time: apply again, apply from elsewhere, read and write back with all defaults.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from test.integration.controllers.harness.groups import revisions_of, settle
+from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster.api import Call
+
+Object = dict[str, Any]
+
+NAME = "web"
+TEMPLATE: Object = {
+    "metadata": {"labels": {"app": "server"}},
+    "spec": {
+        "containers": [
+            {
+                "name": "server",
+                "image": "server:1",
+                "ports": [{"containerPort": 8080}],
+                "env": [{"name": "LIMIT", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu"}}}],
+                "readinessProbe": {"tcpSocket": {"port": 8080}},
+                "resources": {"limits": {"cpu": "1.5", "memory": "1024Mi"}},
+                "volumeMounts": [{"name": "config", "mountPath": "/config"}],
+            }
+        ],
+        "volumes": [{"name": "config", "configMap": {"name": "config", "optional": True}}],
+    },
+}
+
+
+def manifest() -> Object:
+    return copy.deepcopy(a_set(NAME, workers=TEMPLATE, group={"leaderTemplate": copy.deepcopy(TEMPLATE)}))
+
+
+def apply_again(world: World) -> None:
+    world.kubectl("apply", "-f", "-", input=manifest())
+
+
+def apply_with_a_comment(world: World) -> None:
+    """The annotation of the last apply changes, the set does not."""
+    changed = manifest()
+    changed["metadata"]["annotations"] = {"example.com/comment": "none"}
+    world.kubectl("apply", "-f", "-", input=changed)
+
+
+def apply_from_the_server_side(world: World) -> None:
+    arguments = ("apply", "--server-side", "--force-conflicts", "--field-manager=somebody-else")
+    world.kubectl(*arguments, "-f", "-", input=manifest())
+
+
+def respell(world: World) -> None:
+    """Other spellings of quantities, zeros, nulls and empty maps."""
+    changed = manifest()
+    for part in ("leaderTemplate", "workerTemplate"):
+        template = changed["spec"]["leaderWorkerTemplate"][part]
+        template["metadata"]["annotations"] = {}
+        template["spec"] |= {"nodeSelector": {}, "hostNetwork": False, "tolerations": []}
+        container = template["spec"]["containers"][0]
+        container["resources"] = {"limits": {"cpu": "1500m", "memory": "1Gi"}, "requests": {}}
+        container["readinessProbe"] |= {"initialDelaySeconds": 0}
+    world.kubectl("apply", "-f", "-", input=changed)
+
+
+def write_back_with_defaults(world: World) -> None:
+    """As a client with typed models does, after reading: with all that the API server fills in."""
+    stored = world.get(SET, NAME)
+    for part in ("leaderTemplate", "workerTemplate"):
+        template = stored["spec"]["leaderWorkerTemplate"][part]
+        body = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "any"}, "template": template}
+        path = f"/api/v1/namespaces/{world.namespace}/podtemplates"
+        completed = world.api.send(Call("POST", path, body, query={"dryRun": "All"}))["template"]
+        assert completed != template
+        stored["spec"]["leaderWorkerTemplate"][part] = completed
+    world.api.send(Call("PUT", world.path(SET, NAME), stored))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [apply_again, apply_with_a_comment, apply_from_the_server_side, respell, write_back_with_defaults],
+)
+def test_nothing_restarts(world: World, write: Callable[[World], None]) -> None:
+    world.kubectl("apply", "-f", "-", input=manifest())
+    settle(world, NAME)
+    before = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
+    generations = {title: (each.uid, each.generation) for title, each in before.items()}
+    write(world)
+
+    def is_seen() -> bool:
+        lws = world.get(SET, NAME)
+        return bool(lws["status"]["observedGeneration"] == lws["metadata"]["generation"])
+
+    eventually("the manager has seen it", is_seen)
+    settle(world, NAME)
+    after = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
+    assert {title: (each.uid, each.generation) for title, each in after.items()} == generations
+    assert len(revisions_of(world, NAME)) == 1
+    if write is apply_again:
+        assert differences(before, after) == []

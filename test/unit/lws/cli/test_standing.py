@@ -1,0 +1,54 @@
+"""lws.cli.standing: how a set stands; see test_status_view for how that looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.cli.standing import revision_number, standing_of
+from lws.leaderworkerset.revisions import record
+from test.unit.builders import make_leader_statefulset, make_set
+from test.unit.lws.cli.histories import found, past, revision_of, sets, snapshot_of, with_status
+
+A, B = sets("app:1", "app:2", replicas=2)
+HISTORY = [revision_of(A, 1), revision_of(B, 2)]
+
+
+def test_settings_that_no_revision_has_recorded() -> None:
+    policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    live = make_set(image="app:1", template={"restartPolicy": "None"})
+    revisions = [revision_of(make_set(image="app:1", template=policy), 1)]
+    facts = standing_of(found(snapshot_of(live, revisions), revisions))
+    assert [line.split(":")[0] for line in facts.live_only] == [
+        "restartPolicy is None, revision 1 has recorded RecreateGroupOnPodRestart",
+        "persistentVolumeClaimRetentionPolicy is not set, revision 1 has recorded whenDeleted Delete",
+    ]
+    assert standing_of(found(snapshot_of(A, HISTORY), HISTORY)).live_only == ()
+
+
+def test_a_key_without_a_revision_is_shown_itself() -> None:
+    snapshot = with_status(snapshot_of(B, HISTORY[1:], [A, B]))
+    assert standing_of(found(snapshot, HISTORY[1:])).groups[0].revision == record(A).key
+    assert revision_number(past(A), "") == "<none>"
+
+
+@pytest.mark.parametrize(
+    ("status", "leader", "running", "settled"),
+    [
+        pytest.param({}, {}, [B, B], True, id="settled"),
+        pytest.param({"observedGeneration": 0}, {}, [B, B], False, id="not looked at yet"),
+        pytest.param({"conditions": []}, {}, [B, B], False, id="not said yet"),
+        pytest.param({}, {}, [A, B], False, id="outdated"),
+        pytest.param({}, {}, [B], False, id="missing"),
+        pytest.param({}, {"replicas": 3}, [B, B, B], False, id="surge"),
+        pytest.param({}, {"replicas": 3}, [B, B], False, id="surge to come"),
+    ],
+)
+def test_settled(
+    status: dict[str, Any], leader: dict[str, Any], running: list[dict[str, Any]], settled: bool
+) -> None:
+    leaders = make_leader_statefulset(B, key=record(B).key, **leader)
+    snapshot = with_status(snapshot_of(B, HISTORY, running, leader=leaders), **status)
+    facts = standing_of(found(snapshot, HISTORY))
+    assert (facts.is_settled, bool(facts.waiting_for)) == (settled, not settled)
