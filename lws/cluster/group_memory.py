@@ -14,7 +14,7 @@ from lws.actions import Object
 
 @dataclass(slots=True)
 class _Group:
-    """leader: UID of the leader pod. pods: name → UID. replaced: names, kept until the leader is another one."""
+    """leader: UID of the leader pod. pods: name → UID. replaced: names, kept while the leader is the same."""
 
     leader: str
     pods: dict[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class GroupMemory:
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def replaced(self, leader: Object, workers: Iterable[Object]) -> tuple[str, ...]:
-        """Names of workers that were replaced under this very leader. A missing pod is not: it may come back."""
+        """Names of workers replaced under this very leader. A missing pod is not: it may come back."""
         metadata = leader["metadata"]
         key = (metadata["namespace"], metadata["name"])
         group = self._groups.get(key)

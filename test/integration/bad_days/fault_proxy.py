@@ -1,0 +1,251 @@
+"""What can go wrong between a manager and its API server? Everything that this proxy is told to let go wrong.
+
+In: the address of the API server; a rule that picks a fault for a request, or none. Out: a plain HTTP proxy
+on loopback, in a thread of its own, and a count of what it did. It forwards credentials and keeps none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeVar
+
+import aiohttp
+from aiohttp import web
+
+RESULT = TypeVar("RESULT")
+
+_HOP_BY_HOP = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
+_REASONS = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError"}
+_START_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One request of the manager."""
+
+    method: str
+    path: str
+    query: Mapping[str, str]
+
+    @property
+    def is_write(self) -> bool:
+        return self.method != "GET"
+
+    @property
+    def is_watch(self) -> bool:
+        return self.query.get("watch") in ("1", "true")
+
+    @property
+    def collection(self) -> str:
+        """The last word of the path: a plural for lists and watches."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """An error instead of an answer; the API server hears nothing of the request."""
+
+    status: int
+    retry_after: int | None = None
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The connection breaks at once: the API server cannot be reached."""
+
+
+@dataclass(frozen=True)
+class Lose:
+    """The API server does what it is asked, but the connection breaks before it can say so."""
+
+
+@dataclass(frozen=True)
+class Delay:
+    """The request arrives that much later."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CutAfter:
+    """The answer breaks off after so many seconds, where it takes as long as that: a watch does."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
+class ErrorEvent:
+    """A watch that begins well and says no more than this error."""
+
+    code: int
+
+
+@dataclass(frozen=True)
+class Silence:
+    """A watch that begins well and of which nothing arrives, not even its end."""
+
+
+Fault = Refuse | Drop | Lose | Delay | CutAfter | ErrorEvent | Silence
+Rule = Callable[[Asked], Fault | None]
+
+
+def no_fault(asked: Asked) -> Fault | None:
+    """A good day."""
+    return None
+
+
+class FaultProxy:
+    """Use it as a context manager. `rule` may be replaced at any time, for requests from then on."""
+
+    def __init__(self, server: str, ca: bytes) -> None:
+        self.rule: Rule = no_fault
+        self.seen: Counter[str] = Counter()
+        """How often each fault was played, by the name of its class; "" where nothing went wrong."""
+        self._server = server
+        self._tls = ssl.create_default_context(cadata=ca.decode())
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="fault proxy", daemon=True)
+        self._open: set[asyncio.Transport] = set()
+        self._port = 0
+        self._session: aiohttp.ClientSession | None = None
+        self._runner: web.AppRunner | None = None
+
+    @property
+    def address(self) -> str:
+        """Where managers find it."""
+        return f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> FaultProxy:
+        self._thread.start()
+        self._run(self._start())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._run(self._stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_START_SECONDS)
+        self._loop.close()
+
+    def cut_streams(self) -> None:
+        """Break every answer that is on its way, watches that are open above all."""
+        self._run(self._cut_streams())
+
+    async def _cut_streams(self) -> None:
+        for transport in tuple(self._open):
+            transport.abort()
+
+    def _run(self, work: Coroutine[Any, Any, RESULT]) -> RESULT:
+        done: Future[RESULT] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return done.result(_START_SECONDS)
+
+    async def _start(self) -> None:
+        connector = aiohttp.TCPConnector(ssl=self._tls, limit=0)
+        # A watch has no end, and what the API server has compressed passes as it is.
+        timeout = aiohttp.ClientTimeout(total=None)
+        self._session = aiohttp.ClientSession(
+            connector=connector, timeout=timeout, auto_decompress=False, read_bufsize=2**21
+        )
+        application = web.Application(client_max_size=2**24)
+        application.router.add_route("*", "/{path:.*}", self._serve)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    async def _stop(self) -> None:
+        await self._cut_streams()
+        assert self._runner is not None and self._session is not None
+        await self._runner.cleanup()
+        await self._session.close()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        asked = Asked(request.method, request.path, dict(request.query))
+        fault = self.rule(asked)
+        self.seen[type(fault).__name__ if fault is not None else ""] += 1
+        match fault:
+            case Refuse():
+                return _refusal(fault)
+            case Drop():
+                return self._break(request)
+            case ErrorEvent():
+                event = {"type": "ERROR", "object": _status(fault.code)}
+                return web.json_response(event)
+            case Delay():
+                await asyncio.sleep(fault.seconds)
+        try:
+            async with self._upstream(request) as answer:
+                return await self._pass_on(request, answer, fault)
+        except (aiohttp.ClientError, ConnectionError):
+            # The API server is gone, or went in the middle: the manager sees no more than that.
+            return self._break(request)
+
+    @asynccontextmanager
+    async def _upstream(self, request: web.Request) -> AsyncIterator[aiohttp.ClientResponse]:
+        assert self._session is not None
+        async with self._session.request(
+            request.method,
+            f"{self._server}{request.path_qs}",
+            headers=_passed_on(request.headers),
+            # Nothing at all where there is no body, or one would be announced.
+            data=await request.read() or None,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
+        ) as answer:
+            yield answer
+
+    async def _pass_on(
+        self, request: web.Request, answer: aiohttp.ClientResponse, fault: Fault | None
+    ) -> web.StreamResponse:
+        if isinstance(fault, Lose):
+            await answer.read()
+            return self._break(request)
+        response = web.StreamResponse(status=answer.status, headers=_passed_on(answer.headers))
+        await response.prepare(request)
+        transport = request.transport
+        assert isinstance(transport, asyncio.Transport)
+        self._open.add(transport)
+        try:
+            async with asyncio.timeout(fault.seconds if isinstance(fault, CutAfter) else None):
+                async for chunk in answer.content.iter_any():
+                    if not isinstance(fault, Silence):
+                        await response.write(chunk)
+                if isinstance(fault, Silence):
+                    await asyncio.Event().wait()
+            await response.write_eof()
+        except TimeoutError:
+            return self._break(request)
+        finally:
+            self._open.discard(transport)
+        return response
+
+    def _break(self, request: web.Request) -> web.StreamResponse:
+        if request.transport is not None:
+            request.transport.abort()
+        return web.Response(status=500)
+
+
+def _passed_on(headers: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if name.lower() not in _HOP_BY_HOP}
+
+
+def _refusal(fault: Refuse) -> web.Response:
+    headers = {} if fault.retry_after is None else {"Retry-After": str(fault.retry_after)}
+    return web.json_response(_status(fault.status), status=fault.status, headers=headers)
+
+
+def _status(code: int) -> dict[str, Any]:
+    """What the API server says in such a case (metav1.Status)."""
+    message = json.dumps({"played": code})
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure"}
+    return {**status, "code": code, "reason": _REASONS.get(code, ""), "message": message}

@@ -1,0 +1,102 @@
+"""What if strangers take names that sets need while the sets run? They keep them, and users are told.
+
+All strangers are there at once: that they have gone is noticed within half a minute, and not earlier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.groups import condition, pod_uids, settle
+from test.integration.controllers.harness.identities import Identity, identities
+from test.integration.controllers.harness.manifests import a_set, scaled_to
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+
+pytestmark = pytest.mark.local_only
+
+UNIQUE = {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}
+SERVICE: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Service",
+    "spec": {"clusterIP": "None", "selector": {"app": "stranger"}},
+}
+STATEFULSET: dict[str, Any] = {
+    "apiVersion": "apps/v1",
+    "kind": "StatefulSet",
+    "spec": {
+        "replicas": 0,
+        "serviceName": "stranger",
+        "selector": {"matchLabels": {"app": "stranger"}},
+        "template": {
+            "metadata": {"labels": {"app": "stranger"}},
+            "spec": {"containers": [{"name": "main", "image": "stranger:1"}]},
+        },
+    },
+}
+# The second group of the first two sets needs what the strangers have; the third lost its leader StatefulSet.
+STRANGERS = {
+    "served": (SERVICE, "served-1"),
+    "worked": (STATEFULSET, "worked-1"),
+    "led": (STATEFULSET, "led"),
+}
+
+
+def test_strangers_that_come_later(product: Product, world: World) -> None:
+    for name in STRANGERS:
+        world.create(a_set(name, replicas=1, size=2, **UNIQUE))
+    settle(world, *STRANGERS)
+    first = pod_uids(world, "served") | pod_uids(world, "worked")
+    product.stop()
+    world.delete("StatefulSet", "led")
+    eventually("the StatefulSet of the leaders is gone", lambda: world.find("StatefulSet", "led") is None)
+    for manifest, name in STRANGERS.values():
+        world.create({**manifest, "metadata": {"name": name}})
+    before = dict(strangers_in(world))
+    product.start()
+    for name in ("served", "worked"):
+        world.patch(SET, name, scaled_to(3))
+
+    for name, (manifest, stranger) in STRANGERS.items():
+        told(world, name, f"{manifest['kind']} {stranger} ")
+    stays("the strangers", lambda: dict(strangers_in(world)), seconds=2)
+    assert dict(strangers_in(world)) == before
+    assert condition(world.get(SET, "led"), "Available").get("status") == "False"
+    # Other groups do not wait for the one that cannot be completed.
+    for name in ("served", "worked"):
+        complete = {f"{name}-2", f"{name}-2-1"}
+        eventually("the third group is complete", lambda: complete <= pod_uids(world, name).keys())  # noqa: B023
+    assert first.items() <= (pod_uids(world, "served") | pod_uids(world, "worked")).items()
+
+    for manifest, name in STRANGERS.values():
+        world.delete(manifest["kind"], name)
+    settle(world, *STRANGERS)
+    for name in STRANGERS:
+        eventually("the condition is gone", lambda: not condition(world.get(SET, name), "ReplicaFailure"))  # noqa: B023
+
+
+def strangers_in(world: World) -> Iterator[tuple[str, Identity]]:
+    """Without the version: their own controllers write their status."""
+    found = identities(world, "Service", "StatefulSet")
+    for manifest, name in STRANGERS.values():
+        key = f"{manifest['kind']} {name}"
+        yield key, found[key]._replace(version="")
+
+
+def told(world: World, name: str, about: str) -> None:
+    """The condition and a warning name what is in the way."""
+    eventually(
+        f"the condition of {name} about {about}",
+        lambda: condition(world.get(SET, name), "ReplicaFailure"),
+        lambda seen: seen.get("status") == "True" and about in seen["message"],
+    )
+    eventually(
+        f"the warning for {name} about {about}",
+        lambda: [each.note for each in events_of(world, name) if each.type == "Warning"],
+        lambda notes: any(about in note for note in notes),
+    )

@@ -1,0 +1,47 @@
+"""What does a manager do on a cluster that does not know LeaderWorkerSets yet?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import lws_api.crds
+from test.integration.bad_days.proxied import Stage
+from test.integration.controllers.harness.groups import settle
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import World
+from tools.deployment import ManagerProcess
+from tools.localcluster import LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+DEFINITION = "leaderworkersets.leaderworkerset.x-k8s.io"
+FILE = Path(lws_api.crds.__file__).with_name("leaderworkersets.yaml")
+COMPLAINT = "does not serve leaderworkerset.x-k8s.io/v1: install the CustomResourceDefinition"
+
+
+def test_a_missing_definition_is_waited_for(stage: Stage, cluster: LocalCluster, world: World) -> None:
+    cluster.kubectl("delete", "crd", DEFINITION, "--wait")
+    impatient, manager = stage.manager().start(), stage.manager().start()
+    try:
+        eventually("both wait", lambda: complaints(impatient) and complaints(manager))
+        assert impatient.stop(5) == 0
+        eventually("it is looked for again", lambda: complaints(manager) > 1)
+        assert manager.is_running
+        assert manager.probe("healthz")[0] == 200
+        status, text = manager.probe("readyz")
+        assert status == 500
+        assert "leaderworkersets" in text
+        assert "Traceback" not in manager.log_path.read_text()
+    finally:
+        cluster.kubectl("create", "-f", str(FILE))
+    stage.serve(manager)
+    world.create(a_set("web", replicas=2, size=2))
+    settle(world, "web")
+    assert manager.is_running
+
+
+def complaints(manager: ManagerProcess) -> int:
+    return manager.log_path.read_text().count(COMPLAINT)

@@ -1,0 +1,99 @@
+"""Does every set get what it asks for while the API server refuses, dawdles, forgets and hangs up?"""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+
+from test.integration.bad_days.fault_proxy import (
+    Asked,
+    CutAfter,
+    Delay,
+    ErrorEvent,
+    Fault,
+    Lose,
+    Refuse,
+    Rule,
+)
+from test.integration.bad_days.proxied import Stage
+from test.integration.controllers.harness.groups import images_of, settle
+from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.world import SET, World
+
+pytestmark = pytest.mark.local_only
+
+NAME = "web"
+# Slow answers cost a Lease as short as that of the other tests.
+USUAL_LEASE = (
+    "--leader-elect-lease-duration=15s",
+    "--leader-elect-renew-deadline=10s",
+    "--leader-elect-retry-period=2s",
+)
+
+
+def refusing_writes() -> Rule:
+    """Three of ten writes are answered with an error or not at all; of the latter each took effect."""
+    dice = random.Random(1)
+    kinds: tuple[Fault, ...] = (Refuse(500), Lose(), Refuse(409), Refuse(429, retry_after=1), Refuse(429))
+    faults = itertools.cycle(kinds)
+
+    def rule(asked: Asked) -> Fault | None:
+        return next(faults) if asked.is_write and dice.random() < 0.3 else None
+
+    return rule
+
+
+def dawdling() -> Rule:
+    """Every answer takes two seconds."""
+
+    def rule(asked: Asked) -> Fault | None:
+        return None if asked.is_watch else Delay(2.0)
+
+    return rule
+
+
+def hanging_up() -> Rule:
+    """No watch lives longer than a second."""
+
+    def rule(asked: Asked) -> Fault | None:
+        return CutAfter(1.0) if asked.is_watch else None
+
+    return rule
+
+
+def forgetting() -> Rule:
+    """Every second watch cannot be resumed, which the API server says in the stream."""
+    kinds: tuple[Fault, ...] = (CutAfter(1.0), ErrorEvent(410))
+    faults = itertools.cycle(kinds)
+
+    def rule(asked: Asked) -> Fault | None:
+        return next(faults) if asked.is_watch else None
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("rule", "played", "replicas", "size"),
+    [
+        pytest.param(refusing_writes(), {"Refuse", "Lose"}, 4, 2, id="refusing"),
+        pytest.param(dawdling(), {"Delay"}, 1, 1, id="dawdling"),
+        pytest.param(hanging_up(), {"CutAfter"}, 2, 2, id="hanging up"),
+        pytest.param(forgetting(), {"ErrorEvent"}, 2, 2, id="forgetting"),
+    ],
+)
+def test_a_set_comes_up_and_rolls(
+    stage: Stage, world: World, rule: Rule, played: set[str], replicas: int, size: int
+) -> None:
+    with stage.proxy() as proxy:
+        manager = stage.start(*USUAL_LEASE, proxy=proxy)
+        proxy.rule = rule
+        proxy.cut_streams()
+        world.create(a_set(NAME, replicas, size))
+        settle(world, NAME, seconds=60)
+        world.patch(SET, NAME, new_image("server:2"))
+        settle(world, NAME, seconds=60)
+        assert images_of(world, NAME) == {index: {"server:2"} for index in range(replicas)}
+        assert played <= set(proxy.seen)
+        assert manager.is_running

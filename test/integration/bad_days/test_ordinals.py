@@ -1,0 +1,104 @@
+"""What happens on a Kubernetes that does not know `ordinals.start`, and so would number workers from 0?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.groups import condition, names_of
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+
+pytestmark = pytest.mark.local_only
+
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
+NAME = "drop-start-ordinal"
+POLICY: dict[str, Any] = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "MutatingAdmissionPolicy",
+    "metadata": {"name": NAME},
+    "spec": {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": ["apps"],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE", "UPDATE"],
+                    "resources": ["statefulsets"],
+                }
+            ]
+        },
+        "matchConditions": [{"name": "has-ordinals", "expression": "has(object.spec.ordinals)"}],
+        "mutations": [
+            {
+                "patchType": "JSONPatch",
+                "jsonPatch": {"expression": '[JSONPatch{op: "remove", path: "/spec/ordinals"}]'},
+            }
+        ],
+    },
+}
+REPLICAS = 3
+
+
+@pytest.fixture
+def old_kubernetes(world: World) -> Iterator[None]:
+    """An API server that drops the field, in the namespace of the test."""
+    api = world.api
+    api.create(f"{ADMISSION}/mutatingadmissionpolicies", POLICY)
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
+    binding = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingAdmissionPolicyBinding",
+        "metadata": {"name": NAME},
+        "spec": {"policyName": NAME, "matchResources": {"namespaceSelector": selector}},
+    }
+    api.create(f"{ADMISSION}/mutatingadmissionpolicybindings", binding)
+    try:
+        eventually("the API server drops the field", lambda: drops(world))
+        yield
+    finally:
+        api.delete(f"{ADMISSION}/mutatingadmissionpolicybindings/{NAME}")
+        api.delete(f"{ADMISSION}/mutatingadmissionpolicies/{NAME}")
+
+
+def drops(world: World) -> bool:
+    template = {
+        "metadata": {"labels": {"app": "probe"}},
+        "spec": {"containers": [{"name": "c", "image": "c"}]},
+    }
+    spec = {"serviceName": "x", "selector": {"matchLabels": {"app": "probe"}}, "template": template}
+    probe = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "probe"},
+        "spec": {**spec, "ordinals": {"start": 1}},
+    }
+    stored = world.api.create(f"{world.path('StatefulSet')}?dryRun=All", probe)
+    return "ordinals" not in stored["spec"]
+
+
+@pytest.mark.usefixtures("old_kubernetes")
+def test_users_are_told_and_nothing_multiplies(product: Product, world: World) -> None:
+    world.create(a_set("web", replicas=REPLICAS, size=3))
+    told = eventually(
+        "the condition", lambda: condition(world.get(SET, "web"), "ReplicaFailure"), lambda seen: seen
+    )
+    assert (told["status"], told["reason"]) == ("True", "StartOrdinalUnsupported")
+    assert "requires Kubernetes" in told["message"]
+    eventually("the warning", lambda: [each for each in events_of(world, "web") if each.type == "Warning"])
+    stays("the StatefulSets", lambda: names_of(world.list("StatefulSet")), seconds=3)
+    found = names_of(world.list("StatefulSet"))
+    assert found <= {"web", *(f"web-{index}" for index in range(REPLICAS))}
+    generations = {name: world.get("StatefulSet", name)["metadata"]["generation"] for name in found}
+    assert set(generations.values()) == {1}
+    product.restart()
+    world.patch(SET, "web", {"metadata": {"annotations": {"looked-at": "again"}}})
+    stays("what is known", lambda: condition(world.get(SET, "web"), "ReplicaFailure"), seconds=3)
+    assert names_of(world.list("StatefulSet")) <= {"web", *(f"web-{index}" for index in range(REPLICAS))}

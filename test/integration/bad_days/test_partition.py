@@ -1,0 +1,106 @@
+"""Is anything lost that happened while the API server could not be reached?"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from test.integration.bad_days.fault_proxy import Asked, Drop, ErrorEvent, Fault
+from test.integration.bad_days.ledger import Ledger
+from test.integration.bad_days.proxied import Stage, credential_of
+from test.integration.controllers.harness.groups import pod_uids, settle
+from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+API_SERVER = "kube-apiserver"
+AWAY_SECONDS = 30.0
+BACK_SECONDS = 30.0
+# All parts together, each of which says at every attempt that it cannot reach the API server.
+LOG_LINES = 200
+
+
+def cut_off(asked: Asked) -> Fault | None:
+    return Drop()
+
+
+class Forgetful:
+    """After a long absence no watch can be resumed; those that begin where a list ended are none of these."""
+
+    def __init__(self) -> None:
+        self.streams: set[str] = set()
+
+    def __call__(self, asked: Asked) -> Fault | None:
+        if not asked.is_watch or asked.collection in self.streams:
+            return None
+        self.streams.add(asked.collection)
+        return ErrorEvent(410)
+
+
+def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
+    stage: Stage, world: World, cluster: LocalCluster
+) -> None:
+    with stage.proxy() as proxy:
+        manager = stage.start(proxy=proxy)
+        for name in ("scaled", "broken", "deleted"):
+            world.create(a_set(name, replicas=1, size=2))
+        settle(world, "scaled", "broken", "deleted")
+        before = pod_uids(world, "broken")
+        proxy.rule = cut_off
+        proxy.cut_streams()
+        world.patch(SET, "scaled", scaled_to(2))
+        cluster.pods.restart_container(world.namespace, "broken-0-1", "server", exit_code=1)
+        world.delete(SET, "deleted")
+        # The garbage collector may take half a minute to get to know a new kind.
+        eventually("the deleted set takes its pods along", lambda: not pod_uids(world, "deleted"), seconds=60)
+        ledger = Ledger(cluster.audit_log)
+        proxy.rule = forgetful = Forgetful()
+        eventually("every watch was begun anew", lambda: len(forgetful.streams), lambda count: count == 5)
+        settle(world, "scaled", "broken", seconds=BACK_SECONDS)
+        assert before.keys() == pod_uids(world, "broken").keys()
+        assert not before.items() & pod_uids(world, "broken").items()
+        written = ledger.writes_of(credential_of(manager))
+        assert [each for each in written if each.name.startswith("deleted")] == []
+        assert manager.is_running
+
+
+def test_an_api_server_that_is_away_for_half_a_minute(
+    product: Product, world: World, cluster: LocalCluster
+) -> None:
+    world.create(a_set("web", replicas=2, size=2))
+    settle(world, "web")
+    manager, said = product.manager, len(product.log().splitlines())
+    cluster.kill_component(API_SERVER)
+    time.sleep(AWAY_SECONDS)
+    assert manager.probe("healthz")[0] == 200
+    cluster.start_component(API_SERVER)
+    awaken(cluster)
+    world.patch(SET, "web", scaled_to(3))
+    settle(world, "web", seconds=BACK_SECONDS)
+    assert manager.is_running
+    assert len(product.log().splitlines()) - said < LOG_LINES
+
+
+def test_an_api_server_that_is_restarted_in_the_middle_of_a_rollout(
+    product: Product, world: World, cluster: LocalCluster
+) -> None:
+    world.create(a_set("web", replicas=3, size=2))
+    settle(world, "web")
+    world.patch(SET, "web", new_image("server:2"))
+    eventually("the rollout has begun", lambda: world.get(SET, "web")["status"].get("updatedReplicas"), bool)
+    cluster.stop_component(API_SERVER)
+    cluster.start_component(API_SERVER)
+    settle(world, "web", seconds=60)
+    assert product.manager.is_running
+
+
+def awaken(cluster: LocalCluster) -> None:
+    """Those that pods depend on would come back as late as half a minute after the API server."""
+    for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
+        cluster.kill_component(name)
+        cluster.start_component(name)

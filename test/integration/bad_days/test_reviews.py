@@ -1,0 +1,142 @@
+"""Do webhooks stand what is sent to them: nonsense, too much, very much?"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from test.integration.bad_days.reviews import (
+    MUTATE_SET,
+    VALIDATE_SET,
+    Review,
+    address_of,
+    pod_review,
+    set_review,
+    trust,
+)
+from test.integration.controllers.harness.groups import settle
+from test.integration.controllers.harness.manifests import a_set, pod_template
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+GOOD = set_review(VALIDATE_SET, 1).body
+JSON = {"Content-Type": "application/json"}
+MEBIBYTE = 2**20
+
+
+@pytest.fixture
+async def webhooks(product: Product, cluster: LocalCluster) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of the manager's webhooks, as the API server is one."""
+    connector = aiohttp.TCPConnector(ssl=trust(cluster), limit=16)
+    async with aiohttp.ClientSession(address_of(product.manager), connector=connector) as session:
+        yield session
+
+
+def changed(**request: Any) -> bytes:
+    return json.dumps({**GOOD, "request": {**GOOD["request"], **request}}).encode()
+
+
+NO_REVIEWS = {
+    "nothing": b"",
+    "not JSON": b"review, please",
+    "broken off": json.dumps(GOOD).encode()[:-20],
+    "not UTF-8": b'"\xff\xfe"',
+    "a list": b"[1, 2]",
+    "another kind": json.dumps({**GOOD, "kind": "Pod"}).encode(),
+    "another version": json.dumps({**GOOD, "apiVersion": "admission.k8s.io/v1beta1"}).encode(),
+    "no request": json.dumps({**GOOD, "request": None}).encode(),
+    "no UID": changed(uid=""),
+    "another resource": changed(resource={"group": "", "version": "v1", "resource": "pods"}),
+    "no object": changed(object=None, oldObject=None),
+    "a text for an object": changed(object="me"),
+    "deeply nested": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", NO_REVIEWS.values(), ids=NO_REVIEWS.keys())
+async def test_what_is_no_review_is_refused(
+    webhooks: aiohttp.ClientSession, product: Product, body: bytes
+) -> None:
+    async with webhooks.post(VALIDATE_SET, data=body, headers=JSON) as answer:
+        assert answer.status == 400
+        assert len((await answer.text()).strip().splitlines()) == 1
+    await serves(webhooks)
+    assert product.manager.is_running
+
+
+@pytest.mark.parametrize("announced", [True, False], ids=["announced", "in chunks"])
+async def test_what_is_too_large_is_refused(webhooks: aiohttp.ClientSession, announced: bool) -> None:
+    body = json.dumps(GOOD).encode().ljust(8 * MEBIBYTE + 1)
+    data = io.BytesIO(body) if announced else in_chunks(body)
+    async with webhooks.post(VALIDATE_SET, data=data, headers=JSON) as answer:
+        assert answer.status == 413
+    await serves(webhooks)
+
+
+async def test_what_is_just_small_enough_is_answered(webhooks: aiohttp.ClientSession) -> None:
+    body = json.dumps(GOOD).encode().ljust(8 * MEBIBYTE)
+    async with webhooks.post(VALIDATE_SET, data=io.BytesIO(body), headers=JSON) as answer:
+        assert answer.status == 200
+
+
+def test_a_set_of_a_mebibyte_comes_up_and_is_changed(product: Product, world: World) -> None:
+    template = pod_template()
+    template["spec"]["containers"][0]["args"] = ["x" * (MEBIBYTE - 4096)]
+    world.create(a_set("large", replicas=1, size=1, workers=template))
+    settle(world, "large")
+    world.patch(SET, "large", {"metadata": {"labels": {"changed": "yes"}}, "spec": {"replicas": 2}})
+    settle(world, "large")
+    assert product.manager.is_running
+
+
+async def test_memory_does_not_grow_with_reviews(webhooks: aiohttp.ClientSession, product: Product) -> None:
+    numbers = itertools.count(1)
+    await answered(webhooks, numbers, 2_000)
+    before = resident_bytes(product.manager.pid)
+    await answered(webhooks, numbers, 10_000)
+    grown = resident_bytes(product.manager.pid) - before
+    # What a review leaves behind was it only a kilobyte would be ten.
+    assert grown < 5 * MEBIBYTE
+
+
+async def serves(webhooks: aiohttp.ClientSession) -> None:
+    async with webhooks.post(VALIDATE_SET, json=GOOD) as answer:
+        assert (await answer.json())["response"]["allowed"] is True
+
+
+async def answered(webhooks: aiohttp.ClientSession, numbers: Iterator[int], count: int) -> None:
+    """Have that many different reviews answered, 16 at a time."""
+    reviews = map(a_review, itertools.islice(numbers, count))
+
+    async def send() -> None:
+        for review in reviews:
+            async with webhooks.post(review.path, json=review.body) as answer:
+                assert (await answer.json())["response"]["allowed"] is True
+
+    await asyncio.gather(*(send() for _ in range(16)))
+
+
+def a_review(number: int) -> Review:
+    kinds = (set_review(MUTATE_SET, number), set_review(VALIDATE_SET, number), pod_review(number))
+    return kinds[number % 3]
+
+
+async def in_chunks(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), MEBIBYTE):
+        yield body[start : start + MEBIBYTE]
+
+
+def resident_bytes(pid: int) -> int:
+    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    return int(fields["VmRSS"].split()[0]) * 1024

@@ -1,0 +1,86 @@
+"""Do webhooks answer, without a gap, while `helm upgrade` changes their configuration?"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from test.integration.bad_days.reviews import ca_bundles, secret_of
+from test.integration.controllers.harness.groups import settle
+from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import ApiError, LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+# Helm hands over what the chart renders: Services lead nowhere on a cluster without a network.
+POST_RENDERER = """#!{python}
+import sys, yaml
+
+documents = list(yaml.safe_load_all(sys.stdin))
+for document in filter(None, documents):
+    for webhook in document.get("webhooks") or ():
+        path = webhook["clientConfig"].pop("service")["path"]
+        webhook["clientConfig"]["url"] = "https://127.0.0.1:{port}" + path
+yaml.safe_dump_all(documents, sys.stdout)
+"""
+
+
+@pytest.fixture
+def to_this_host(product: Product, tmp_path: Path) -> str:
+    """The flag that has helm point webhooks at the manager."""
+    script = tmp_path / "to-this-host"
+    port = product.manager.webhook_port
+    script.write_text(POST_RENDERER.format(python=sys.executable, port=port))
+    script.chmod(0o755)
+    return f"--post-renderer={script}"
+
+
+def test_webhooks_answer_all_the_time(
+    product: Product, cluster: LocalCluster, world: World, to_this_host: str
+) -> None:
+    world.create(a_set("web", replicas=2, size=2))
+    settle(world, "web")
+    secret, bundles, before = secret_of(cluster), ca_bundles(cluster), identities(world)
+    failures: list[str] = []
+    with asking(world, failures) as asked:
+        product.deployment.install(to_this_host)
+        for seconds in (7, 10):
+            product.deployment.install(to_this_host, "--set", f"webhooks.timeoutSeconds={seconds}")
+        eventually("it was asked often", lambda: asked, lambda seen: len(seen) > 20)
+    assert failures == []
+    assert secret_of(cluster) == secret
+    assert ca_bundles(cluster) == bundles
+    assert differences(before, identities(world)) == []
+    assert product.manager.probe("readyz")[0] == 200
+
+
+@contextmanager
+def asking(world: World, failures: list[str]) -> Iterator[list[int]]:
+    """Have sets admitted all the time, without creating any."""
+    done = threading.Event()
+    asked: list[int] = []
+
+    def work() -> None:
+        while not done.wait(0.05):
+            asked.append(1)
+            try:
+                world.api.create(f"{world.path(SET)}?dryRun=All", a_set("probe"))
+            except ApiError as refusal:
+                failures.append(str(refusal))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield asked
+    finally:
+        done.set()
+        thread.join()

@@ -1,0 +1,67 @@
+"""How do tests call `lws`? In this process, as a person with some kubeconfig, in one namespace.
+
+In: arguments. Out: exit code, what was printed, and what was said on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from click.testing import CliRunner
+
+from lws.cli import main
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def data(self) -> Any:
+        """The output of `-o json`."""
+        return json.loads(self.out)
+
+
+class _Program(click.Command):
+    """The entry point as the runner of click calls it."""
+
+    def __init__(self) -> None:
+        super().__init__("lws")
+
+    def main(self, args: Any = None, prog_name: Any = None, **extra: Any) -> Any:  # type: ignore[override]
+        main(args)
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Somebody at a terminal. The namespace is said with -n unless it is None."""
+
+    kubeconfig: Path
+    namespace: str | None
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> Said:
+        """Run the command to its end."""
+        options = [] if self.namespace is None else ["-n", self.namespace]
+        variables = {"KUBECONFIG": str(self.kubeconfig)}
+        result = CliRunner(env=variables).invoke(_Program(), [*arguments, *options], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Said(result.exit_code, result.stdout, result.stderr)
+
+    def well(self, *arguments: str, stdin: str | None = None) -> Said:
+        """Run a command that must succeed."""
+        said = self(*arguments, stdin=stdin)
+        assert said.code == 0, said
+        return said

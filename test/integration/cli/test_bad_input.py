@@ -1,0 +1,144 @@
+"""What commands are asked in vain: each time one clear sentence, an exit code, and nothing changed."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.integration.cli.command import Caller
+from test.integration.controllers.harness.groups import labels_of, name_of, pod_uids, revisions_of, settle
+from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import ClusterAccess
+
+Object = dict[str, Any]
+
+
+@pytest.fixture
+def demo(world: World) -> Callable[[], object]:
+    """A set at rest with two revisions. Returns what must not change."""
+    world.create(a_set("demo", replicas=1))
+    settle(world, "demo")
+    world.patch(SET, "demo", new_image("server:2"))
+    settle(world, "demo")
+    return lambda: (world.get(SET, "demo")["spec"], pod_uids(world, "demo"))
+
+
+def add(world: World, like: Object, name: str, changes: Object, metadata: Object) -> None:
+    """Another ControllerRevision, like one of the set but for the changes."""
+    kept = ("labels", "annotations", "ownerReferences")
+    described = {key: like["metadata"][key] for key in kept if key in like["metadata"]}
+    made = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "data": like["data"], **changes}
+    world.create({**made, "metadata": {**described, "name": name, **metadata}})
+
+
+def refused(lws: Caller, *arguments: str) -> str:
+    """Returns the one sentence."""
+    said = lws(*arguments)
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("error: ")
+    assert said.err.count("\n") == 1
+    return said.err.removeprefix("error: ").rstrip("\n")
+
+
+def test_names_and_numbers(world: World, lws: Caller, demo: Callable[[], object]) -> None:
+    before = demo()
+    for command in ("history", "diff", "undo", "restart", "pause", "resume", "status"):
+        why = refused(lws, command, "demmo")
+        assert (
+            why == f"LeaderWorkerSet 'demmo' not found in namespace {world.namespace!r}; did you mean demo?"
+        )
+    for command, option in (("history", "--revision"), ("diff", "--to"), ("undo", "--to-revision")):
+        assert refused(lws, command, "demo", option, "7") == "set demo has no revision 7: there is 1, 2"
+    elsewhere = Caller(lws.kubeconfig, "kube-system")
+    assert refused(elsewhere, "status", "demo").endswith("there is none; choose another namespace with -n")
+    assert demo() == before
+
+
+def test_broken_revisions(world: World, lws: Caller, demo: Callable[[], object]) -> None:
+    before, (first, second) = demo(), revisions_of(world, "demo")
+    # What the set asks for stays the newest, whatever is added: the controller would raise its number else.
+    world.patch("ControllerRevision", name_of(second), {"revision": 20})
+    add(world, second, "demo-broken-7", {"revision": 7, "data": {"spec": {"other": 1}}}, {})
+    add(world, first, "demo-twin-1", {"revision": 1}, {"labels": {**labels_of(first), REVISION_LABEL: "x"}})
+    shared = {**labels_of(second), REVISION_LABEL: labels_of(first)[REVISION_LABEL]}
+    add(world, second, "demo-shared-5", {"revision": 5}, {"labels": shared})
+    add(world, second, "demo-orphan-9", {"revision": 9}, {"ownerReferences": []})
+
+    said = lws("history", "demo")
+    assert said.code == 1
+    assert len(said.lines) == 2 + 5
+    warnings = "\n".join(sorted(said.err.splitlines()))
+    for sentence in (
+        "Warning: ControllerRevision demo-broken-7 holds no leaderWorkerTemplate",
+        "Warning: ControllerRevision demo-orphan-9 (revision 9) has no owner",
+        "Warning: different templates share the key",
+        "Warning: more than one revision has the number 1",
+    ):
+        assert sentence in warnings
+
+    for number, why in {
+        "7": "revision 7 cannot be used: ControllerRevision demo-broken-7 holds no leaderWorkerTemplate",
+        "1": "more than one revision has the number 1",
+        "5": "different templates share the key",
+        "9": "ControllerRevision demo-orphan-9 (revision 9) has no owner",
+    }.items():
+        assert why in refused(lws, "undo", "demo", "--to-revision", number)
+        assert why in refused(lws, "history", "demo", "--revision", number)
+        assert why in refused(lws, "diff", "demo", "--from", number, "--to", number)
+    assert demo() == before
+
+
+def test_rights(cluster: ClusterAccess, world: World, lws: Caller, demo: Callable[[], object]) -> None:
+    before = demo()
+    world.kubectl("create", "serviceaccount", "nobody")
+    world.kubectl("create", "serviceaccount", "viewer")
+    world.kubectl(
+        "create", "rolebinding", "viewer", "--clusterrole=view", f"--serviceaccount={world.namespace}:viewer"
+    )
+    nobody = Caller(cluster.kubeconfig_for_service_account(world.namespace, "nobody"), None)
+    viewer = Caller(cluster.kubeconfig_for_service_account(world.namespace, "viewer"), None)
+
+    why = refused(nobody, "history", "demo")
+    assert 'cannot get resource "leaderworkersets"' in why
+    assert "ask whoever manages the cluster for the role view" in why
+    eventually("the role is in force", lambda: viewer("status", "demo"), lambda said: said.code == 0)
+    assert "settled" in viewer.well("status", "demo").lines
+    assert len(viewer.well("history", "demo").lines) == 4
+    text = json.dumps(a_set("demo", replicas=1))
+    for arguments in (
+        ("undo", "demo"),
+        ("undo", "demo", "--dry-run"),
+        ("restart", "demo"),
+        ("pause", "demo"),
+    ):
+        assert 'cannot patch resource "leaderworkersets"' in refused(viewer, *arguments)
+    said = viewer("plan", "-f", "-", stdin=text)
+    assert (said.code, said.out) == (1, "")
+    assert 'cannot patch resource "leaderworkersets"' in said.err
+    assert demo() == before
+
+
+def test_no_cluster(world: World, lws: Caller) -> None:
+    config = json.loads(world.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:9"
+    path = lws.kubeconfig.parent / "nowhere.yaml"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config))
+    began = time.monotonic()
+    assert refused(Caller(path, "default"), "status", "demo").startswith("no answer from the cluster: GET ")
+    assert time.monotonic() - began < 10
+
+    manifest = json.dumps(a_set("demo", replicas=2))
+    said = Caller(path, None).well("plan", "-f", "-", "--steps", stdin=manifest)
+    assert "without a cluster only creation can be planned" in said.err
+    assert said.lines[1].startswith("new: 2 groups of 2 pods, 4 in all")
+    assert [line[0] for line in said.lines if line[:1].isdigit()] == ["1", "2", "3"]
+    explicit = lws("plan", "-f", "-", "--kubeconfig", str(path), stdin=manifest)
+    assert (explicit.code, explicit.out) == (1, "")

@@ -1,0 +1,76 @@
+"""`lws history` and `lws diff`: what was recorded, told by a set that has been through a few rollouts."""
+
+from __future__ import annotations
+
+import yaml
+
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.integration.cli.command import Caller
+from test.integration.controllers.harness.groups import labels_of, name_of, revisions_of, settle
+from test.integration.controllers.harness.manifests import a_set, new_image, rolling
+from test.integration.controllers.harness.world import SET, World
+
+CAUSE = "kubernetes.io/change-cause"
+
+
+def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
+    world.create(a_set("demo", replicas=3, rolloutStrategy=rolling(maxUnavailable=3)))
+    settle(world, "demo")
+    for number in (2, 3):
+        world.patch(SET, "demo", new_image(f"server:{number}"))
+        settle(world, "demo")
+    world.patch(SET, "demo", {"metadata": {"annotations": {CAUSE: "canary of server:4"}}})
+    strategy = {"spec": {"rolloutStrategy": rolling(partition=2)}}
+    world.patch(SET, "demo", {"spec": {**new_image("server:4")["spec"], **strategy["spec"]}})
+    settle(world, "demo", updated=1)
+
+    keys = [labels_of(each)[REVISION_LABEL] for each in revisions_of(world, "demo")]
+    table = [line.split(maxsplit=3) for line in lws.well("history", "demo").lines[2:]]
+    assert [(number, key) for number, key, _, _ in table] == [(str(n), key) for n, key in enumerate(keys, 1)]
+    told = [" ".join(rest.split()) for *_, rest in table]
+    assert told == [
+        "0 <none> the first revision",
+        "0 <none> worker template container server image: server:1 → server:2",
+        "2 (0-1) <none> worker template container server image: server:2 → server:3",
+        "1 (2) canary of server:4 worker template container server image: server:3 → server:4",
+    ]
+
+    data = lws.well("history", "demo", "-o", "json").data["revisions"]
+    assert [each["groups"] for each in data] == [[], [], [0, 1], [2]]
+    assert [each["wanted"] for each in data] == [False, False, False, True]
+    assert [each.get("changeCause") for each in data] == [None, None, None, "canary of server:4"]
+
+    (one,) = yaml.safe_load(lws.well("history", "demo", "--revision", "2", "-o", "yaml").out)["revisions"]
+    assert one["name"] == name_of(revisions_of(world, "demo")[1])
+    worker = one["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    assert worker["spec"]["containers"][0]["image"] == "server:2"
+    in_full = lws.well("history", "demo", "--revision", "3").out
+    assert "Groups:       2 (0-1)" in in_full
+    assert "image: server:3" in in_full
+
+    headline, *lines = lws.well("diff", "demo", "--from", "1", "--to", "3").lines
+    assert headline == f"revision 1 ({keys[0]}) → revision 3 ({keys[2]})"
+    assert lines == ["worker template container server image: server:1 → server:3"]
+    assert lws.well("diff", "demo").lines[1:] == [
+        "worker template container server image: server:3 → server:4"
+    ]
+    assert lws.well("diff", "demo", "--from", "4", "--to", "4").lines[1:] == [
+        "no difference that a pod depends on"
+    ]
+
+
+def test_the_namespace_is_that_of_the_context(world: World, lws: Caller) -> None:
+    world.create(a_set("demo", replicas=0))
+    settle(world, "demo")
+    kubeconfig = yaml.safe_load(lws.kubeconfig.read_text())
+    for context in kubeconfig["contexts"]:
+        context["context"]["namespace"] = world.namespace
+    path = lws.kubeconfig.parent / f"{world.namespace}.yaml"
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(kubeconfig))
+    context = kubeconfig["contexts"][0]["name"]
+    said = Caller(path, namespace=None)("history", "demo", "--context", context)
+    assert said.lines[0] == f"LeaderWorkerSet {world.namespace}/demo"
+    nobody = Caller(path, namespace=None)("history", "demo", "--context", "nobody")
+    assert nobody.code == 1
+    assert "nobody" in nobody.err

@@ -1,0 +1,176 @@
+"""`lws plan`: what it foretells is what happens."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lws_api.leaderworkerset.v1 import KIND
+from test.integration.cli.command import Caller
+from test.integration.controllers.harness.groups import pod_uids, revisions_of, settle, uids_of_group
+from test.integration.controllers.harness.manifests import a_set, new_image, rolling
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster.api import Call
+
+EXAMPLES = sorted((Path(__file__).parents[3] / "examples").rglob("*.yaml"))
+NOTHING = "no pod is restarted: nothing changes"
+
+Object = dict[str, Any]
+
+
+def names_in(path: Path) -> list[str]:
+    documents = [each for each in yaml.safe_load_all(path.read_text()) if each]
+    return [each["metadata"]["name"] for each in documents if each["kind"] == KIND]
+
+
+def defaulted(world: World, template: Object) -> Object:
+    """A pod template as a client with typed models and all defaults writes it: as the API server does."""
+    whole = {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"generateName": "t-"},
+        "template": template,
+    }
+    path = f"/api/v1/namespaces/{world.namespace}/podtemplates"
+    stored = world.api.send(Call("POST", path, whole, query={"dryRun": "All"}))
+    found: Object = stored["template"]
+    found["metadata"] = {"creationTimestamp": None, **found.get("metadata", {})}
+    return found
+
+
+def rewrite(world: World, name: str) -> None:
+    """A typed client has read the set and written it back."""
+    lws = copy.deepcopy(world.get(SET, name))
+    templates = lws["spec"]["leaderWorkerTemplate"]
+    for part in ("leaderTemplate", "workerTemplate"):
+        if part in templates:
+            templates[part] = defaulted(world, templates[part])
+    world.api.send(Call("PUT", world.path(SET, name), lws))
+
+
+def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Caller) -> None:
+    every = [name for path in EXAMPLES for name in names_in(path)]
+    world.kubectl("apply", "--recursive", "-f", str(EXAMPLES[0].parent))
+    seen = "the controller has seen it"
+    for name in every:
+        eventually(seen, lambda name=name: len(revisions_of(world, name)), lambda count: count == 1)
+        eventually(seen, lambda name=name: world.find("StatefulSet", name))
+
+    # All files at once: one connection, one answer per set.
+    text = "\n---\n".join(path.read_text() for path in EXAMPLES)
+    nothing = [
+        line
+        for name in every
+        for line in (f"leaderworkerset.leaderworkerset.x-k8s.io/{name} unchanged", NOTHING)
+    ]
+    assert lws.well("plan", "-f", "-", stdin=text).lines == nothing
+    for name in every:
+        rewrite(world, name)
+    said = lws.well("plan", "-f", "-", stdin=text).lines
+    assert said[1::2] == nothing[1::2]
+    stays("no revision is recorded", lambda: {name: len(revisions_of(world, name)) for name in every}, 1)
+
+
+def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
+    manifest = a_set("demo", replicas=3, rolloutStrategy=rolling(partition=1))
+    said = lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
+    assert said.lines[1].startswith("new: 3 groups of 2 pods, 6 in all, under key ")
+    world.kubectl("apply", "-f", "-", input=manifest)
+    settle(world, "demo")
+    before = {index: uids_of_group(world, "demo", index) for index in range(3)}
+    stored = world.get(SET, "demo")
+
+    manifest["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "server:2"
+    said = lws.well("plan", "-f", "-", "--steps", stdin=yaml.safe_dump(manifest))
+    assert said.lines[:4] == [
+        "leaderworkerset.leaderworkerset.x-k8s.io/demo would be changed",
+        "groups 1 to 2 restart, by a rollout",
+        "  group 0 keeps its revision until the partition is lowered",
+        "  worker template container server image: server:1 → server:2",
+    ]
+    steps = [line.split()[0] for line in said.lines[6:]]
+    assert steps == ["1", "2", "3"]
+    assert world.get(SET, "demo")["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+
+    world.kubectl("apply", "-f", "-", input=manifest)
+    settle(world, "demo", updated=2)
+    after = {index: uids_of_group(world, "demo", index) for index in range(3)}
+    assert [index for index in range(3) if before[index] != after[index]] == [1, 2]
+    assert lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest)).lines[1] == NOTHING
+
+
+def test_edits_that_take_effect_at_once(world: World, lws: Caller) -> None:
+    manifest = a_set("demo", replicas=2)
+    world.kubectl("apply", "-f", "-", input=manifest)
+    settle(world, "demo")
+    pods = pod_uids(world, "demo")
+    manifest["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
+    manifest["spec"]["replicas"] = 3
+    said = lws.well("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
+    assert said.lines[1:] == [
+        "no pod is restarted",
+        "  group 2 will be created",
+        "  replicas: 2 → 3 (at once)",
+        "  restartPolicy: RecreateGroupOnPodRestart → None (at once)",
+    ]
+    world.kubectl("apply", "-f", "-", input=manifest)
+    settle(world, "demo")
+    assert pods.items() <= pod_uids(world, "demo").items()
+
+
+def test_what_nobody_says_any_more_goes(world: World, lws: Caller) -> None:
+    manifest = a_set("demo", replicas=1)
+    container = manifest["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+    container["terminationGracePeriodSeconds"] = 1
+    world.kubectl("apply", "-f", "-", input=manifest)
+    settle(world, "demo")
+    del container["terminationGracePeriodSeconds"]
+    text = yaml.safe_dump(manifest)
+    assert lws.well("plan", "-f", "-", stdin=text).lines[1] == "group 0 restarts, by a rollout"
+    # Another manager applied it: what that one says stays.
+    said = lws.well("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
+    assert said.lines[1] == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"replicaz": 1}, 'unknown field "spec.replicaz"'),
+        ({"replicas": -1}, "spec.replicas"),
+        ({"rolloutStrategy": rolling(maxUnavailable=0)}, "it would be refused: admission webhook"),
+    ],
+    ids=["unknown field", "schema", "webhook"],
+)
+def test_what_would_be_refused(world: World, lws: Caller, change: Object, said: str) -> None:
+    manifest = yaml.safe_dump(a_set("demo", **change))
+    refused = lws("plan", "-f", "-", stdin=manifest)
+    assert (refused.code, refused.out) == (1, "")
+    assert said in refused.err
+    assert len(refused.err) < 500
+
+
+def test_conflicts_of_a_server_side_apply(world: World, lws: Caller) -> None:
+    manifest = a_set("demo", replicas=0)
+    world.kubectl("apply", "--server-side", "--field-manager=flux", "-f", "-", input=manifest)
+    text = yaml.safe_dump({**manifest, "spec": {**manifest["spec"], **new_image("server:2")["spec"]}})
+    refused = lws("plan", "-f", "-", "--server-side", stdin=text)
+    assert refused.code == 1
+    assert 'conflicts with "flux"' in refused.err
+    forced = lws.well("plan", "-f", "-", "--server-side", "--force-conflicts", stdin=text)
+    assert forced.lines[1] == "no pod is restarted"
+
+
+def test_the_wrong_namespace(world: World, lws: Caller) -> None:
+    manifest = a_set("demo")
+    manifest["metadata"]["namespace"] = "elsewhere"
+    refused = lws("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
+    assert refused.code == 1
+    assert f"-n says {world.namespace}" in refused.err
+    absent = Caller(lws.kubeconfig, None)("plan", "-f", "-", stdin=yaml.safe_dump(manifest))
+    assert absent.code == 1
+    assert 'namespaces "elsewhere" not found' in absent.err

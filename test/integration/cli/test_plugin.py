@@ -1,0 +1,69 @@
+"""`kubectl lws`: kubectl finds the commands, and shells complete them."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from test.integration.controllers.harness.groups import settle
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.world import World
+from tools.localcluster import ClusterAccess
+from tools.localcluster.access import environment
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def shell(cluster: ClusterAccess, tmp_path: Path) -> dict[str, str]:
+    """Variables of a shell in which the plugin is installed, with the completion that the guide gives."""
+    written = {
+        # What an installation writes.
+        "kubectl-lws": f"#!{sys.executable}\nfrom lws.cli import main\nmain()\n",
+        "kubectl_complete-lws": _from_guide("kubectl_complete-lws"),
+    }
+    for name, text in written.items():
+        path = tmp_path / name
+        path.write_text(text)
+        path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    (tmp_path / "kubectl").symlink_to(cluster.binary("kubectl"))
+    return {
+        **os.environ,
+        **environment(cluster.kubeconfig, cluster.workspace),
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'api'}",
+    }
+
+
+def _from_guide(name: str) -> str:
+    """The script that the guide tells people to put on their path."""
+    guide = (ROOT / "docs" / "cli.md").read_text()
+    found = re.search(rf"`{name}`.*?```sh\n(.*?)```", guide, re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_kubectl_lws(world: World, shell: dict[str, str]) -> None:
+    world.create(a_set("demo", replicas=1))
+    settle(world, "demo")
+
+    def kubectl(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = ["kubectl", *arguments]
+        return subprocess.run(command, env=shell, capture_output=True, text=True, check=False)
+
+    said = kubectl("lws", "status", "demo", "-n", world.namespace)
+    assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "settled")
+    wrong = kubectl("lws", "status")
+    assert wrong.returncode == 2
+    assert "kubectl lws status" in wrong.stderr
+
+    commands = kubectl("__complete", "lws", "re").stdout.split()
+    assert commands[:2] == ["restart", "resume"]
+    names = kubectl("__complete", "lws", "status", "-n", world.namespace, "de").stdout.split()
+    assert names[0] == "demo"

@@ -1,0 +1,97 @@
+"""`lws restart`, `lws pause`, `lws resume` and `lws status` on sets that run."""
+
+from __future__ import annotations
+
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.integration.cli.command import Caller
+from test.integration.controllers.harness.groups import (
+    images_of,
+    labels_of,
+    leaders_of,
+    pod_uids,
+    revisions_of,
+    settle,
+)
+from test.integration.controllers.harness.history import History, existing_groups, ready_groups
+from test.integration.controllers.harness.manifests import a_set, new_image, pod_template
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+
+SLOW = {"localcluster/ready-after": "2s"}
+
+
+def test_restart_is_one_rollout_within_the_budget(world: World, lws: Caller) -> None:
+    leader = pod_template()
+    world.create(a_set("demo", replicas=2, group={"leaderTemplate": leader}))
+    settle(world, "demo")
+    before, history = set(pod_uids(world, "demo").values()), History(world, "demo")
+
+    said = lws.well("restart", "demo")
+    assert said.out == "leaderworkerset.leaderworkerset.x-k8s.io/demo restarted\n"
+    assert lws("status", "demo", "--watch", "--timeout", "40").code == 0
+    settle(world, "demo")
+
+    assert not before & set(pod_uids(world, "demo").values())
+    assert [len(uids) for _, uids in sorted(history.leaders().items())] == [2, 2]
+    frames = history.pods()
+    assert min(len(ready_groups(frame)) for frame in frames) == 1
+    assert max(len(existing_groups(frame)) for frame in frames) == 2
+    assert len(revisions_of(world, "demo")) == 2
+    (*_, last) = lws.well("history", "demo").lines
+    assert last.count("annotation kubectl.kubernetes.io/restartedAt added") == 2
+
+
+def test_pause_stops_a_rollout_and_resume_lets_it_go_on(world: World, lws: Caller) -> None:
+    world.create(a_set("demo", workers=pod_template(annotations=SLOW)))
+    settle(world, "demo")
+    world.patch(SET, "demo", new_image("server:2"))
+    eventually("it has begun", lambda: images_of(world, "demo"), lambda now: {"server:2"} in now.values())
+
+    assert lws.well("pause", "demo").out.endswith("/demo paused\n")
+    again = lws("pause", "demo")
+    assert (again.code, again.err) == (1, "error: set demo is paused already\n")
+    refused = lws("restart", "demo")
+    assert (refused.code, refused.out) == (1, "")
+    assert "is paused" in refused.err
+
+    def ready() -> set[str]:
+        data = lws("status", "demo", "-o", "json").data
+        return {group["leader"] for group in data["groups"]}
+
+    eventually("what was begun is finished", ready, lambda now: now == {"Ready"})
+    stays("no other group is updated", lambda: images_of(world, "demo"), 1.5)
+    said = lws("status", "demo")
+    assert said.code == 1
+    assert "paused: no group is updated before `resume`" in said.lines
+    assert said.lines[-1] == "waits for the rollout to be resumed"
+    world.kubectl("scale", "lws", "demo", "--replicas=3")
+    eventually("scaling goes on", lambda: len(leaders_of(world, "demo")), lambda count: count == 3)
+
+    assert lws.well("resume", "demo").out.endswith("/demo resumed\n")
+    assert "paused" not in world.get(SET, "demo")["spec"]["rolloutStrategy"]
+    again = lws("resume", "demo")
+    assert (again.code, again.err) == (1, "error: set demo is not paused\n")
+    settle(world, "demo")
+    assert set.union(*images_of(world, "demo").values()) == {"server:2"}
+
+
+def test_status_tells_what_it_waits_for(world: World, lws: Caller) -> None:
+    world.create(a_set("demo", replicas=1))
+    settle(world, "demo")
+    settled = lws.well("status", "demo")
+    assert settled.lines[-1] == "settled"
+    (revision,) = revisions_of(world, "demo")
+    assert settled.lines[1] == f"groups ready on revision 1 ({labels_of(revision)[REVISION_LABEL]}): 1 of 1"
+
+    homeless = new_image("server:2")
+    homeless["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"no": "node"}
+    world.patch(SET, "demo", homeless)
+    waiting = eventually(
+        "the scheduler has said why", lambda: lws("status", "demo"), lambda said: "has no node" in said.out
+    )
+    assert waiting.code == 1
+    assert waiting.lines[-1].startswith("waits for group 0 to be ready")
+    late = lws("status", "demo", "--watch", "--timeout", "0.5")
+    assert (late.code, late.err) == (1, "error: set demo is not settled after 0.5 s\n")
+    data = lws("status", "demo", "-o", "json").data
+    assert (data["settled"], data["groups"][0]["leader"]) == (False, "Pending")

@@ -1,0 +1,116 @@
+"""`lws undo`: back to an earlier revision, with no pod restarted that runs it already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
+from test.integration.cli.command import Caller
+from test.integration.controllers.harness.groups import (
+    images_of,
+    keys_of,
+    labels_of,
+    pod_uids,
+    revisions_of,
+    settle,
+    uids_of_group,
+)
+from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+NEVER_READY = {"localcluster/ready": "false"}
+
+
+def two_revisions(world: World, name: str, **spec: Any) -> None:
+    """A set at rest that has been updated once."""
+    world.create(a_set(name, **spec))
+    settle(world, name)
+    world.patch(SET, name, new_image("server:2"))
+    settle(world, name)
+
+
+def test_in_the_middle_of_a_rollout_only_what_must_restarts(world: World, lws: Caller) -> None:
+    world.create(a_set("demo", replicas=4))
+    settle(world, "demo")
+    (first,) = revisions_of(world, "demo")
+    key = labels_of(first)[REVISION_LABEL]
+    broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": pod_template("server:2", NEVER_READY)}}}
+    world.patch(SET, "demo", broken)
+    eventually("it is stuck", lambda: images_of(world, "demo"), lambda now: now.get(3) == {"server:2"})
+    untouched = [uids_of_group(world, "demo", index) for index in range(3)]
+
+    before = world.get(SET, "demo")
+    said = lws.well("undo", "demo", "--dry-run")
+    assert "rolled back to revision 1 (server dry run)" in said.lines[0]
+    assert said.lines[1] == "group 3 restarts, by a rollout; groups 0 to 2 stay as they are"
+    assert world.get(SET, "demo")["spec"] == before["spec"]
+
+    said = lws.well("undo", "demo")
+    assert said.lines[0] == "leaderworkerset.leaderworkerset.x-k8s.io/demo rolled back to revision 1"
+    assert lws("status", "demo", "--watch", "--timeout", "40").code == 0
+    settle(world, "demo")
+    assert [uids_of_group(world, "demo", index) for index in range(3)] == untouched
+    assert set.union(*keys_of(world, "demo").values()) == {key}
+    assert [each["revision"] for each in revisions_of(world, "demo")] == [2, 3]
+    managers = {each["manager"] for each in world.get(SET, "demo")["metadata"]["managedFields"]}
+    assert "lws-undo" in managers
+
+
+def test_to_a_revision_by_number_and_back_again(world: World, lws: Caller) -> None:
+    two_revisions(world, "demo", replicas=1)
+    world.patch(SET, "demo", {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}}})
+    world.patch(SET, "demo", {"spec": {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}})
+    eventually("it is recorded", lambda: len(revisions_of(world, "demo")), lambda count: count >= 3)
+
+    lws.well("undo", "demo", "--to-revision", "1")
+    settle(world, "demo")
+    now = world.get(SET, "demo")
+    assert images_of(world, "demo") == {0: {"server:1"}}
+    assert now["spec"]["networkConfig"] == {"subdomainPolicy": "Shared"}
+    assert EXCLUSIVE_TOPOLOGY_ANNOTATION not in now["metadata"].get("annotations", {})
+    count = len(revisions_of(world, "demo"))
+    number = max(each["revision"] for each in revisions_of(world, "demo"))
+    (wanted,) = [
+        each for each in lws.well("history", "demo", "-o", "json").data["revisions"] if each["wanted"]
+    ]
+    assert (wanted["revision"], wanted["groups"]) == (number, [0])
+
+    lws.well("undo", "demo")
+    settle(world, "demo")
+    assert world.get(SET, "demo")["spec"]["networkConfig"] == {"subdomainPolicy": "UniquePerReplica"}
+    assert len(revisions_of(world, "demo")) == count
+
+
+def test_it_warns_of_those_who_would_undo_it(world: World, lws: Caller) -> None:
+    manifest = a_set("demo", replicas=1)
+    world.kubectl("apply", "--server-side", "--field-manager=flux", "-f", "-", input=manifest)
+    settle(world, "demo")
+    world.patch(SET, "demo", new_image("server:2"))
+    settle(world, "demo")
+    said = lws.well("undo", "demo")
+    assert said.err.startswith("Warning: flux applies the template of this set: its next apply will undo")
+    settle(world, "demo")
+    assert images_of(world, "demo") == {0: {"server:1"}}
+
+
+def test_what_is_refused_changes_nothing(world: World, lws: Caller) -> None:
+    two_revisions(world, "demo", replicas=1, rolloutStrategy=rolling(maxUnavailable=1))
+    before = world.get(SET, "demo")["metadata"]["generation"], pod_uids(world, "demo")
+
+    current = lws("undo", "demo", "--to-revision", "2")
+    assert (current.code, current.out) == (1, "")
+    assert current.err == "error: revision 2 is what set demo asks for already: nothing to undo\n"
+    missing = lws("undo", "demo", "--to-revision", "9")
+    assert (missing.code, missing.err) == (1, "error: set demo has no revision 9: there is 1, 2\n")
+    unknown = lws("undo", "dmeo")
+    assert unknown.code == 1
+    assert unknown.err.endswith("did you mean demo?\n")
+    assert (world.get(SET, "demo")["metadata"]["generation"], pod_uids(world, "demo")) == before
+
+    lws.well("pause", "demo")
+    paused = lws("undo", "demo")
+    assert (paused.code, paused.out) == (1, "")
+    assert paused.err.startswith("error: set demo is paused: let it go on first")
+    assert world.get(SET, "demo")["metadata"]["generation"] == before[0] + 1
+    assert images_of(world, "demo") == {0: {"server:2"}}

@@ -1,0 +1,30 @@
+"""Who acts? Whoever holds the Lease; these tests say who that is.
+
+In: the API. Out: a manager that answers webhooks and otherwise waits, and the moment in which it takes over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from test.integration.controllers.harness.product import Product
+from tools.deployment import NAMESPACE
+from tools.localcluster import Api
+
+_LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
+_ORIGINAL = "the-original-controller"
+
+
+@contextmanager
+def held_by_the_original(api: Api, product: Product) -> Iterator[None]:
+    """Meanwhile the manager of the product is a candidate; afterwards it takes over within seconds."""
+    product.stop()
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": _ORIGINAL, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
+    api.merge(_LEASE, {"spec": spec})
+    product.start()
+    yield
+    assert api.get(_LEASE)["spec"]["holderIdentity"] == _ORIGINAL, "the manager did not wait"
+    api.merge(_LEASE, {"spec": {"holderIdentity": ""}})

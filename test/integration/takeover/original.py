@@ -1,0 +1,179 @@
+"""The original controller, played: it leaves on a real API server what a state describes, in its own way.
+
+In: a state, a namespace. Out: the state, made by server-side applies and creates of the field manager `lws`,
+by the StatefulSet controller and by whoever answers webhooks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.integration.controllers.harness.groups import controller_of, labels_of, name_of
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from test.unit.compat.states import State
+from tools.localcluster.api import Call
+from tools.localcluster.pods import is_ready
+
+Object = dict[str, Any]
+
+_AS_LWS = {"fieldManager": "lws"}
+_MADE_BY_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
+_SECONDS = 60.0
+
+
+@dataclass
+class Original:
+    """Plays one state in one namespace."""
+
+    world: World
+    state: State
+    _uids: dict[str, str] = field(default_factory=dict)
+
+    def play(self) -> None:
+        """Leave the state behind."""
+        self.create(self.state.lws)
+        # Revisions, then leaders: intent before deed.
+        for each in self.state.revisions:
+            self.create(each)
+        for each in self._services():
+            self.create(each)
+        leaders, groups = self.state.leaders, self.state.lws["spec"]["replicas"]
+        partition, replicas = _told(leaders)
+        key, former = labels_of(leaders)[REVISION_LABEL], self._former_template()
+        if former is None:
+            self._apply(leaders["spec"]["template"], partition, replicas)
+            self._tend(range(replicas), key)
+        else:
+            self._apply(former, 0, groups)
+            self._tend(range(groups), labels_of(former)[REVISION_LABEL])
+            self._apply(leaders["spec"]["template"], groups, replicas)
+            self._tend(range(groups, replicas), key)
+            for index in reversed(range(partition, groups)):
+                self._apply(leaders["spec"]["template"], index, replicas)
+                self._tend([index], key)
+        self._set_status()
+
+    def _tend(self, groups: Iterable[int], key: str) -> None:
+        """Give every leader its workers, and wait until all are ready."""
+        for index in groups:
+            name = f"web-{index}"
+            pod = eventually(f"leader {name} of {key}", partial(self._leader, index, key), seconds=_SECONDS)
+            self._uids[f"uid-of-leader-{index}"] = pod["metadata"]["uid"]
+            for each in self.state.group(index, key):
+                if each["kind"] != "Pod":
+                    # Those of the former leader are still being collected.
+                    see = partial(self.world.find, each["kind"], name)
+                    eventually(f"no {each['kind']} {name}", see, lambda found: found is None, _SECONDS)
+                    self.create(each)
+        eventually("all pods are ready", self._unready, lambda now: not now, _SECONDS)
+
+    def _leader(self, index: int, key: str) -> Object | None:
+        pod = self.world.find("Pod", f"web-{index}")
+        if pod is None or "deletionTimestamp" in pod["metadata"] or labels_of(pod)[REVISION_LABEL] != key:
+            return None
+        return pod
+
+    def _unready(self) -> list[str]:
+        pods = self.world.list("Pod")
+        wanted = sum(each["spec"]["replicas"] for each in self.world.list("StatefulSet"))
+        return [name_of(pod) for pod in pods if not is_ready(pod)] or ["some are missing"] * (
+            wanted != len(pods)
+        )
+
+    def _apply(self, template: Object, partition: int, replicas: int) -> None:
+        """Server-side apply of the leader StatefulSet with the fields that the original applies."""
+        stored = self._mapped(self.state.leaders)
+        entry = stored["metadata"]["managedFields"][0]
+        stored["spec"]["template"] = self._mapped(template)
+        body: Object = {
+            "apiVersion": "apps/v1",
+            "kind": "StatefulSet",
+            **_extracted(stored, entry["fieldsV1"]),
+        }
+        body["metadata"] |= {"name": "web", "namespace": self.world.namespace}
+        body["metadata"]["labels"][REVISION_LABEL] = labels_of(template)[REVISION_LABEL]
+        body["spec"]["replicas"] = replicas
+        rolling = self.state.lws["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"]
+        body["spec"]["updateStrategy"]["rollingUpdate"] = {
+            "partition": partition,
+            "maxUnavailable": rolling["maxUnavailable"] + rolling["maxSurge"],
+        }
+        query = {**_AS_LWS, "force": "true"}
+        path = self.world.path("StatefulSet", "web")
+        made = self.world.api.send(
+            Call("PATCH", path, body, query, content_type="application/apply-patch+yaml")
+        )
+        self._uids["uid-of-leaders"] = made["metadata"]["uid"]
+
+    def create(self, obj: Object) -> Object:
+        """Create one object as the original would, with the owners that there are now."""
+        mapped = self._mapped(obj)
+        body = {key: value for key, value in mapped.items() if key != "status"}
+        body["metadata"] = {
+            key: value for key, value in mapped["metadata"].items() if key not in _MADE_BY_SERVER
+        }
+        # kubectl writes JSON as the original does: `data` of revisions is kept, and compared, by its bytes.
+        made = json.loads(
+            self.world.kubectl("create", "--field-manager=lws", "-o", "json", "-f", "-", input=body)
+        )
+        self._uids[obj["metadata"]["uid"]] = made["metadata"]["uid"]
+        return made
+
+    def _set_status(self) -> None:
+        lws = self.world.get(SET, "web")
+        generation = lws["metadata"]["generation"]
+        status = json.loads(json.dumps(self.state.lws["status"]))
+        status["observedGeneration"] = generation
+        for condition in status["conditions"]:
+            condition["observedGeneration"] = generation
+        self.world.api.merge(f"{self.world.path(SET, 'web')}/status", {"status": status})
+
+    def _services(self) -> Iterator[Object]:
+        """Those of the set; those of groups are owned by pods and are made with them."""
+        return (each for each in self.state.of_kind("Service") if controller_of(each)["kind"] == SET)
+
+    def _former_template(self) -> Object | None:
+        """What old groups run, if the state has any."""
+        key = labels_of(self.state.leaders)[REVISION_LABEL]
+        history = [
+            each for each in self.state.of_kind("ControllerRevision") if each not in self.state.revisions
+        ]
+        former = [each for each in history if labels_of(each)[REVISION_LABEL] != key]
+        return former[0]["data"]["spec"]["template"] if former else None
+
+    def _mapped(self, obj: Object) -> Object:
+        """The object with the UIDs that the API server has given."""
+        text = json.dumps(obj)
+        for described, given in self._uids.items():
+            text = text.replace(f'"{described}"', f'"{given}"').replace(
+                f'\\"{described}\\"', f'\\"{given}\\"'
+            )
+        mapped: Object = json.loads(text)
+        return mapped
+
+
+def _told(leaders: Object) -> tuple[int, int]:
+    return leaders["spec"]["updateStrategy"]["rollingUpdate"]["partition"], leaders["spec"]["replicas"]
+
+
+def _extracted(value: Any, owned: Mapping[str, Any]) -> Any:
+    """The part of a stored value that a field set (fieldsV1) owns."""
+    if not owned:
+        return value
+    if isinstance(value, list):
+        found = []
+        for selector, below in owned.items():
+            if selector.startswith("k:"):
+                keys = json.loads(selector[2:])
+                (element,) = [each for each in value if all(each.get(key) == keys[key] for key in keys)]
+                found.append(_extracted(element, below))
+        return found
+    # What the server has dropped was null or is not served.
+    fields = {key[2:]: below for key, below in owned.items() if key.startswith("f:")}
+    return {key: _extracted(value.get(key), below) for key, below in fields.items()}

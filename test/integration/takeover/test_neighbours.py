@@ -1,0 +1,97 @@
+"""Sets and the objects of others: what has been orphaned is taken up, what belongs to somebody else never is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from test.integration.controllers.harness.groups import (
+    controller_of,
+    labels_of,
+    name_of,
+    pods_of,
+    revisions_of,
+    settle,
+)
+from test.integration.controllers.harness.identities import identities, uids
+from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+from test.integration.takeover.lease import held_by_the_original
+from test.integration.takeover.original import Original
+from test.unit.compat.states import load
+from tools.localcluster import Api
+
+Object = dict[str, Any]
+CHILDREN = ("Pod", "StatefulSet", "Service")
+
+
+@pytest.mark.parametrize("name", ["at-rest-v0.7", "at-rest-key-of-v0.4", "at-rest-without-history"])
+def test_orphans_of_the_original_controller_are_taken_up(
+    world: World, api: Api, product: Product, name: str
+) -> None:
+    """Its set is deleted with --cascade=orphan and made again, and all of this before our manager acts."""
+    state = load(name, world.namespace)
+    with held_by_the_original(api, product):
+        original = Original(world, state)
+        original.play()
+        before = identities(world, *CHILDREN)
+        world.kubectl("delete", "lws", "web", "--cascade=orphan")
+        eventually("nothing has an owner", lambda: _owned(world), lambda owned: not owned)
+        original.create(state.lws)
+    eventually("the set has its objects", lambda: len(_owned(world)), lambda count: count >= 3, seconds=60)
+    settle(world, "web")
+    assert uids(identities(world, *CHILDREN)) == uids(before)
+    assert [each.generation for each in identities(world, "StatefulSet").values()] == [1, 1, 1]
+    (revision,) = revisions_of(world, "web")
+    assert labels_of(revision)[REVISION_LABEL] == labels_of(state.leaders)[REVISION_LABEL]
+    assert controller_of(revision)["uid"] == world.uid(SET, "web")
+
+
+def _owned(world: World) -> list[str]:
+    """Objects that a set controls."""
+    kinds = ("StatefulSet", "Service", "ControllerRevision")
+    found = [each for kind in kinds for each in world.list(kind)]
+    return [name_of(each) for each in found if controller_of(each).get("kind") == SET]
+
+
+def test_sets_whose_labels_overlap_leave_each_others_objects_alone(world: World) -> None:
+    """Everything of `one` says that it is of `two`, and asks for what `two` asks for."""
+    both = {"labels": {"app": "same"}}
+    for name in ("one", "two"):
+        manifest = a_set(name)
+        manifest["metadata"] |= both
+        world.create(manifest)
+    settle(world, "one", "two")
+    before = identities(world, *CHILDREN)
+    revision = name_of(revisions_of(world, "one")[0])
+    mine = [
+        ("StatefulSet", "one"),
+        ("StatefulSet", "one-0"),
+        ("Service", "one"),
+        ("ControllerRevision", revision),
+    ]
+    owners = {place: controller_of(world.get(*place))["uid"] for place in mine}
+
+    for kind, name in mine:
+        world.patch(kind, name, {"metadata": {"labels": {NAME_LABEL: "two"}}})
+    eventually(
+        "all labels are put back",
+        lambda: {place: labels_of(world.get(*place))[NAME_LABEL] for place in mine},
+        lambda now: set(now.values()) == {"one"},
+    )
+    stays("no object is replaced", lambda: uids(identities(world, *CHILDREN)), 2)
+    assert uids(identities(world, *CHILDREN)) == uids(before)
+    assert {place: controller_of(world.get(*place))["uid"] for place in mine} == owners
+    assert [int(each["revision"]) for each in revisions_of(world, "two")] == [1]
+
+    world.patch(SET, "two", new_image("server:2"))
+    settle(world, "two")
+    kept = {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, "one")}
+    world.delete(SET, "two")
+    eventually("the other set is gone", lambda: pods_of(world, "two"), lambda left: not left, seconds=60)
+    assert {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, "one")} == kept
+    assert {f"Pod {name}": uid for name, uid in kept.items()}.items() <= uids(before).items()

@@ -1,0 +1,259 @@
+"""Sets as the original controller left them, on a real API server: what changes when our manager takes over?
+
+All of them are made first, while the Lease is not ours; then it is handed over once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.canonical import serialised
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.integration.controllers.harness.audit import AuditLog, Request
+from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.groups import images_of, labels_of, name_of, revisions_of, settle
+from test.integration.controllers.harness.history import Frame, History, ready_groups
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World, a_namespace
+from test.integration.takeover.lease import held_by_the_original
+from test.integration.takeover.original import Original
+from test.unit.compat.states import State, load, names
+from tools.localcluster import Api, LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+Object = dict[str, Any]
+
+AT_REST = [name for name in names() if name.startswith("at-rest")]
+WATCHED_SECONDS = 10.0
+PLAYERS = 5
+OURS_TO_WRITE = {"leaderworkersets/status", "events", "leases", "controllerrevisions"}
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One state, before and after.
+
+    steps: partition and replicas that the leader StatefulSet was told, in order, the first from before.
+    frames: all pods, before and after each change. written: what the manager wrote in its namespace.
+    """
+
+    world: World
+    state: State
+    history: History
+    before: dict[str, Object]
+    after: dict[str, Object]
+    steps: list[tuple[int, int]]
+    frames: list[Frame]
+    written: list[Request]
+
+    @property
+    def updated(self) -> set[int]:
+        """Groups that were on the wanted revision from the beginning, or that came with it."""
+        key = labels_of(self.before["StatefulSet web"])[REVISION_LABEL]
+        pods = [each for title, each in self.before.items() if title.startswith("Pod ")]
+        return {_index(pod) for pod in pods if labels_of(pod)[REVISION_LABEL] == key}
+
+    def pods_of(self, indices: Iterable[int], objects: dict[str, Object]) -> dict[str, tuple[Any, ...]]:
+        wanted = set(indices)
+        pods = {title: each for title, each in objects.items() if title.startswith("Pod ")}
+        return {title: identity(each) for title, each in pods.items() if _index(each) in wanted}
+
+
+def identity(obj: Object) -> tuple[Any, ...]:
+    """What must not change of an object that is not to be touched."""
+    restarts = [each["restartCount"] for each in (obj.get("status") or {}).get("containerStatuses", ())]
+    return obj["metadata"]["uid"], obj["metadata"].get("generation"), obj.get("spec"), restarts
+
+
+@pytest.fixture(scope="module")
+def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[dict[str, Taken]]:
+    """Every state, taken over `WATCHED_SECONDS` ago."""
+    audit = AuditLog(local_cluster.audit_log)
+    with ExitStack() as stack, ThreadPoolExecutor(PLAYERS) as players:
+        worlds = {
+            name: stack.enter_context(a_namespace(local_cluster, f"t-{_dashed(name)}")) for name in names()
+        }
+        states = {name: load(name, world.namespace) for name, world in worlds.items()}
+        with held_by_the_original(api, product):
+            originals = [Original(worlds[name], states[name]) for name in names()]
+            for played in [players.submit(original.play) for original in originals]:
+                played.result()
+            for name, state in states.items():
+                for index in state.unready:
+                    local_cluster.pods.set_ready(worlds[name].namespace, f"web-{index}", False)
+            histories = {name: History(world, "web") for name, world in worlds.items()}
+            before = {name: _objects(world) for name, world in worlds.items()}
+            audit.mark()
+        for name, world in worlds.items():
+            eventually(
+                f"{name} was taken over", lambda world=world: _status(world).get("updateRevision"), seconds=60
+            )
+        time.sleep(WATCHED_SECONDS)
+        asked = audit.requests()
+        yield {
+            name: Taken(
+                world=world,
+                state=states[name],
+                history=histories[name],
+                before=before[name],
+                after=_objects(world),
+                steps=[(told.partition, told.replicas) for told in histories[name].told()],
+                frames=histories[name].pods(),
+                written=[each for each in asked if each.is_write and each.namespace == world.namespace],
+            )
+            for name, world in worlds.items()
+        }
+
+
+def _dashed(name: str) -> str:
+    return name.replace(".", "-")
+
+
+def _status(world: World) -> Object:
+    found: Object = world.get(SET, "web").get("status") or {}
+    return found
+
+
+def _objects(world: World) -> dict[str, Object]:
+    kinds = (SET, "StatefulSet", "Pod", "Service", "ControllerRevision")
+    return {f"{kind} {name_of(each)}": each for kind in kinds for each in world.list(kind)}
+
+
+def _index(pod: Object) -> int:
+    return int(name_of(pod).split("-")[1])
+
+
+def untouched(kind: str) -> Callable[[dict[str, Object]], dict[str, tuple[Any, ...]]]:
+    return lambda objects: {
+        title: identity(each) for title, each in objects.items() if title.startswith(f"{kind} ")
+    }
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_state_is_what_the_api_server_makes_of_it(taken: dict[str, Taken], name: str) -> None:
+    """Else these files would describe something that never was."""
+    it = taken[name]
+    described, found = it.state.leaders, it.before["StatefulSet web"]
+    assert found["spec"] == described["spec"]
+    for part in ("labels", "annotations"):
+        assert found["metadata"][part] == described["metadata"][part]
+    (applied,) = [each for each in found["metadata"]["managedFields"] if each["operation"] == "Apply"]
+    owned = dict(described["metadata"]["managedFields"][0]["fieldsV1"])
+    uid = it.before[f"{SET} web"]["metadata"]["uid"]
+    owned["f:metadata"] = {**owned["f:metadata"], "f:ownerReferences": {f'k:{{"uid":"{uid}"}}': {}}}
+    assert applied["fieldsV1"] == owned
+    assert it.before[f"{SET} web"]["spec"] == it.state.lws["spec"]
+    keys = {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in it.state.of_kind("Pod")}
+    pods = [each for title, each in it.before.items() if title.startswith("Pod ")]
+    assert {name_of(pod): labels_of(pod)[REVISION_LABEL] for pod in pods} == keys
+
+
+@pytest.mark.parametrize("name", AT_REST)
+def test_at_rest_nothing_changes_but_history_and_status(taken: dict[str, Taken], name: str) -> None:
+    it = taken[name]
+    for kind in ("Pod", "StatefulSet", "Service", SET):
+        assert untouched(kind)(it.after) == untouched(kind)(it.before)
+    assert {each.resource for each in it.written} <= OURS_TO_WRITE, it.written
+    assert all(each.code < 300 for each in it.written), it.written
+    revisions = {title for title in it.before if title.startswith("ControllerRevision ")}
+    assert revisions <= it.after.keys()
+    assert len(it.after.keys() - it.before.keys()) == (1 if "without-history" in name else 0)
+    assert all(event.type == "Normal" for event in events_of(it.world, "web"))
+
+
+@pytest.mark.parametrize("name", AT_REST)
+def test_at_rest_the_status_names_what_runs(taken: dict[str, Taken], name: str) -> None:
+    it = taken[name]
+    status = it.after[f"{SET} web"]["status"]
+    key = labels_of(it.after["StatefulSet web"])[REVISION_LABEL]
+    update = it.after[f"ControllerRevision {status['updateRevision']}"]
+    assert labels_of(update)[REVISION_LABEL] == key
+    if name != "at-rest-canary":
+        assert status["currentRevision"] == status["updateRevision"]
+    described = it.state.lws["status"]
+    counters = ("replicas", "readyReplicas", "updatedReplicas", "hpaPodSelector")
+    assert {each: status[each] for each in counters} == {each: described[each] for each in counters}
+
+
+def test_a_recorded_revision_reads_back_to_the_byte(taken: dict[str, Taken]) -> None:
+    """What the original controller would compare: the text itself, not what it means."""
+    it, original = taken["at-rest-without-history"], load("at-rest-v0.10").revisions[0]
+    (made,) = revisions_of(it.world, "web")
+    path = it.world.path("ControllerRevision", name_of(made))
+    text = it.world.kubectl("get", "--raw", path)
+    assert serialised(original["data"]) in text
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("mid-rollout-surge", [(3, 5), (2, 5)]),
+        ("mid-rollout-last-step", [(0, 5), (0, 4)]),
+        ("mid-rollout-recorded", [(0, 4), (4, 5)]),
+        ("mid-rollout-lost-revision", [(3, 5), (2, 5)]),
+    ],
+)
+def test_mid_rollout_the_next_step_is_made(
+    taken: dict[str, Taken], name: str, first: list[tuple[int, int]]
+) -> None:
+    it = taken[name]
+    assert it.steps[:2] == first
+    partitions = [partition for partition, _ in it.steps[1:]]
+    assert partitions == sorted(partitions, reverse=True)
+    # Groups that are there already are not replaced again, and the others only within the budget.
+    stays = [index for index in it.updated if index < it.steps[-1][1] and name != "mid-rollout-recorded"]
+    assert it.pods_of(stays, it.after) == it.pods_of(stays, it.before)
+    assert min(len(ready_groups(frame)) for frame in it.frames) >= 3
+
+
+def test_mid_rollout_a_step_is_waited_for(taken: dict[str, Taken]) -> None:
+    it = taken["mid-rollout-waiting"]
+    assert it.steps == [(1, 5)]
+    assert it.pods_of(range(5), it.after) == it.pods_of(range(5), it.before)
+
+
+@pytest.fixture(scope="module")
+def finished(taken: dict[str, Taken], local_cluster: LocalCluster) -> dict[str, Taken]:
+    """All sets, at rest."""
+    for it in taken.values():
+        for index in it.state.unready:
+            local_cluster.pods.set_ready(it.world.namespace, f"web-{index}", True)
+    for it in taken.values():
+        settle(it.world, "web", updated=2 if it.state.name == "at-rest-canary" else None, seconds=90)
+    return taken
+
+
+@pytest.mark.parametrize("name", [name for name in names() if name.startswith("mid-rollout")])
+def test_mid_rollout_it_goes_on_to_its_end(finished: dict[str, Taken], name: str) -> None:
+    it = finished[name]
+    assert images_of(it.world, "web") == {index: {"server:2"} for index in range(4)}
+    once = it.updated if name != "mid-rollout-recorded" else {4}
+    leaders = it.history.leaders()
+    assert {index: len(uids) for index, uids in leaders.items()} == {
+        index: 1 if index in once else 2 for index in range(5)
+    }
+
+
+def test_an_edit_that_nobody_saw_is_rolled_out(finished: dict[str, Taken]) -> None:
+    it = finished["edited-without-history"]
+    assert images_of(it.world, "web") == {0: {"server:1", "server:2"}, 1: {"server:1", "server:2"}}
+    assert {len(uids) for uids in it.history.leaders().values()} == {2}
+    running, wanted = revisions_of(it.world, "web")
+    keys = [labels_of(each)[REVISION_LABEL] for each in (running, wanted)]
+    assert keys[0] == labels_of(it.state.leaders)[REVISION_LABEL]
+    assert keys[1] == labels_of(it.world.get("StatefulSet", "web"))[REVISION_LABEL]
+
+
+@pytest.mark.parametrize("name", AT_REST)
+def test_in_the_end_nothing_at_rest_was_restarted(finished: dict[str, Taken], name: str) -> None:
+    it = finished[name]
+    assert untouched("Pod")(_objects(it.world)) == untouched("Pod")(it.before)
