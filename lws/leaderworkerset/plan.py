@@ -148,7 +148,7 @@ def _apply_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> t
     if not changed or (not lost and _is_fought_over(snapshot, stored, intent)):
         return ()
     # The step that starts a rollout is announced by the revision itself.
-    moved = choice.revision if not choice.actions else None
+    moved = choice.revision if not choice.is_new else None
     return (
         Apply(
             intent,

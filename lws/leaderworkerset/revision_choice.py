@@ -47,6 +47,11 @@ class Choice:
     collisions: int | None = None
     filled: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def is_new(self) -> bool:
+        """The wanted revision is recorded in this very pass."""
+        return not self.revision.uid
+
 
 @dataclass(frozen=True, slots=True)
 class _Fill:

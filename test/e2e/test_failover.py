@@ -61,8 +61,13 @@ def took_over(product: Product, manager: ManagerProcess) -> float:
     return time.monotonic() - began
 
 
-def roll_over(world: World, product: Product, standby: ManagerProcess, end: Callable[[], object]) -> float:
-    """End the leading manager in the middle of a rollout; returns how long nobody led."""
+def roll_over(
+    world: World, product: Product, standby: ManagerProcess, end: Callable[[], object]
+) -> tuple[float, int]:
+    """End the leading manager in the middle of a rollout.
+
+    Returns how long nobody led, and how many leaders were replaced more than once.
+    """
     world.create(a_set("mid", replicas=3))
     settle(world, "mid")
     assert holder(product) not in log_of(standby)
@@ -76,25 +81,27 @@ def roll_over(world: World, product: Product, standby: ManagerProcess, end: Call
 
     assert images_of(world, "mid") == {index: {"server:2"} for index in range(3)}
     assert min(len(ready_groups(frame)) for frame in history.pods()) == 2
-    assert {len(leaders) for leaders in history.leaders().values()} == {2}
-    return took
+    return took, sum(len(leaders) - 2 for leaders in history.leaders().values())
 
 
 def test_when_the_leading_manager_is_killed_the_other_takes_over(
     world: World, product: Product, pair: tuple[ManagerProcess, ManagerProcess]
 ) -> None:
     leading, standby = pair
-    took = roll_over(world, product, standby, leading.kill)
+    took, twice = roll_over(world, product, standby, leading.kill)
     # Not before the Lease has run out: the dead cannot say that they are.
     assert LEASE_SECONDS - 2 * RETRY_SECONDS < took < LEASE_SECONDS + 2 * RETRY_SECONDS + SLACK_SECONDS
+    # Who dies after deleting a leader and before lowering the partition leaves it to come back as it was.
+    assert twice <= 1
 
 
 def test_a_manager_that_is_stopped_hands_over_at_once(
     world: World, product: Product, pair: tuple[ManagerProcess, ManagerProcess]
 ) -> None:
     leading, standby = pair
-    took = roll_over(world, product, standby, lambda: _stop(leading))
+    took, twice = roll_over(world, product, standby, lambda: _stop(leading))
     assert took < LEASE_SECONDS - 2 * RETRY_SECONDS
+    assert twice == 0
     assert "released" in log_of(leading)
 
 

@@ -90,6 +90,8 @@ def world(cluster: LocalCluster, _product: Product, request: pytest.FixtureReque
     name = f"t-{words[:48].strip('-')}-{uuid.uuid4().hex[:6]}"
     with a_namespace(cluster, name) as world:
         yield world
+        if request.node.stash.get(_FAILED, False):
+            print(world.kubectl("get", "lws,statefulsets,pods,events"))
 
 
 def _let_finalize(cluster: LocalCluster) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from test.integration.controllers.harness.events import Event, events_of
+from test.integration.controllers.harness.events import events_of
 from test.integration.controllers.harness.groups import (
     condition,
     controller_of,
@@ -62,8 +62,14 @@ def clash(world: World, name: str, words: str) -> dict[str, Any]:
     )
 
 
-def warnings_of(world: World, name: str) -> list[Event]:
-    return [each for each in events_of(world, name) if each.type == "Warning"]
+def warning_of(world: World, name: str) -> str:
+    """What users are warned of, once they are; it is one thing, whoever says it."""
+
+    def notes() -> set[str]:
+        return {each.note for each in events_of(world, name) if each.type == "Warning"}
+
+    (note,) = eventually(f"there is a warning about {name}", notes)
+    return note
 
 
 @pytest.fixture(scope="module")
@@ -91,23 +97,21 @@ def strangers(world: World) -> dict[str, Any]:
 def test_a_foreign_statefulset_is_left_alone_and_named(world: World, strangers: dict[str, Any]) -> None:
     said = clash(world, "taken", "StatefulSet taken")
     assert said["reason"] == "NameClash"
-    (warning,) = warnings_of(world, "taken")
-    assert "StatefulSet taken exists and is not controlled by anything" in warning.note
+    assert "StatefulSet taken exists and is not controlled by anything" in warning_of(world, "taken")
     assert condition(world.get(SET, "taken"), "Available").get("status") != "True"
 
 
 def test_a_foreign_service_is_left_alone_and_named(world: World, strangers: dict[str, Any]) -> None:
     said = clash(world, "served", "Service served")
     assert said["reason"] == "NameClash"
-    assert [each.note for each in warnings_of(world, "served")] == [said["message"]]
+    assert warning_of(world, "served") == said["message"]
 
 
 def test_a_foreign_statefulset_in_the_place_of_workers_is_left_alone_and_named(
     world: World, strangers: dict[str, Any]
 ) -> None:
     clash(world, "led", "StatefulSet led-0")
-    (note,) = {each.note for each in warnings_of(world, "led")}
-    assert "StatefulSet led-0 exists and is not controlled by anything" in note
+    assert "StatefulSet led-0 exists and is not controlled by anything" in warning_of(world, "led")
 
 
 def test_sets_whose_derived_names_clash_do_not_touch_each_other(

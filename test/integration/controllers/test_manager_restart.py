@@ -46,7 +46,8 @@ def test_a_rollout_survives_the_death_of_the_manager(world: World, product: Prod
     settle(world, "mid")
 
     assert images_of(world, "mid") == {index: {"server:2"} for index in range(4)}
-    assert {len(leaders) for leaders in history.leaders().values()} == {2}
+    # Who dies after deleting a leader and before lowering the partition leaves it to come back as it was.
+    assert sum(len(leaders) - 2 for leaders in history.leaders().values()) <= 1
     assert min(len(ready_groups(frame)) for frame in history.pods()) == 3
 
 

@@ -76,7 +76,8 @@ def test_a_group_is_made_anew_as_one(world: World, pods: Pods, trouble: Trouble,
 
     assert uids_of_group(world, "g", 0) == other
     note = f"Worker pod {pod} failed, deleted leader pod g-1 to recreate group 1"
-    assert restarts_told(world, "g") == [Event("Normal", "RecreateGroup", "Delete", note, "Pod g-1")]
+    told = eventually("it is told", lambda: restarts_told(world, "g"))
+    assert told == [Event("Normal", "RecreateGroup", "Delete", note, "Pod g-1")]
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "None"])
@@ -135,7 +136,7 @@ def test_a_group_that_is_still_starting_counts_only_under_the_plain_policy(
         lambda: uids_of_group(world, "young", 0),
         lambda now: len(now) == 2 and not set(now.values()) & set(before.values()),
     )
-    assert len(restarts_told(world, "young")) == 1
+    assert len(eventually("it is told", lambda: restarts_told(world, "young"))) == 1
 
 
 def test_a_policy_that_is_changed_takes_effect_at_once_and_restarts_nothing(world: World, pods: Pods) -> None:

@@ -98,7 +98,12 @@ def test_a_rollout_is_recorded_and_told(world: World) -> None:
     conditions = {each["type"]: each["status"] for each in status["conditions"]}
     assert conditions == {"Available": "True", "Progressing": "False", "UpdateInProgress": "False"}
 
-    said = [(each.reason, each.action, each.note, each.related) for each in events_of(world, "told")]
+    told = eventually(
+        "the last step is told",
+        lambda: events_of(world, "told"),
+        lambda told: any(each.note == "Updating replica 0" for each in told),
+    )
+    said = [(each.reason, each.action, each.note, each.related) for each in told]
     revision = f"ControllerRevision {name_of(new)}"
     assert (
         "CreatingRevision",

@@ -49,7 +49,8 @@ def test_scaling_down_takes_the_highest_groups(world: World) -> None:
         "workers go with their leaders", lambda: world.list("StatefulSet"), lambda all: len(all) == 2
     )
     assert names_of(gone) == {"down", "down-0"}
-    assert "deleting surge replicas from down-1 to down-2" in notes_of(world, "down")
+    note = "deleting surge replicas from down-1 to down-2"
+    eventually("it is told", lambda: notes_of(world, "down"), lambda notes: note in notes)
 
 
 def test_a_set_of_no_groups_is_available_and_comes_back(world: World) -> None:

@@ -1,4 +1,4 @@
-"""Sets and the objects of others: what has been orphaned is taken up, what belongs to somebody else never is."""
+"""Sets and the objects of others: what was orphaned is taken up, what belongs to somebody else never is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Object = dict[str, Any]
 CHILDREN = ("Pod", "StatefulSet", "Service")
 
 
-@pytest.mark.parametrize("name", ["at-rest-v0.7", "at-rest-key-of-v0.4", "at-rest-without-history"])
+@pytest.mark.parametrize("name", ["at-rest-v0.7", "at-rest-without-history"])
 def test_orphans_of_the_original_controller_are_taken_up(
     world: World, api: Api, product: Product, name: str
 ) -> None:

@@ -33,7 +33,7 @@ pytestmark = pytest.mark.local_only
 Object = dict[str, Any]
 
 AT_REST = [name for name in names() if name.startswith("at-rest")]
-WATCHED_SECONDS = 10.0
+WATCHED_SECONDS = 8.0
 PLAYERS = 5
 OURS_TO_WRITE = {"leaderworkersets/status", "events", "leases", "controllerrevisions"}
 

@@ -133,6 +133,7 @@ async def test_mid_rollout_a_revision_that_somebody_deleted_is_recorded_again() 
     assert raise_number.patch == {"revision": 4}, "what the set asks for stays the newest"
     assert raise_number.target.name == "web-76b787f5df-2"
     assert what(apply) == "Apply StatefulSet"
+    assert [announce.note for announce in apply.announce] == ["Updating replica 2"]
 
 
 async def test_an_edit_that_nobody_saw_is_rolled_out() -> None:

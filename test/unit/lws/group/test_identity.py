@@ -9,11 +9,12 @@ import pytest
 from lws.group.identity import (
     group_index_of,
     group_key,
+    group_size_of,
     is_leader,
     leader_address,
     leader_name,
 )
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, SIZE_ANNOTATION, WORKER_INDEX_LABEL
 
 
 def make_pod(**labels: Any) -> dict[str, Any]:
@@ -81,3 +82,12 @@ def test_group_index(label: Any, expected: int | None) -> None:
 @pytest.mark.parametrize("pod", [make_pod(), {}, {"metadata": {"labels": None}}], ids=repr)
 def test_no_label_no_group_index(pod: dict[str, Any]) -> None:
     assert group_index_of(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [("1", 1), ("16", 16), ("-1", None), ("", None), ("many", None), (None, None), (3, None)],
+)
+def test_group_size(told: Any, expected: int | None) -> None:
+    assert group_size_of({"metadata": {"annotations": {SIZE_ANNOTATION: told}}}) == expected
+    assert group_size_of({"metadata": {}}) is None

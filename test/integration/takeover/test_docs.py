@@ -1,0 +1,133 @@
+"""Do the commands of docs/revisions.md work, and do they print what the page says?
+
+A fenced block of `console` after the line `<!-- tested -->` is run: every `$ ` starts a command. Of its
+output the page shows lines, in order; `…` stands for anything, also for whole lines, and blanks for any.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from test.integration.controllers.harness.world import World
+from tools.localcluster import ClusterAccess
+
+ROOT = Path(__file__).parents[3]
+PAGE = ROOT / "docs" / "revisions.md"
+_SECONDS = 150.0
+_BLOCK = re.compile(r"<!-- tested -->\n```console\n(.*?)```", re.DOTALL)
+
+
+@dataclass
+class Command:
+    """One command and the lines that it is to print, some left out."""
+
+    text: str
+    shown: list[str] = field(default_factory=list)
+
+
+def commands_of(page: str) -> Iterator[list[Command]]:
+    """Blocks, in order."""
+    for block in _BLOCK.findall(page):
+        commands: list[Command] = []
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                commands.append(Command(line[2:]))
+            elif line.startswith("    ") and not commands[-1].shown:
+                commands[-1].text += f"\n{line}"
+            else:
+                commands[-1].shown.append(line)
+        yield commands
+
+
+def is_shown(output: str, shown: list[str]) -> bool:
+    """Every shown line is there, in order; only where a line says so may there be others in between."""
+    parts = ["(?:.*\n)*" if line == "…" else _pattern(line) + "\n" for line in shown]
+    return (
+        re.fullmatch("".join(parts), output if output.endswith("\n") or not output else output + "\n")
+        is not None
+    )
+
+
+def _pattern(line: str) -> str:
+    words = [".*".join(map(re.escape, word.split("…"))) for word in line.split()]
+    return r"[ \t]*" + r"[ \t]+".join(words) + r"[ \t]*"
+
+
+@pytest.fixture
+def shell(cluster: ClusterAccess, world: World, tmp_path: Path) -> dict[str, str]:
+    """Variables of a shell as readers have it: kubectl, lws, and a context with a namespace of its own."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "kubectl").symlink_to(cluster.binary("kubectl"))
+    lws = programs / "lws"
+    lws.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m lws "$@"\n')
+    lws.chmod(0o755)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.touch(mode=0o600)
+    kubeconfig.write_text(cluster.kubectl("config", "view", "--raw", "--flatten"))
+    variables = {
+        **os.environ,
+        "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "api")]),
+        "KUBECONFIG": str(kubeconfig),
+        "KUBECACHEDIR": str(tmp_path / "cache"),
+        "NO_COLOR": "1",
+        "COLUMNS": "200",
+    }
+    context = ["kubectl", "config", "set-context", "--current", f"--namespace={world.namespace}"]
+    subprocess.run(context, env=variables, check=True, capture_output=True)
+    return variables
+
+
+def test_the_commands_of_the_page(shell: dict[str, str], tmp_path: Path) -> None:
+    blocks = list(commands_of(PAGE.read_text(encoding="utf-8")))
+    assert len(blocks) >= 5
+    for commands in blocks:
+        setting = ""
+        for command in commands:
+            if re.match(r"\w+\(\)", command.text):
+                # A function of the shell, for the rest of the block.
+                setting += f"{command.text}\n"
+                continue
+            done = subprocess.run(
+                ["sh", "-c", setting + command.text],
+                cwd=tmp_path,
+                env=shell,
+                capture_output=True,
+                text=True,
+                timeout=_SECONDS,
+                check=False,
+            )
+            # Whoever mends the page wants to see what it should say.
+            print(f"$ {command.text}\n{done.stdout}{done.stderr}")
+            assert done.returncode == 0, command.text
+            assert is_shown(done.stdout, command.shown), command.shown
+
+
+@pytest.mark.parametrize(
+    ("output", "shown", "expected"),
+    [
+        ("a  b\n", ["a b"], True),
+        ("a b", ["a b"], True),
+        ("a c\n", ["a b"], False),
+        ("a b\nc\n", ["a b"], False),
+        ("x\na b\n", ["…", "a b"], True),
+        ("x\na b\n", ["a b"], False),
+        ("a 17s b\n", ["a … b"], True),
+        ("  a\n", ["a"], True),
+        ("", [], True),
+        ("anything\n", [], False),
+    ],
+)
+def test_how_lines_are_compared(output: str, shown: list[str], expected: bool) -> None:
+    assert is_shown(output, shown) is expected
