@@ -20,6 +20,7 @@ from test.integration.bad_days.fault_proxy import (
 from test.integration.bad_days.proxied import Stage
 from test.integration.controllers.harness.groups import images_of, settle
 from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
 
 pytestmark = pytest.mark.local_only
@@ -97,3 +98,20 @@ def test_a_set_comes_up_and_rolls(
         assert images_of(world, NAME) == {index: {"server:2"} for index in range(replicas)}
         assert played <= set(proxy.seen)
         assert manager.is_running
+
+
+def test_a_stream_that_cannot_go_on_ends_the_process(stage: Stage, world: World) -> None:
+    """Rather a restart than a manager that sees no sets any more."""
+
+    def broken(asked: Asked) -> Fault | None:
+        return ErrorEvent(500) if asked.is_watch and asked.collection == "leaderworkersets" else None
+
+    with stage.proxy() as proxy:
+        manager = stage.start(proxy=proxy)
+        eventually("it leads", lambda: "held by this manager" in manager.log_path.read_text())
+        proxy.rule = broken
+        proxy.cut_streams()
+        eventually("it ends", lambda: not manager.is_running)
+        assert manager.stop() == 1
+    assert "kopf has ended" in manager.log_path.read_text()
+    assert "released" in manager.log_path.read_text()

@@ -1,0 +1,69 @@
+"""Where more than one revision could be meant: the one that costs no restart, and the wanted one comes last."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from lws.actions import Action, Apply, Create, Merge, Plan
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.unit.compat.observed import Observed
+from test.unit.compat.states import load
+
+HASH = "7c54ff9c85"
+HASH_OF_NEW = "76b787f5df"
+
+
+def actions_of(plan: Plan) -> list[Action]:
+    return [action for sequence in plan.sequences for action in sequence]
+
+
+def recorded_under_its_hash(number: int) -> dict[str, Any]:
+    """A revision of what runs at rest, under another key than pods have."""
+    revision = copy.deepcopy(load("at-rest-v0.10").revisions[0])
+    revision["metadata"] |= {"name": f"web-{HASH}-{number}", "uid": f"uid-of-revision-{number}"}
+    return revision | {"revision": number}
+
+
+async def test_of_two_equal_revisions_the_one_that_runs_is_meant() -> None:
+    state = load("at-rest-key-of-v0.4")
+    (raised,) = actions_of(await Observed([*state.objects, recorded_under_its_hash(2)]).plan_set())
+    assert isinstance(raised, Merge)
+    assert (raised.target.uid, raised.patch) == ("uid-of-revision-1", {"revision": 3})
+
+
+async def test_what_runs_is_meant_even_if_only_an_equal_one_is_recorded() -> None:
+    state = load("at-rest-without-history")
+    (create,) = actions_of(await Observed([*state.objects, recorded_under_its_hash(4)]).plan_set())
+    assert isinstance(create, Create)
+    labels = create.intent["metadata"]["labels"]
+    assert labels[REVISION_LABEL] == state.leaders["metadata"]["labels"][REVISION_LABEL]
+    assert create.intent["revision"] == 5
+
+
+async def test_of_several_that_are_recorded_again_the_wanted_one_is_the_newest() -> None:
+    state = load("mid-rollout-surge")
+    lost = [each["metadata"]["name"] for each in state.revisions]
+    left = [each for each in state.objects if each["metadata"]["name"] not in lost]
+    old, new, apply = actions_of(await Observed(left).plan_set())
+    assert isinstance(old, Create)
+    assert isinstance(new, Create)
+    keys = [each.intent["metadata"]["labels"][REVISION_LABEL] for each in (old, new)]
+    numbers = [each.intent["revision"] for each in (old, new)]
+    assert (keys, numbers) == ([HASH, HASH_OF_NEW], [1, 2])
+    assert isinstance(apply, Apply)
+    assert apply.intent["metadata"]["labels"][REVISION_LABEL] == HASH_OF_NEW
+
+
+async def test_an_edited_label_of_the_statefulset_is_not_taken_for_a_key() -> None:
+    """Its template says which key its pods have."""
+    state = load("at-rest-v0.10")
+    state.leaders["metadata"]["labels"][REVISION_LABEL] = "edited"
+    (apply,) = actions_of(await Observed(state.objects).plan_set())
+    assert isinstance(apply, Apply)
+    assert apply.intent["metadata"]["labels"][REVISION_LABEL] == HASH
+    assert apply.intent["spec"]["template"]["metadata"]["labels"][REVISION_LABEL] == HASH
+    state.lws["spec"]["leaderWorkerTemplate"]["size"] = 3
+    create, _ = actions_of(await Observed(state.objects).plan_set())
+    assert isinstance(create, Create)
+    assert create.why == "template changed: size: 2 → 3"
