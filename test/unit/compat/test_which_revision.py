@@ -1,4 +1,4 @@
-"""Where more than one revision could be meant: the one that costs no restart, and the wanted one comes last."""
+"""Where more than one revision could be meant: the one that costs no restart; the wanted one comes last."""
 
 from __future__ import annotations
 

@@ -16,9 +16,10 @@ from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.store import Store
 from lws.kube.applied import digest
+from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service
 from lws.leaderworkerset.revisions import build_revision, record
-from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL, SUBDOMAIN_POLICY_ANNOTATION
 from test.unit import api_server
 from test.unit.builders import (
     NOW,
@@ -220,6 +221,39 @@ async def test_workers_count_only_if_this_very_leader_controls_them(
     (group,) = (await world.of_set()).groups
     assert group.workers is None
     assert (group.obstacle["metadata"]["name"] if group.obstacle else None) == obstacle
+
+
+@pytest.mark.parametrize(
+    ("policy", "owners", "obstacle"),
+    [
+        pytest.param("UniquePerReplica", [], "Service demo-0", id="of nobody"),
+        pytest.param("UniquePerReplica", [OTHER], "Service demo-0", id="of somebody who lives"),
+        pytest.param("UniquePerReplica", [owner_reference(PODS[1])], None, id="the group's own"),
+        pytest.param("Shared", [], None, id="not needed"),
+    ],
+)
+async def test_a_service_of_a_stranger_is_in_the_way_of_a_group_that_needs_one(
+    policy: str, owners: list[dict[str, Any]], obstacle: str | None
+) -> None:
+    annotation = {SUBDOMAIN_POLICY_ANNOTATION: policy}
+    pod = changed(PODS[1], lambda obj: obj["metadata"].setdefault("annotations", {}).update(annotation))
+    service = changed(
+        SERVICE,
+        lambda obj: obj["metadata"].update(name="demo-0", uid="u-service", labels={}, ownerReferences=owners),
+    )
+    (group,) = (await World(LWS, LEADERS, SERVICE, REVISION, pod, service).of_set()).groups
+    found = group.obstacle
+    assert (f"{found['kind']} {found['metadata']['name']}" if found else None) == obstacle
+
+
+@pytest.mark.parametrize("ordinals", [None, {}, {"start": 1}])
+async def test_workers_without_a_start_ordinal_are_told_from_others(ordinals: dict[str, int] | None) -> None:
+    def change(obj: dict[str, Any]) -> None:
+        obj["spec"].pop("ordinals")
+        obj["spec"].update({} if ordinals is None else {"ordinals": ordinals})
+
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change)).of_set()
+    assert snapshot.drops_start_ordinal is not bool(ordinals)
 
 
 async def test_revisions_of_statefulsets_and_of_others_do_not_enter() -> None:

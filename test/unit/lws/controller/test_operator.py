@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import itertools
+from collections.abc import Iterable, Sized
 from typing import Any, cast
 
 import kopf
@@ -54,6 +56,17 @@ def test_kopf_writes_nothing_of_its_own() -> None:
     assert settings.scanning.disabled, "it would watch all CustomResourceDefinitions and namespaces"
     assert settings.admission.managed is None, "webhook configurations are the chart's"
     assert settings.admission.server is SERVER
+
+
+def test_kopf_never_gives_a_request_up() -> None:
+    """It would end the process, and with it the webhooks."""
+    backoffs = build_settings(SERVER).networking.error_backoffs
+    assert not isinstance(backoffs, Sized), "kopf takes a length for the number of attempts"
+    assert isinstance(backoffs, Iterable)
+    for _ in range(2):
+        seconds = list(itertools.islice(backoffs, 1000))
+        assert seconds == sorted(seconds)
+        assert 0.1 <= seconds[0] <= 1.0 and seconds[-1] <= 5.0
 
 
 def test_without_webhooks_there_is_no_server() -> None:
