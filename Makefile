@@ -6,6 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST_ARGS ?=
+# Each suite installs the chart and points its webhooks at a manager of its own, so each has a cluster of its own too.
+SUITES := $(sort $(dir $(wildcard test/integration/*/conftest.py)))
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
@@ -32,7 +34,8 @@ test-unit: $(READY) ## Unit tests, no cluster.
 
 test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
 	@$(BUILD)
-	@$(BIN)/python -m pytest test/integration $(PYTEST_ARGS)
+	@set -e; for suite in "$(wildcard test/integration/test_*.py)" $(SUITES); do \
+		$(BIN)/python -m pytest $$suite $(PYTEST_ARGS); done
 
 test-e2e: $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
 	@$(BUILD)
