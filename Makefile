@@ -7,11 +7,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST_ARGS ?=
 # Each suite installs the chart and points its webhooks at a manager of its own, so each has a cluster of its own too.
-SUITES := $(sort $(dir $(wildcard test/integration/*/conftest.py)))
+# Bad days have a target of their own: they take the control plane down, and minutes of waiting for it.
+BAD_DAYS := test/integration/bad_days/
+SUITES := $(filter-out $(BAD_DAYS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: demo test test-unit test-integration test-e2e lint format generate lock cluster image clean help
+.PHONY: demo test test-unit test-integration test-bad-days test-e2e lint format generate lock cluster image clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -36,6 +38,10 @@ test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existi
 	@$(BUILD)
 	@set -e; for suite in "$(wildcard test/integration/test_*.py)" $(SUITES); do \
 		$(BIN)/python -m pytest $$suite $(PYTEST_ARGS); done
+
+test-bad-days: $(READY) ## What the product does when the API server, the network or other managers fail.
+	@$(BUILD)
+	@$(BIN)/python -m pytest $(BAD_DAYS) $(PYTEST_ARGS)
 
 test-e2e: $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
 	@$(BUILD)
