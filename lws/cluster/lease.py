@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lws.cluster.connection import Cluster
-from lws.cluster.errors import ClusterError, NotFound
+from lws.cluster.errors import ClusterError, Conflict, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,8 @@ class Lease:
         self._renewed_at = 0.0
         # Times that it was gained; a lapse that was over before anybody looked counts too.
         self._gains = 0
+        # The Lease as our last successful write left it.
+        self._stored: dict[str, Any] | None = None
         # What we last saw of another holder, and when it last changed: its clock is never compared with ours.
         self._seen: Any = None
         self._seen_at = 0.0
@@ -104,21 +106,40 @@ class Lease:
     async def _try(self) -> None:
         # Measured before the request is sent: the server may have stored the renewal as early as that.
         started = self._clock()
-        try:
-            lease = await self._cluster.get("Lease", self._namespace, self._name)
-        except NotFound:
-            await self._cluster.create(self._wanted({}))
-        else:
-            spec = lease.get("spec") or {}
-            if not self._may_take(spec):
-                self._holds = False
-                return
-            lease["spec"] = self._wanted(spec)["spec"]
-            await self._cluster.replace(lease)
+        stored = await self._renew() or await self._take()
+        self._stored = stored
+        if stored is None:
+            self._holds = False
+            return
         if not self.is_held():
             self._gains += 1
         self._holds = True
         self._renewed_at = started
+
+    async def _renew(self) -> dict[str, Any] | None:
+        """Write what we wrote last with a new time: one request, which is half of what slow answers cost.
+
+        None where we have not written it last; the version in it tells.
+        """
+        if self._stored is None:
+            return None
+        try:
+            return await self._cluster.replace(self._with_us(self._stored))
+        except (Conflict, NotFound):
+            return None
+
+    async def _take(self) -> dict[str, Any] | None:
+        """Read it, and write it where it may be ours; None where it may not."""
+        try:
+            lease = await self._cluster.get("Lease", self._namespace, self._name)
+        except NotFound:
+            return await self._cluster.create(self._wanted({}))
+        if not self._may_take(lease.get("spec") or {}):
+            return None
+        return await self._cluster.replace(self._with_us(lease))
+
+    def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
+        return {**lease, "spec": self._wanted(lease.get("spec") or {})["spec"]}
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
         # Measured after the answer came: the holder may have renewed as late as that.

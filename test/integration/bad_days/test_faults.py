@@ -98,6 +98,8 @@ def test_a_set_comes_up_and_rolls(
         assert images_of(world, NAME) == {index: {"server:2"} for index in range(replicas)}
         assert played <= set(proxy.seen)
         assert manager.is_running
+        if "Delay" in played:
+            assert "stops acting" not in manager.log_path.read_text(), "slow answers do not cost the Lease"
 
 
 def test_a_stream_that_cannot_go_on_ends_the_process(stage: Stage, world: World) -> None:

@@ -45,6 +45,10 @@ class _Server:
             raise Conflict(409, "Conflict", "somebody was faster")
         self._store(lease)
 
+    def edit(self, **spec: Any) -> None:
+        """Somebody else writes these fields."""
+        self._store({**self.get(), "spec": {**self.spec, **spec}})
+
     def _store(self, lease: dict[str, Any]) -> None:
         self.version += 1
         self.lease = _copied(lease)
@@ -83,14 +87,16 @@ class _Line:
     async def create(self, lease: dict[str, Any]) -> dict[str, Any]:
         await self._travel()
         self.server.create(lease)
+        stored = self.server.get()
         await self._travel()
-        return lease
+        return stored
 
     async def replace(self, lease: dict[str, Any]) -> dict[str, Any]:
         await self._travel()
         self.server.replace(lease)
+        stored = self.server.get()
         await self._travel()
-        return lease
+        return stored
 
     async def _travel(self) -> None:
         self.requests += 1
@@ -153,13 +159,39 @@ async def test_renewals() -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(0.1)
-    one.line.server.spec["renewTime"] = one.line.server.spec["acquireTime"] = "before"
+    one.line.server.edit(renewTime="before", acquireTime="before")
     version = one.line.server.version
     await asyncio.sleep(60.0)
     assert one.lease.is_held() and one.told == ["gain"]
     spec = one.line.server.spec
     assert spec["acquireTime"] == "before" != spec["renewTime"] and spec["leaseTransitions"] == 0
     assert one.line.server.version - version == 30, "once per retry period"
+    await one.stop()
+
+
+@in_fake_time
+async def test_a_renewal_is_one_request() -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    before, version = one.line.requests, one.line.server.version
+    await asyncio.sleep(20.0)
+    # Every request travels twice.
+    assert one.line.requests - before == 2 * (one.line.server.version - version) == 20
+    await one.stop()
+
+
+@pytest.mark.parametrize("seconds", [1.0, 2.0, 3.0])
+@in_fake_time
+async def test_slow_answers_do_not_cost_the_lease(seconds: float) -> None:
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    one.line.delay = lambda: seconds / 2
+    for _ in range(1200):
+        await asyncio.sleep(0.1)
+        assert one.lease.is_held()
+    assert one.told == ["gain"]
     await one.stop()
 
 
@@ -378,7 +410,7 @@ async def test_somebody_else_took_it() -> None:
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(1.0)
-    one.line.server.spec["holderIdentity"] = "other"
+    one.line.server.edit(holderIdentity="other")
     await asyncio.sleep(2.0)
     assert not one.lease.is_held(), "not only after the deadline"
     assert one.told == ["gain", "loss"]
