@@ -30,8 +30,8 @@ class Wakeup:
         obj = after if after is not None else before
         if keys and obj is not None and obj["kind"] == KIND:
             self._groups_of(obj)
-        elif before is not None and after is not None and after["kind"] == "StatefulSet":
-            self._on_adoption(before, after)
+        elif after is not None and after["kind"] == "StatefulSet":
+            self._on_leaders(before, after)
 
     def everything(self, store: Store) -> None:
         """Every set and every group."""
@@ -39,10 +39,11 @@ class Wakeup:
             self._queue.add(Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"]))
             self._groups_of(lws)
 
-    def _on_adoption(self, before: Object, after: Object) -> None:
-        """Pods of a StatefulSet that was nobody's were nobody's groups: none of them was looked at."""
+    def _on_leaders(self, before: Object | None, after: Object) -> None:
+        """Pods of a StatefulSet that was unknown, or nobody's, were nobody's groups: none was looked at."""
         owner = controller_of(after)
-        if owner is not None and owner["kind"] == KIND and controller_of(before) is None:
+        is_new = before is None or controller_of(before) is None
+        if owner is not None and owner["kind"] == KIND and is_new:
             metadata = {**after["metadata"], "name": owner["name"], "uid": owner["uid"]}
             self._groups_of({"kind": KIND, "metadata": metadata})
 

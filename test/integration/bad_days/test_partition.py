@@ -6,15 +6,16 @@ import time
 
 import pytest
 
-from test.integration.bad_days.fault_proxy import Asked, Drop, ErrorEvent, Fault
+from test.integration.bad_days.fault_proxy import Asked, Drop, ErrorEvent, Fault, Lose, no_fault
 from test.integration.bad_days.ledger import Ledger
 from test.integration.bad_days.proxied import Stage, credential_of
-from test.integration.controllers.harness.groups import images_of, pod_uids, settle
+from test.integration.controllers.harness.groups import images_of, leaders_of, pod_uids, settle
 from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
 from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
 from tools.localcluster import LocalCluster
+from tools.localcluster.pods import is_ready
 
 pytestmark = pytest.mark.local_only
 
@@ -67,6 +68,34 @@ def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
         written = ledger.writes_of(credential_of(manager))
         assert [each for each in written if each.name.startswith("deleted") and each.code < 300] == []
         assert manager.is_running
+
+
+class Hidden:
+    """StatefulSets are written, but nobody hears of it, and none is seen."""
+
+    def __init__(self) -> None:
+        self.is_written = False
+
+    def __call__(self, asked: Asked) -> Fault | None:
+        if "/statefulsets" not in asked.path:
+            return None
+        if asked.is_write:
+            self.is_written = True
+            return Lose()
+        return Drop() if asked.is_watch or self.is_written else None
+
+
+def test_pods_that_are_seen_before_the_statefulset_that_they_belong_to(stage: Stage, world: World) -> None:
+    with stage.proxy() as proxy:
+        stage.start(proxy=proxy)
+        proxy.rule = Hidden()
+        proxy.cut_streams()
+        world.create(a_set("web", replicas=2, size=2))
+        eventually(
+            "leaders are ready", lambda: [is_ready(pod) for pod in leaders_of(world, "web")] == [True] * 2
+        )
+        proxy.rule = no_fault
+        settle(world, "web")
 
 
 def test_an_api_server_that_dies_in_the_middle_of_a_rollout_and_stays_away(

@@ -91,6 +91,20 @@ def test_an_adopted_statefulset_wakes_the_groups_that_were_nobodys() -> None:
     assert not {FIRST, SECOND} & set(queue.taken())
 
 
+def test_a_statefulset_that_is_seen_after_its_pods_wakes_their_groups() -> None:
+    """Streams do not wait for each other."""
+    queue, wakeup = _wakeup()
+    store = Store(wakeup.on_change)
+    lws = make_set(size=3)
+    leaders = make_leader_statefulset(lws)
+    wakeup.leader_pods_of = lambda lws: store.controlled_by(leaders["metadata"]["uid"], "Pod")
+    store.put(make_leader_pod(lws, 0))
+    store.put(make_leader_pod(lws, 1))
+    queue.taken()
+    store.put(leaders)
+    assert queue.taken() == [FIRST, SECOND, SET]
+
+
 def test_a_status_wakes_nobody() -> None:
     queue, wakeup = _wakeup()
     wakeup.leader_pods_of = lambda lws: _names("demo-0")
