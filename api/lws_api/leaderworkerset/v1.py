@@ -8,6 +8,7 @@ ever writes them.
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
@@ -54,6 +55,8 @@ SUBGROUP_POLICY_TYPE_ANNOTATION = f"{_PREFIX}/subgroup-policy-type"
 SUBDOMAIN_POLICY_ANNOTATION = f"{_PREFIX}/subdomainPolicy"
 LEADER_REQUESTS_TPUS_ANNOTATION = f"{_PREFIX}/leader-requests-tpus"
 RECREATE_GROUP_AFTER_START_ANNOTATION = f"{_PREFIX}/experimental-recreate-group-after-start"
+RESTART_EXEMPT_CONTAINERS_ANNOTATION = f"{_PREFIX}/restart-exempt-containers"
+RESTART_EXEMPT_SIDECARS_ANNOTATION = f"{_PREFIX}/restart-exempt-sidecars"
 
 LEADER_ADDRESS_ENV = "LWS_LEADER_ADDRESS"
 GROUP_SIZE_ENV = "LWS_GROUP_SIZE"
@@ -179,6 +182,15 @@ class NetworkConfig(KubeModel):
     """
 
 
+class GroupDisruptionBudget(KubeModel):
+    """How much voluntary disruption, such as the drain of a node, a set bears."""
+
+    max_unavailable_groups: IntOrPercent | None = None
+    """How many groups evictions may take down at a time: a number, or a percentage of `replicas` that is
+    rounded down. 1 if it is left out.
+    """
+
+
 class LeaderWorkerSetSpec(KubeModel):
     """The wanted state of a set."""
 
@@ -199,6 +211,49 @@ class LeaderWorkerSetSpec(KubeModel):
     """How many old revisions are kept beside those that groups still run, to look at and to go back to. 10
     if it is left out.
     """
+    progress_deadline_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
+    """After how many seconds without progress the set is reported as Stalled. Nothing else happens then: it
+    goes on trying. 600 if it is left out.
+    """
+    max_group_restarts: Annotated[int, constrained("integer", format="int32", minimum=0)] | None = None
+    """How often a group may be replaced as a whole because its pods failed, on one revision. After that it is
+    left as it is for diagnosis, and the set is reported as Failed. Unlimited if it is left out.
+    """
+    pod_disruption_budget: GroupDisruptionBudget | None = None
+    """Protects groups from evictions by a PodDisruptionBudget that counts whole groups. None is made if this
+    is left out.
+    """
+
+
+class RolloutPosition(KubeModel):
+    """How far a rollout had come when it was last moved."""
+
+    revision: str = Field(default_factory=str)
+    """The name of the ControllerRevision that groups at or above `partition` move to."""
+    partition: Int32 = Field(default_factory=int)
+    """Groups with an index below this number have not been moved yet."""
+
+
+class UnsettledGroup(KubeModel):
+    """A group that is not ready on the revision it should be on."""
+
+    name: str = Field(default_factory=str)
+    """The name of the group, which is that of its leader pod."""
+    state: str = Field(default_factory=str)
+    """How it stands, as one of the words of `counts`."""
+    reason: str = Field(default_factory=str)
+    """What it waits for or what is wrong with it, in a few words."""
+
+
+class GroupSummary(KubeModel):
+    """How the groups of a set stand."""
+
+    counts: dict[str, Int32] = Field(default_factory=dict)
+    """How many groups are in each state: Ready, Outdated (ready on another revision), Starting, Broken
+    (outdated and not ready), Terminating, Missing. States that no group is in are left out.
+    """
+    unsettled: tuple[UnsettledGroup, ...] = Field(default_factory=tuple)
+    """At most 10 of the groups that are not ready on the wanted revision, those in trouble first."""
 
 
 class LeaderWorkerSetStatus(KubeModel):
@@ -206,7 +261,9 @@ class LeaderWorkerSetStatus(KubeModel):
 
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
     """The state in words. Available: all groups are ready and on the wanted revision. Progressing: groups are
-    being created or replaced. UpdateInProgress: a rollout is under way.
+    being created or replaced. UpdateInProgress: a rollout is under way. ReplicaFailure: something keeps
+    groups from being made. Stalled: nothing has moved for `spec.progressDeadlineSeconds`. Failed: a group has
+    used up `spec.maxGroupRestarts`.
     """
     ready_replicas: Int32 = Field(default_factory=int)
     """How many groups have a ready leader and all their workers ready, surge groups included."""
@@ -228,6 +285,22 @@ class LeaderWorkerSetStatus(KubeModel):
     """The name of the ControllerRevision that the set is on or moving to."""
     collision_count: Int32 = Field(default_factory=int)
     """How often two different templates came to the same hash; it goes into the hash of the next revision."""
+    last_progress_time: datetime | None = None
+    """When a group last became ready or reached the wanted revision, or something new was last asked for;
+    `spec.progressDeadlineSeconds` counts from here.
+    """
+    groups: GroupSummary | None = None
+    """How the groups stand, in short."""
+    rollout: RolloutPosition | None = None
+    """Memory of the controller: how far the rollout has come, should the leader StatefulSet be lost."""
+    members: dict[str, str] = Field(default_factory=dict)
+    """Memory of the controller: for each complete group, by its index, hashes of the UIDs of its leader and
+    of its workers. Tells a pod that was replaced while nobody looked.
+    """
+    restarts: dict[str, str] = Field(default_factory=dict)
+    """Memory of the controller: for each group that was replaced because its pods failed, by its index, how
+    often that was and when it was last.
+    """
 
 
 class LeaderWorkerSet(KubeModel):

@@ -108,6 +108,10 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
     "spec.rolloutStrategy.type": {"type": "string", "enum": ["RollingUpdate"], "default": "RollingUpdate"},
     "spec.rolloutStrategy.paused": {"type": "boolean"},
     "spec.revisionHistoryLimit": {"type": "integer", "format": "int32", "minimum": 0},
+    "spec.progressDeadlineSeconds": {"type": "integer", "format": "int32", "minimum": 1},
+    "spec.maxGroupRestarts": {"type": "integer", "format": "int32", "minimum": 0},
+    "spec.podDisruptionBudget": {"type": "object"},
+    "spec.podDisruptionBudget.maxUnavailableGroups": INT_OR_STRING,
     ROLLING: {"type": "object"},
     f"{ROLLING}.partition": {"type": "integer", "format": "int32", "default": 0},
     f"{ROLLING}.maxUnavailable": {**INT_OR_STRING, "default": 1},
@@ -152,6 +156,22 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
     "status.currentRevision": {"type": "string"},
     "status.updateRevision": {"type": "string"},
     "status.collisionCount": {"type": "integer", "format": "int32"},
+    "status.lastProgressTime": {"type": "string", "format": "date-time"},
+    "status.groups": {"type": "object"},
+    "status.groups.counts": {
+        "type": "object",
+        "additionalProperties": {"type": "integer", "format": "int32"},
+    },
+    "status.groups.unsettled": {"type": "array"},
+    "status.groups.unsettled[]": {"type": "object"},
+    "status.groups.unsettled[].name": {"type": "string"},
+    "status.groups.unsettled[].state": {"type": "string"},
+    "status.groups.unsettled[].reason": {"type": "string"},
+    "status.rollout": {"type": "object"},
+    "status.rollout.revision": {"type": "string"},
+    "status.rollout.partition": {"type": "integer", "format": "int32"},
+    "status.members": {"type": "object", "additionalProperties": {"type": "string"}},
+    "status.restarts": {"type": "object", "additionalProperties": {"type": "string"}},
 }
 
 
@@ -171,7 +191,7 @@ def test_there_are_no_other_fields_of_ours() -> None:
     ours = {
         path.strip(".")
         for path, _ in nodes(schema())
-        if "Template." not in path.replace(OWN, "") and "Templates[]" not in path
+        if "Template." not in path.replace(OWN, "") and "Templates[]" not in path and not path.endswith("{}")
     }
     assert ours - {""} == listed
 
@@ -183,6 +203,7 @@ def test_every_field_of_ours_is_explained() -> None:
         if not node.get("description")
         and "Template." not in path.replace(OWN, "")
         and "Templates[]" not in path
+        and not path.endswith("{}")  # The values of a map are explained with the map.
     }
     # Which the API server forbids to describe.
     assert silent == {".metadata"}

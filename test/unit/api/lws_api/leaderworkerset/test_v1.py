@@ -49,6 +49,9 @@ def test_least_that_can_be_stored() -> None:
     assert template.sub_group_policy is None
     assert template.volume_claim_templates == ()
     assert template.persistent_volume_claim_retention_policy is None
+    assert lws.spec.progress_deadline_seconds is None
+    assert lws.spec.max_group_restarts is None
+    assert lws.spec.pod_disruption_budget is None
 
 
 def test_status_before_the_first_pass() -> None:
@@ -61,11 +64,16 @@ def test_status_before_the_first_pass() -> None:
         0,
     )
     assert (status.current_revision, status.update_revision, status.hpa_pod_selector) == ("", "", "")
+    assert (status.groups, status.rollout, status.last_progress_time) == (None, None, None)
+    assert (status.members, status.restarts) == ({}, {})
 
 
 def test_everything_that_can_be_stored() -> None:
     raw = a_set(
         replicas=4,
+        progressDeadlineSeconds=60,
+        maxGroupRestarts=0,
+        podDisruptionBudget={"maxUnavailableGroups": "25%"},
         startupPolicy="LeaderReady",
         networkConfig={"subdomainPolicy": "UniquePerReplica"},
         rolloutStrategy={
@@ -100,6 +108,14 @@ def test_everything_that_can_be_stored() -> None:
         "currentRevision": "a-x-1",
         "updateRevision": "a-y-2",
         "collisionCount": 1,
+        "lastProgressTime": "2024-05-01T10:00:00Z",
+        "groups": {
+            "counts": {"Ready": 3, "Starting": 1},
+            "unsettled": [{"name": "a-3", "state": "Starting", "reason": "ContainerCreating"}],
+        },
+        "rollout": {"revision": "a-y-2", "partition": 2},
+        "members": {"0": "0123abcd-4567cdef"},
+        "restarts": {"0": "2.1.1714557600.8bc7b8c4d"},
     }
     lws = LeaderWorkerSet.model_validate(raw)
     assert lws.spec.leader_worker_template.sub_group_policy is not None
@@ -181,6 +197,8 @@ NAMES = {
     "SUBDOMAIN_POLICY_ANNOTATION": "subdomainPolicy",
     "LEADER_REQUESTS_TPUS_ANNOTATION": "leader-requests-tpus",
     "RECREATE_GROUP_AFTER_START_ANNOTATION": "experimental-recreate-group-after-start",
+    "RESTART_EXEMPT_CONTAINERS_ANNOTATION": "restart-exempt-containers",
+    "RESTART_EXEMPT_SIDECARS_ANNOTATION": "restart-exempt-sidecars",
 }
 
 
