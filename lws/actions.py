@@ -91,12 +91,17 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A small JSON merge patch (RFC 7386) on an object that we control, guarded by its UID."""
+    """A small JSON merge patch (RFC 7386) on an object that we control, guarded by its UID.
+
+    subresource: `status` for what must be remembered before the next action of the sequence; whatever else a
+    status says is a `Status`.
+    """
 
     target: Reference
     patch: Object
     why: str
     announce: tuple[Announce, ...] = ()
+    subresource: str = ""
 
 
 @dataclass(frozen=True, slots=True)

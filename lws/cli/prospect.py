@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lws.actions import Object
-from lws.kube import quantities
 from lws.kube.ownership import Standing, standing_of
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.groups import GroupState, Wanted, group_states, leader_statefulset
+from lws.leaderworkerset.limits import budget_of, floor_of
 from lws.leaderworkerset.revision_choice import choose_revision
-from lws.leaderworkerset.rollout_state import Budget, RolloutState, budget
+from lws.leaderworkerset.rollout_state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
@@ -77,20 +77,12 @@ def prospect_of(snapshot: SetSnapshot) -> Prospect:
         leader_statefulset(leader, choice.key, snapshot.now) if leader is not None and is_ours else None
     )
     update = update_revision_of(leader) if leader is not None else ""
-    rolling = spec.rolling_update_of(lws)
     state = RolloutState(
         replicas=spec.replicas_of(lws),
-        budget=_budget(lws),
-        floor=max(0, rolling["partition"]),
+        budget=budget_of(lws),
+        floor=floor_of(lws),
         groups=group_states(snapshot.groups, Wanted(choice.key, choice.size_of, update)),
         statefulset=position,
         paused=spec.is_paused(lws),
     )
     return Prospect(lws, choice.key, standing, state)
-
-
-def _budget(lws: Object) -> Budget:
-    rolling, replicas = spec.rolling_update_of(lws), spec.replicas_of(lws)
-    unavailable = quantities.scaled(rolling["maxUnavailable"], replicas, round_up=False)
-    surge = quantities.scaled(rolling["maxSurge"], replicas, round_up=True)
-    return budget(replicas, unavailable, surge)

@@ -90,7 +90,9 @@ class Applier:
             case Create():
                 await self._create(action)
             case Merge():
-                self._memory.put(await self._cluster.merge(action.target, action.patch))
+                self._memory.put(
+                    await self._cluster.merge(action.target, action.patch, subresource=action.subresource)
+                )
             case Delete():
                 await self._delete(action)
 

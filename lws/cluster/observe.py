@@ -18,7 +18,7 @@ from lws.cluster.memory import WriteMemory
 from lws.cluster.store import Store
 from lws.group.restart import ignores_losses
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, labels_of
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running
@@ -159,9 +159,14 @@ class Observer:
                     leader=pod,
                     workers=workers if is_its_own else None,
                     obstacle=self._obstacle(pod, workers),
+                    worker_uids=self._worker_uids(workers) if is_its_own else (),
                 )
             )
         return tuple(sorted(facts, key=lambda group: group.index))
+
+    def _worker_uids(self, workers: Object | None) -> tuple[str, ...]:
+        pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
+        return tuple(pod["metadata"]["uid"] for pod in pods if not is_terminating(pod))
 
     def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
         """Whatever of a stranger has a name that the group of this leader pod needs."""

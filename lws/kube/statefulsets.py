@@ -43,6 +43,13 @@ def update_revision_of(statefulset: Mapping[str, Any]) -> str:
     return str(_status(statefulset).get("updateRevision") or "")
 
 
+def current_revision_of(statefulset: Mapping[str, Any]) -> str:
+    """Name of the StatefulSet's own ControllerRevision that pods below the partition are made from; empty
+    before the first report.
+    """
+    return str(_status(statefulset).get("currentRevision") or "")
+
+
 def observed_generation_of(statefulset: Mapping[str, Any]) -> int:
     """The last `metadata.generation` that its controller has reported on; 0 if it never did."""
     return int(_status(statefulset).get("observedGeneration") or 0)

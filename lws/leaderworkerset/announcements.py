@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from lws.actions import Announce, EventType, Object, Reference
 from lws.kube.statefulsets import partition_of, wanted_replicas
-from lws.leaderworkerset.status import Problem
+from lws.leaderworkerset.problems import Problem
 
 
 def creating_revision(lws: Object, revision: Reference, key: str, occasion: str) -> Announce:

@@ -59,8 +59,11 @@ def _partition(moment: Moment) -> int:
     covered = stored.partition
     if not stored.is_current:
         # The new template counts from here on; wanted groups that exist are not touched before the next step.
-        proposal = stored.replicas if stored.replicas < wanted else wanted
+        proposal = min(stored.replicas, wanted)
         covered = stored.replicas
+        if moment.state.reached is not None and stored.observed:
+            # The StatefulSet was lost in the middle of this very rollout.
+            proposal = min(proposal, moment.state.reached)
     elif moment.is_at_rest or stored.replicas < wanted:
         proposal = stored.partition
     elif stored.asked not in (None, wanted):

@@ -27,6 +27,8 @@ class RolloutState:
 
     replicas: groups that the user wants. floor: groups below this index keep their revision. groups: all that
     have a leader pod, in any order. statefulset: None where there is none yet. paused: no group may move.
+    reached: the partition that the rollout to the wanted revision had reached, should the StatefulSet not
+    know it; None where it had not begun.
     """
 
     replicas: int
@@ -35,6 +37,7 @@ class RolloutState:
     groups: tuple[GroupState, ...] = ()
     statefulset: LeaderStatefulSet | None = None
     paused: bool = False
+    reached: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

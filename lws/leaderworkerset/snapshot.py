@@ -24,12 +24,14 @@ class GroupFacts:
     workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
     obstacle: a StatefulSet, or a Service where the group needs one, that has the leader's name and belongs to
     somebody else who lives, or to nobody.
+    worker_uids: UIDs of the pods that `workers` controls, those left out that are being deleted.
     """
 
     index: int
     leader: Object
     workers: Object | None = None
     obstacle: Object | None = None
+    worker_uids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

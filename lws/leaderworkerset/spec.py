@@ -104,6 +104,11 @@ def history_limit_of(lws: Object) -> int:
     return int(_or(lws["spec"].get("revisionHistoryLimit"), 10))
 
 
+def progress_deadline_of(lws: Object) -> int:
+    """Seconds without progress after which the set counts as stalled, 600 by default as for Deployments."""
+    return int(_or(lws["spec"].get("progressDeadlineSeconds"), 600))
+
+
 def topology_annotations(lws: Object) -> dict[str, str]:
     """Annotations that ask for exclusive placement, as pod templates carry them (KEP-115)."""
     annotations = lws["metadata"].get("annotations") or {}

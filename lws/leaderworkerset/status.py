@@ -9,14 +9,19 @@ controller. Available excludes Progressing and UpdateInProgress; a condition tha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
 from lws.actions import Announce, Object, Reference
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
+from lws.kube.patches import merge_patch
+from lws.leaderworkerset import spec
 from lws.leaderworkerset.groups import GroupState
+from lws.leaderworkerset.problems import Problem
+from lws.leaderworkerset.progress import LAST_PROGRESS, STALLED, Pace, stalled
+from lws.leaderworkerset.summary import READY, Summary, summarise
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
 AVAILABLE = "Available"
@@ -33,14 +38,8 @@ _TRUE = {
 }
 # metav1.Condition allows no longer messages.
 _LONGEST_MESSAGE = 32768
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What keeps the set from getting its groups. reason: one word, such as NameClash or FailedCreate."""
-
-    reason: str
-    message: str
+# The note of an Event holds 1 KiB.
+_LONGEST_TROUBLE = 900
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +58,8 @@ class Observed:
     replicas: groups that the user wants. floor: groups below this index are out of the update's scope.
     existing: `status.replicas` of the leader StatefulSet, 0 without one.
     problems: what stands in the way, worst first.
+    members: what is to be remembered of each group, by index. rollout: its position, None where the status
+    says it already or has nothing to say. has_moved: this pass moves it.
     """
 
     replicas: int
@@ -68,15 +69,22 @@ class Observed:
     existing: int = 0
     revisions: Revisions = Revisions()
     problems: tuple[Problem, ...] = ()
+    members: Mapping[int, object] = field(default_factory=dict)
+    rollout: Mapping[str, Any] | None = None
+    has_moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SetStatus:
-    """intended: the whole status. patch: JSON merge patch from the stored one, None where they are equal."""
+    """intended: the whole status. patch: JSON merge patch from the stored one, None where that is as good.
+
+    due_in: seconds until the set counts as stalled if nothing happens; None where it does, or cannot.
+    """
 
     intended: Mapping[str, Any]
     patch: Mapping[str, Any] | None
     announce: tuple[Announce, ...] = ()
+    due_in: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,22 +117,75 @@ def set_status(lws: Object, observed: Observed) -> SetStatus:
     """The status of `lws`, complete after one pass: conditions that depend on each other change together."""
     stored: Mapping[str, Any] = lws.get("status") or {}
     generation = lws["metadata"].get("generation", 0)
-    scope = _scope(observed)
+    scope, summary = _scope(observed), _summary(lws, observed)
+    pace = _pace(lws, observed, scope, summary)
+    last_progress = pace.last_progress(stored)
+    due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
     conditions = list(before)
-    for condition in (*_conditions(before, scope), *_failure(observed.problems)):
+    wanted = (*_conditions(before, scope), *_failure(observed.problems))
+    for condition in (*wanted, *_stall(before, pace, due_in, _trouble(summary, observed))):
         conditions = with_condition(conditions, condition, generation, observed.now)
     if not observed.problems:
         conditions = without_condition(conditions, REPLICA_FAILURE)
-    made = {**_counters(lws, observed), "observedGeneration": generation, "conditions": conditions}
+    made = {
+        **_counters(lws, observed),
+        **_memory(stored, observed),
+        "groups": summary.stored(lws["metadata"]["name"]),
+        LAST_PROGRESS: last_progress,
+        "observedGeneration": generation,
+        "conditions": conditions,
+    }
     # Zero and absent are the same for readers; the API has always stored absence.
-    empty = {field for field, value in made.items() if not value}
-    intended = {field: value for field, value in {**stored, **made}.items() if field not in empty}
-    patch = {field: value for field, value in intended.items() if stored.get(field) != value}
-    patch |= {field: None for field in stored if field not in intended}
-    became_true = [type_ for type_ in scope.holding if not is_true(before, type_)]
-    announce = (_announcement(lws, scope, intended.get("readyReplicas", 0)),) if became_true else ()
-    return SetStatus(intended, patch or None, announce)
+    empty = {name for name, value in made.items() if not value}
+    intended = {name: value for name, value in {**stored, **made}.items() if name not in empty}
+    patch = merge_patch(stored, intended)
+    if patch is not None and _only_forgets(patch):
+        patch = None
+    announce = tuple(_announcements(lws, scope, before, conditions, intended))
+    return SetStatus(intended, patch, announce, due_in or None)
+
+
+def _summary(lws: Object, observed: Observed) -> Summary:
+    return summarise(observed.groups, observed.replicas, observed.floor, spec.is_paused(lws))
+
+
+def _pace(lws: Object, observed: Observed, scope: _Scope, summary: Summary) -> Pace:
+    stored = lws.get("status") or {}
+    return Pace(
+        deadline=timedelta(seconds=spec.progress_deadline_of(lws)),
+        now=observed.now,
+        is_progressing=PROGRESSING in scope.holding,
+        was_progressing=is_true(stored.get("conditions"), PROGRESSING),
+        is_paused=spec.is_paused(lws),
+        has_moved=observed.has_moved
+        or stored.get("observedGeneration") != lws["metadata"].get("generation", 0),
+        settled=summary.counts.get(READY, 0),
+    )
+
+
+def _memory(stored: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
+    """What cannot be found out again. Restarts are counted by passes over groups; those of groups that are no
+    longer wanted have nobody else to forget them.
+    """
+    here = {group.index for group in observed.groups}
+    counted = stored.get("restarts") or {}
+    kept = {index: each for index, each in counted.items() if _is_wanted(index, here, observed.replicas)}
+    members = {str(index): str(each) for index, each in sorted(observed.members.items())}
+    position = {"rollout": dict(observed.rollout)} if observed.rollout is not None else {}
+    return {"members": members, "restarts": kept, **position}
+
+
+def _is_wanted(index: str, here: Container[int], replicas: int) -> bool:
+    return index.isdecimal() and (int(index) in here or int(index) < replicas)
+
+
+def _only_forgets(patch: Mapping[str, Any]) -> bool:
+    """Nothing but memory of groups that are gone would be taken away: that can wait for the next write."""
+    forgotten = patch.get("members", {})
+    return patch.keys() <= {"members"} and (
+        forgotten is None or all(value is None for value in forgotten.values())
+    )
 
 
 def _counters(lws: Object, observed: Observed) -> dict[str, Any]:
@@ -190,6 +251,34 @@ def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
     if problems:
         message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
         yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
+
+
+def _stall(
+    stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, why: str
+) -> Iterator[Condition]:
+    """Absent until it was true once, like the others."""
+    if due_in == 0 or find(stored, STALLED) is not None:
+        yield stalled(pace, due_in, why)
+
+
+def _trouble(summary: Summary, observed: Observed) -> str:
+    """Which groups a set waits for, and what for."""
+    found = [*(problem.message for problem in observed.problems), *map(str, summary.unsettled)]
+    return "; ".join(found)[:_LONGEST_TROUBLE]
+
+
+def _announcements(
+    lws: Object,
+    scope: _Scope,
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+    intended: Mapping[str, Any],
+) -> Iterator[Announce]:
+    if any(not is_true(before, type_) for type_ in scope.holding):
+        yield _announcement(lws, scope, intended.get("readyReplicas", 0))
+    stall = find(after, STALLED)
+    if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
+        yield Announce(Reference.to(lws), STALLED, "Update", stall["message"], "Warning")
 
 
 def _announcement(lws: Object, scope: _Scope, ready: int) -> Announce:

@@ -230,7 +230,9 @@ def make_group(
     pod = make_leader_pod(lws, index, **leader)
     has_workers = pod["metadata"]["annotations"][SIZE_ANNOTATION] != "1" if workers is None else workers
     statefulset = make_worker_statefulset(pod, ready=workers_ready) if has_workers else None
-    return GroupFacts(index=index, leader=pod, workers=statefulset)
+    asked = statefulset["spec"]["replicas"] if statefulset is not None else 0
+    uids = tuple(f"uid-of-pod-{pod['metadata']['name']}-{worker}" for worker in range(1, asked + 1))
+    return GroupFacts(index=index, leader=pod, workers=statefulset, worker_uids=uids)
 
 
 def statefulset_revision(name: str, key: str) -> str:

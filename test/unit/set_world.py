@@ -6,10 +6,11 @@ In: a set. Out: snapshots for `lws.leaderworkerset.plan`, in which everything is
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lws.actions import Action, Apply, Create, Delete, Merge, Plan, Status
+from lws.actions import Action, Apply, Create, Delete, Merge, Plan
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions import Recorded, parse
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
@@ -65,7 +66,7 @@ def carried_out(snapshot: SetSnapshot, planned: Plan) -> SetSnapshot:
     for action in actions_of(planned):
         snapshot = _after(snapshot, action)
     for status in planned.statuses:
-        snapshot = replace(snapshot, lws=_with_status(dict(snapshot.lws), status))
+        snapshot = replace(snapshot, lws=_with_status(dict(snapshot.lws), status.patch))
     return snapshot
 
 
@@ -99,6 +100,8 @@ def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
     if action.target.kind == "ControllerRevision":
         revisions = [_patched(each, action) for each in snapshot.revisions]
         return replace(snapshot, revisions=tuple(revisions))
+    if action.subresource == "status":
+        return replace(snapshot, lws=_with_status(dict(snapshot.lws), action.patch["status"]))
     field = "leader" if action.target.kind == "StatefulSet" else "service"
     obj = copy.deepcopy(getattr(snapshot, field))
     assert obj["metadata"]["uid"] == action.target.uid
@@ -121,6 +124,17 @@ def _without(group: GroupFacts, uid: str) -> GroupFacts:
     return replace(group, leader=leader)
 
 
-def _with_status(lws: dict[str, Any], status: Status) -> dict[str, Any]:
-    merged = {**lws.get("status", {}), **status.patch}
-    return {**lws, "status": {field: value for field, value in merged.items() if value is not None}}
+def _with_status(lws: dict[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    return {**lws, "status": _patched_json(lws.get("status", {}), patch)}
+
+
+def _patched_json(before: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """RFC 7386."""
+    merged = dict(before)
+    for field, value in patch.items():
+        known = merged.get(field)
+        if isinstance(value, Mapping):
+            merged[field] = _patched_json(known if isinstance(known, Mapping) else {}, value)
+        else:
+            merged[field] = value
+    return {field: value for field, value in merged.items() if value is not None}

@@ -224,3 +224,4 @@ def test_a_rollout_goes_on_when_its_leader_statefulset_is_deleted_as_an_orphan(w
 
     assert images_of(world, "torn") == {index: {"server:2"} for index in range(3)}
     assert {len(leaders) for leaders in history.leaders().values()} == {2}
+    assert fewest_ready(history.pods()) == 2

@@ -17,7 +17,16 @@ AT_REST = [name for name in names() if name.startswith("at-rest")]
 WITHOUT_HISTORY = [name for name in AT_REST if name.endswith("without-history")]
 WITH_HISTORY = [name for name in AT_REST if name not in WITHOUT_HISTORY]
 
-OURS_IN_STATUS = {"currentRevision", "updateRevision", "conditions"}
+OURS_IN_STATUS = {
+    "currentRevision",
+    "updateRevision",
+    "conditions",
+    "groups",
+    "lastProgressTime",
+    "members",
+    "rollout",
+}
+REMEMBER = "Merge LeaderWorkerSet"
 
 
 def actions_of(plan: Plan) -> list[Action]:
@@ -107,7 +116,8 @@ async def test_mid_rollout_the_next_step_and_nothing_else(
     name: str, partition: int, replicas: int, why: str
 ) -> None:
     observed = Observed(load(name).objects)
-    (apply,) = actions_of(await observed.plan_set())
+    *memory, apply = actions_of(await observed.plan_set())
+    assert [what(action) for action in memory] == ([REMEMBER] if name != "mid-rollout-last-step" else [])
     assert isinstance(apply, Apply), why
     spec = apply.intent["spec"]
     told = (spec["updateStrategy"]["rollingUpdate"]["partition"], spec["replicas"])
@@ -126,7 +136,8 @@ async def test_mid_rollout_a_step_is_waited_for() -> None:
 
 async def test_mid_rollout_a_revision_that_somebody_deleted_is_recorded_again() -> None:
     state = load("mid-rollout-lost-revision")
-    create, raise_number, apply = actions_of(await Observed(state.objects).plan_set())
+    create, raise_number, memory, apply = actions_of(await Observed(state.objects).plan_set())
+    assert what(memory) == REMEMBER
     assert isinstance(create, Create)
     assert (key_in(create.intent), create.intent["revision"]) == ("7c54ff9c85", 3)
     assert isinstance(raise_number, Merge)
@@ -141,7 +152,8 @@ async def test_an_edit_that_nobody_saw_is_rolled_out() -> None:
     state = load("edited-without-history")
     observed = Observed(state.objects)
     plan = await observed.plan_set()
-    running, wanted, apply = actions_of(plan)
+    running, wanted, memory, apply = actions_of(plan)
+    assert what(memory) == REMEMBER
     assert isinstance(running, Create)
     assert (key_in(running.intent), running.intent["revision"]) == (key_in(state.leaders), 1)
     assert '"image":"server:1"' in running.intent["data"].text

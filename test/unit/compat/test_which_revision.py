@@ -45,7 +45,7 @@ async def test_of_several_that_are_recorded_again_the_wanted_one_is_the_newest()
     state = load("mid-rollout-surge")
     lost = [each["metadata"]["name"] for each in state.revisions]
     left = [each for each in state.objects if each["metadata"]["name"] not in lost]
-    old, new, apply = actions_of(await Observed(left).plan_set())
+    old, new, _, apply = actions_of(await Observed(left).plan_set())
     assert isinstance(old, Create)
     assert isinstance(new, Create)
     keys = [each.intent["metadata"]["labels"][REVISION_LABEL] for each in (old, new)]
@@ -59,11 +59,11 @@ async def test_an_edited_label_of_the_statefulset_is_not_taken_for_a_key() -> No
     """Its template says which key its pods have."""
     state = load("at-rest-v0.10")
     state.leaders["metadata"]["labels"][REVISION_LABEL] = "edited"
-    (apply,) = actions_of(await Observed(state.objects).plan_set())
+    *_, apply = actions_of(await Observed(state.objects).plan_set())
     assert isinstance(apply, Apply)
     assert apply.intent["metadata"]["labels"][REVISION_LABEL] == HASH
     assert apply.intent["spec"]["template"]["metadata"]["labels"][REVISION_LABEL] == HASH
     state.lws["spec"]["leaderWorkerTemplate"]["size"] = 3
-    create, _ = actions_of(await Observed(state.objects).plan_set())
+    create, *_ = actions_of(await Observed(state.objects).plan_set())
     assert isinstance(create, Create)
     assert create.why == "template changed: size: 2 → 3"

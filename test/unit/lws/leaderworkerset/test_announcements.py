@@ -8,7 +8,7 @@ import pytest
 
 from lws.actions import Announce, Reference
 from lws.leaderworkerset import announcements
-from lws.leaderworkerset.status import Problem
+from lws.leaderworkerset.problems import Problem
 from test.unit.builders import make_leader_statefulset, make_set
 
 LWS = make_set()

@@ -122,7 +122,7 @@ def test_creation_records_the_revision_before_anything_acts_on_it() -> None:
     status = status_of(planned)
     assert (status["currentRevision"], status["updateRevision"]) == (name, name)
     assert "replicas" not in status
-    assert (planned.again_after, planned.announce) == (None, ())
+    assert (planned.again_after, planned.announce) == (600, ()), "nothing but the deadline for progress"
 
 
 def test_the_plan_leads_to_rest() -> None:
@@ -457,14 +457,19 @@ def test_an_orphaned_history_comes_along() -> None:
     assert not any("ControllerRevision" in each for shape in shapes(plan(snapshot)) for each in shape)
 
     planned = plan(replace(snapshot, reread=snapshot.lws))
-    merged = [action for action in actions_of(planned) if isinstance(action, Merge)]
+    merged = adoptions(planned)
     assert {action.target.name for action in merged} == {each.name for each in orphans}
     assert all(
         action.patch["metadata"]["ownerReferences"][0]["uid"] == "uid-of-set-demo" for action in merged
     )
     after = carried_out(replace(snapshot, reread=snapshot.lws), planned)
     assert not any(each.is_orphan for each in after.revisions)
-    assert not any(isinstance(action, Merge) for action in actions_of(plan(with_reported(after))))
+    assert adoptions(plan(with_reported(after))) == []
+
+
+def adoptions(planned: Plan) -> list[Merge]:
+    merges = (action for action in actions_of(planned) if isinstance(action, Merge))
+    return [action for action in merges if action.target.kind == "ControllerRevision"]
 
 
 # --- The Service --------------------------------------------------------------------------------------------
@@ -550,7 +555,9 @@ def test_a_leader_is_deleted_in_the_foreground_before_the_partition_passes_it() 
     snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
     snapshot = with_update_revision(snapshot)
     planned = plan(snapshot)
-    (delete, leaders) = actions_of(planned)
+    (memory, delete, leaders) = actions_of(planned)
+    assert isinstance(memory, Merge) and memory.subresource == "status"
+    assert memory.patch["status"]["rollout"]["partition"] == 2, "remembered before any leader goes"
     assert isinstance(delete, Delete) and isinstance(leaders, Apply)
     assert (delete.target.name, delete.target.uid) == ("demo-2", "uid-of-pod-demo-2")
     assert delete.propagation == "Foreground"

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.status import Observed, Problem, Revisions, SetStatus, is_update_done, set_status
+from lws.leaderworkerset.problems import Problem
+from lws.leaderworkerset.status import Observed, Revisions, SetStatus, is_update_done, set_status
 from test.unit.builders import NOW, make_set
 from test.unit.stories.letters import groups
 
@@ -161,6 +162,8 @@ def test_zero_is_stored_as_absence() -> None:
         "hpaPodSelector",
         "observedGeneration",
         "conditions",
+        "groups",
+        "lastProgressTime",
     }
     status = status_of("", replicas=0)
     assert status.intended.keys() == {"hpaPodSelector", "observedGeneration", "conditions"}
@@ -177,13 +180,17 @@ def test_nothing_is_written_when_nothing_changed() -> None:
 def test_the_patch_is_minimal() -> None:
     first = status_of("RRRR", PROGRESSING)
     lws = make_set(replicas=4, generation=3, status={**first.intended, "remembered": {"by": "somebody"}})
+    surge = {"name": "demo-4", "state": "NotReady", "reason": "its leader pod is not ready"}
     assert set_status(lws, Observed(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
         "replicas": 5,
         "updatedReplicas": 5,
+        "groups": {"counts": {"NotReady": 1}, "unsettled": [surge]},
     }
     emptied = set_status(lws, Observed(4, NOW, groups=groups("----"), existing=0)).patch
     assert emptied is not None
-    assert {field: value for field, value in emptied.items() if field != "conditions"} == {
+    assert emptied["groups"]["counts"] == {"Ready": None, "Missing": 4}
+    said = ("conditions", "groups", "lastProgressTime")
+    assert {field: value for field, value in emptied.items() if field not in said} == {
         "replicas": None,
         "readyReplicas": None,
         "updatedReplicas": None,

@@ -1,0 +1,168 @@
+"""What must the leader StatefulSet be told, and which leaders must go before it is?
+
+In: a SetSnapshot, whose the StatefulSet is, the wanted revision and the state of the groups. Out: one part of
+the plan: revision first, then what must be remembered, then leaders that go, then the StatefulSet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lws.actions import Action, Apply, Delete, Merge, Object, Reference
+from lws.kube import applied
+from lws.kube.metadata import labels_of, missing_labels
+from lws.kube.ownership import Standing, clash_note
+from lws.kube.statefulsets import current_revision_of, partition_of
+from lws.leaderworkerset import announcements, spec
+from lws.leaderworkerset.groups import FIELD_MANAGER, PATIENCE, GroupState, leader_statefulset
+from lws.leaderworkerset.limits import budget_of, floor_of, told_max_unavailable
+from lws.leaderworkerset.objects import (
+    RollingUpdate,
+    build_adoption,
+    build_leader_statefulset,
+    is_tools_own,
+)
+from lws.leaderworkerset.position import Position, beginning, remember, remembered_position
+from lws.leaderworkerset.problems import Problem
+from lws.leaderworkerset.revision_choice import Choice
+from lws.leaderworkerset.revisions import restore
+from lws.leaderworkerset.rollout import plan_rollout
+from lws.leaderworkerset.rollout_state import Rollout, RolloutState
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+
+# A clash ends by somebody else's deed, which no event of ours may show.
+LOOK_AGAIN_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one part of the pass contributes to the plan; the fields are those of Plan.
+
+    position: of the rollout once the sequence is carried out. has_moved: the sequence changes it.
+    """
+
+    sequence: tuple[Action, ...] = ()
+    problem: Problem | None = None
+    waiting_for: str = ""
+    again_after: float | None = None
+    position: Position | None = None
+    has_moved: bool = False
+
+
+def plan_leaders(
+    snapshot: SetSnapshot, standing: Standing, choice: Choice, groups: tuple[GroupState, ...]
+) -> Part:
+    """Intent before deed: what a crash must not lose is written first."""
+    lws, leader = snapshot.lws, snapshot.leader
+    if leader is not None and standing == Standing.CLASH:
+        note = clash_note(leader, "LeaderWorkerSet", spec.name_of(lws))
+        return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
+    if standing == Standing.LEAVING:
+        return Part(waiting_for="the former leader StatefulSet to be gone", again_after=LOOK_AGAIN_SECONDS)
+    if leader is not None and standing == Standing.ORPHAN:
+        # Its pods are looked at only once it is ours: nothing but the owner changes until then.
+        return adopt(snapshot, leader)
+    known = remembered_position(lws)
+    told = leader_statefulset(leader, choice.key, snapshot.now) if leader is not None else None
+    state = RolloutState(
+        replicas=spec.replicas_of(lws),
+        budget=budget_of(lws),
+        floor=floor_of(lws),
+        groups=groups,
+        statefulset=told,
+        paused=spec.is_paused(lws),
+        reached=known.partition if known is not None and known.revision == choice.name else None,
+    )
+    rollout = plan_rollout(state)
+    if leader is None or told is None:
+        created = _create_leaders(snapshot, choice, rollout)
+        return Part((*choice.actions, created), waiting_for=rollout.waiting_for)
+    if known is not None and not told.is_current and not current_revision_of(leader):
+        # A StatefulSet learns the former of its two templates by its first report.
+        waiting_for = "the StatefulSet controller to report on the revision that the set came from"
+        return Part(choice.actions, waiting_for=waiting_for, again_after=PATIENCE.total_seconds())
+    guard = _guard(lws, leader, Position(choice.name, rollout.partition), choice.key)
+    deeds = (*_replace_leaders(snapshot, rollout), *_apply_leaders(snapshot, leader, choice, rollout))
+    return Part(
+        (*choice.actions, *guard, *deeds),
+        waiting_for=rollout.waiting_for,
+        # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
+        again_after=PATIENCE.total_seconds() if told.awaited else None,
+        position=Position(choice.name, rollout.partition),
+        has_moved=bool(guard),
+    )
+
+
+def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
+    """What must be remembered before the StatefulSet is told; nothing where it stays where it is."""
+    # Not by the label of the StatefulSet, which anybody may have edited.
+    is_new = labels_of(leader["spec"]["template"]).get(REVISION_LABEL) != key
+    if not is_new and position.partition == partition_of(leader):
+        return ()
+    return (remember(lws, position),) if position != remembered_position(lws) else ()
+
+
+def _create_leaders(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Apply:
+    lws = snapshot.lws
+    begun = beginning(snapshot, choice, planned)
+    lws_then, key, revision = lws, choice.key, choice.revision
+    if begun.former is not None:
+        lws_then, key, revision = restore(lws, begun.former), begun.former.key, begun.former.reference
+    update = RollingUpdate(begun.rollout.partition, begun.rollout.replicas, told_max_unavailable(lws))
+    return Apply(
+        build_leader_statefulset(lws_then, key, update),
+        why=begun.rollout.why,
+        announce=announcements.created_leaders(lws, revision),
+        failure=announcements.failed_leaders(lws, "create"),
+    )
+
+
+def _apply_leaders(
+    snapshot: SetSnapshot, stored: Object, choice: Choice, rollout: Rollout
+) -> tuple[Action, ...]:
+    lws = snapshot.lws
+    update = RollingUpdate(rollout.partition, rollout.replicas, told_max_unavailable(lws))
+    intent = build_leader_statefulset(lws, choice.key, update)
+    changed = applied.differences(intent, stored, FIELD_MANAGER, _is_kept_annotation)
+    # Without these labels it would drop out of every stream, or count as another revision.
+    lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
+    if not changed or (not lost and _is_fought_over(snapshot, stored, intent)):
+        return ()
+    # The step that starts a rollout is announced by the revision itself.
+    moved = choice.revision if not choice.is_new else None
+    return (
+        Apply(
+            intent,
+            why=rollout.why or f"changed: {', '.join(changed[:5])}",
+            uid=stored["metadata"]["uid"],
+            announce=announcements.moved_leaders(lws, stored, rollout.partition, rollout.replicas, moved),
+            failure=announcements.failed_leaders(lws, "update"),
+        ),
+    )
+
+
+def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
+    """This very intent was applied already, and what differs since then is no change of the spec."""
+    return snapshot.applied == (applied.digest(intent), stored["metadata"].get("generation", 0))
+
+
+def _is_kept_annotation(path: applied.Path) -> bool:
+    """What an earlier release copied to the StatefulSet stays until the next rollout writes it anyway."""
+    return path[:2] == ("metadata", "annotations") and len(path) == 3 and is_tools_own(path[2])
+
+
+def _replace_leaders(snapshot: SetSnapshot, rollout: Rollout) -> tuple[Action, ...]:
+    pods = {group.index: group.leader for group in snapshot.groups}
+    return tuple(
+        Delete(Reference.to(pods[index]), "Foreground", why=f"group {index} moves to the new revision")
+        for index in rollout.replace
+    )
+
+
+def adopt(snapshot: SetSnapshot, orphan: Object) -> Part:
+    """Make the set the controller of an object of its own that has none."""
+    if not snapshot.is_set_alive:
+        return Part(waiting_for="the set to be seen alive before it adopts anything")
+    why = f"the {orphan['kind']} of the set has no owner"
+    return Part((Merge(Reference.to(orphan), build_adoption(orphan, snapshot.lws), why=why),))

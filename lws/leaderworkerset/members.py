@@ -1,0 +1,84 @@
+"""Who were the members of each group when it was last complete?
+
+In: the facts about the groups, and `status.members` as stored, whatever is in it. Out: that memory, decoded
+and brought up to date. A pod that was replaced while nobody looked leaves no other trace than its new UID.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from lws.actions import Object
+from lws.kube.statefulsets import wanted_replicas
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import RestartPolicy
+
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
+_MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """A leader and its workers, each as 8 hexadecimal digits of a hash over UIDs; as text `leader-workers`.
+
+    Equal members have the same UIDs; that others have equal hashes is a matter of 2^-32.
+    """
+
+    leader: str
+    workers: str
+
+    @classmethod
+    def of(cls, leader_uid: str, worker_uids: Iterable[str]) -> Members:
+        """The members with these UIDs; workers in any order, none in a group of one."""
+        return cls(_hash(leader_uid), _hash(",".join(sorted(worker_uids))))
+
+    def __str__(self) -> str:
+        return f"{self.leader}-{self.workers}"
+
+
+def remembered_members(lws: Object) -> dict[int, Members]:
+    """The members of each group when it was last complete, by index; what cannot be read is left out."""
+    stored = (lws.get("status") or {}).get("members")
+    if not isinstance(stored, Mapping):
+        return {}
+    return {
+        int(index): Members(match[1], match[2])
+        for index, text in stored.items()
+        if _INDEX.fullmatch(str(index)) and (match := _MEMBERS.fullmatch(str(text)))
+    }
+
+
+def current_members(lws: Object, groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[int, Members]:
+    """What is to be remembered now, by index.
+
+    ready: indices of groups that are ready; only those are complete for certain. A group is remembered as it
+    was first complete under its leader: other workers under the same leader are for the restart policy to
+    judge, and no pass over the set may forget for it whom it had. Where the policy asks for nothing, the
+    memory follows the pods.
+    """
+    known = remembered_members(lws)
+    follows = spec.restart_policy_of(lws) == RestartPolicy.NONE
+    current: dict[int, Members] = {}
+    for group in groups:
+        now = Members.of(group.leader["metadata"]["uid"], group.worker_uids)
+        before = known.get(group.index)
+        is_known = before is not None and before.leader == now.leader
+        if group.index in ready and is_complete(group) and (follows or not is_known):
+            current[group.index] = now
+        elif before is not None and is_known:
+            current[group.index] = before
+    return current
+
+
+def is_complete(group: GroupFacts) -> bool:
+    """Every worker pod that its StatefulSet asks for is there."""
+    asked = wanted_replicas(group.workers) if group.workers is not None else 0
+    return len(group.worker_uids) == asked
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,0 +1,109 @@
+"""What is remembered of the members of a group, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.members import Members, current_members, is_complete, remembered_members
+from lws.leaderworkerset.snapshot import GroupFacts
+from test.unit.builders import make_group, make_leader_pod, make_set, make_worker_statefulset
+
+
+def group(leader: str = "l", *workers: str) -> GroupFacts:
+    """A group of three."""
+    pod = make_leader_pod(make_set(size=3), 0, uid=leader)
+    return GroupFacts(0, pod, make_worker_statefulset(pod), worker_uids=workers or ("a", "b"))
+
+
+def a_set(members: Any = None, policy: str = "RecreateGroupOnPodRestart") -> dict[str, Any]:
+    return make_set(size=3, template={"restartPolicy": policy}, status={"members": members})
+
+
+FIRST, OTHER = Members.of("l", ("a", "b")), Members.of("l", ("a", "c"))
+
+
+def test_members_are_told_by_their_uids() -> None:
+    assert Members.of("l", ("b", "a")) == FIRST
+    assert {Members.of("l", ("a", "c")), Members.of("m", ("a", "b")), Members.of("l", ()), FIRST} == {
+        Members.of("l", ("c", "a")),
+        Members.of("m", ("a", "b")),
+        Members.of("l", ()),
+        FIRST,
+    }
+    assert len({str(each) for each in (FIRST, OTHER, Members.of("m", ("a", "b")))}) == 3
+
+
+def test_the_text_is_read_back() -> None:
+    assert len(str(FIRST)) == 17
+    assert remembered_members(a_set({"0": str(FIRST), "12": str(OTHER)})) == {0: FIRST, 12: OTHER}
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        "x",
+        [],
+        {},
+        {"0": None},
+        {"0": 7},
+        {"0": ""},
+        {"0": "deadbeef"},
+        {"0": "deadbeef-deadbee"},
+        {"0": "DEADBEEF-deadbeef"},
+        {"0": "deadbeef-deadbeef-x"},
+        {"x": str(FIRST)},
+        {"-1": str(FIRST)},
+        {"01": str(FIRST)},
+        {"٣": str(FIRST)},
+        {"9" * 30: str(FIRST)},
+    ],
+    ids=str,
+)
+def test_garbage_is_no_memory(stored: Any) -> None:
+    assert remembered_members(a_set(stored)) == {}
+    assert remembered_members({"spec": {}}) == {}
+
+
+def test_one_bad_entry_costs_no_other() -> None:
+    assert remembered_members(a_set({"0": "garbled", "1": str(FIRST)})) == {1: FIRST}
+
+
+@pytest.mark.parametrize(
+    ("stored", "now", "ready", "policy", "expected"),
+    [
+        pytest.param(None, group(), True, "", {0: FIRST}, id="complete for the first time"),
+        pytest.param(None, group("l", "a"), True, "", {}, id="a worker is not seen yet"),
+        pytest.param(None, group(), False, "", {}, id="not ready yet"),
+        pytest.param(FIRST, group(), True, "", {0: FIRST}, id="the same"),
+        pytest.param(FIRST, group(), False, "", {0: FIRST}, id="the same, not ready"),
+        pytest.param(FIRST, group("l", "a"), False, "", {0: FIRST}, id="a worker is missing"),
+        pytest.param(FIRST, group("l", "a", "c"), True, "", {0: FIRST}, id="a worker was replaced"),
+        pytest.param(FIRST, group("l", "a", "c"), True, "None", {0: OTHER}, id="replaced, and nobody minds"),
+        pytest.param(
+            FIRST, group("l", "a", "c"), False, "None", {0: FIRST}, id="nobody minds, not ready yet"
+        ),
+        pytest.param(
+            FIRST, group("m"), True, "", {0: Members.of("m", ("a", "b"))}, id="a new leader: a new group"
+        ),
+        pytest.param(FIRST, group("m"), False, "", {}, id="a new leader, not ready: nothing is known"),
+    ],
+)
+def test_a_group_is_remembered_as_it_was_first_complete(
+    stored: Members | None, now: GroupFacts, ready: bool, policy: str, expected: dict[int, Members]
+) -> None:
+    members = {"0": str(stored)} if stored is not None else None
+    lws = a_set(members, policy) if policy else a_set(members)
+    assert current_members(lws, [now], {0} if ready else set()) == expected
+
+
+def test_a_group_that_is_gone_is_forgotten() -> None:
+    assert current_members(a_set({"0": str(FIRST), "5": str(OTHER)}), [group()], {0}) == {0: FIRST}
+
+
+def test_a_group_of_one_is_complete_by_itself() -> None:
+    alone = make_group(make_set(size=1))
+    assert is_complete(alone)
+    assert current_members(make_set(size=1), [alone], {0}) == {0: Members.of("uid-of-pod-demo-0", ())}

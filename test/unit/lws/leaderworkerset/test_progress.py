@@ -1,0 +1,80 @@
+"""When the clock of a set starts anew, and when it has run out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.progress import Pace, stalled
+from test.unit.builders import NOW
+
+JUST_NOW, BEFORE = "2026-03-01T12:00:00Z", "2026-03-01T11:55:00Z"
+PACE = Pace(
+    deadline=timedelta(seconds=600),
+    now=NOW,
+    is_progressing=True,
+    was_progressing=True,
+    is_paused=False,
+    has_moved=False,
+    settled=2,
+)
+STORED = {"lastProgressTime": BEFORE, "groups": {"counts": {"Ready": 2}}}
+
+
+@pytest.mark.parametrize(
+    ("pace", "stored", "last"),
+    [
+        pytest.param({}, STORED, BEFORE, id="nothing happens"),
+        pytest.param({"settled": 3}, STORED, JUST_NOW, id="one more group is settled"),
+        pytest.param({"settled": 1}, STORED, BEFORE, id="one less is no progress"),
+        pytest.param({"has_moved": True}, STORED, JUST_NOW, id="a step, or a new wish"),
+        pytest.param({"was_progressing": False}, STORED, JUST_NOW, id="the first trouble after rest"),
+        pytest.param({"is_progressing": False, "was_progressing": False}, STORED, BEFORE, id="at rest"),
+        pytest.param({"is_progressing": False, "settled": 3}, STORED, JUST_NOW, id="it has come to rest"),
+        pytest.param({}, {}, JUST_NOW, id="memory lost"),
+        pytest.param({}, {"groups": STORED["groups"]}, JUST_NOW, id="the moment lost"),
+        pytest.param({"is_progressing": False, "settled": 0}, {}, None, id="no groups wanted"),
+    ],
+)
+def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str | None) -> None:
+    assert replace(PACE, **pace).last_progress(stored) == last
+
+
+@pytest.mark.parametrize(
+    ("pace", "last", "due_in"),
+    [
+        pytest.param({}, BEFORE, 300, id="half of it is over"),
+        pytest.param({"deadline": timedelta(seconds=300)}, BEFORE, 0, id="it is over"),
+        pytest.param({"deadline": timedelta(seconds=1)}, BEFORE, 0, id="long ago"),
+        pytest.param({"is_progressing": False}, BEFORE, None, id="at rest"),
+        pytest.param({"is_paused": True}, BEFORE, None, id="paused"),
+        pytest.param({}, None, None, id="nothing known"),
+        pytest.param({}, "yesterday", None, id="garbled"),
+        pytest.param({}, "2026-03-01T13:55:00+02:00", 300, id="of another time zone"),
+    ],
+)
+def test_due_in(pace: dict[str, Any], last: str | None, due_in: float | None) -> None:
+    assert replace(PACE, **pace).due_in(last) == due_in
+
+
+def test_the_condition_says_what_it_waits_for() -> None:
+    said = stalled(PACE, 0, "group 3: its workers are not ready")
+    assert (said.is_true, said.reason) == (True, "ProgressDeadlineExceeded")
+    assert said.message == "No progress for 600 s; group 3: its workers are not ready"
+
+
+@pytest.mark.parametrize(
+    ("pace", "due_in", "reason"),
+    [
+        ({}, 20.0, "Progressing"),
+        ({"is_progressing": False}, None, "AtRest"),
+        ({"is_paused": True}, None, "RolloutPaused"),
+    ],
+)
+def test_the_condition_says_why_it_is_over(pace: dict[str, Any], due_in: float | None, reason: str) -> None:
+    said = stalled(replace(PACE, **pace), due_in, "group 3: its workers are not ready")
+    assert (said.is_true, said.reason) == (False, reason)
+    assert "group 3" not in said.message
