@@ -6,14 +6,13 @@ of.
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 
 from lws.cli.creation import as_stored
 from lws.cli.manifests import sets_in
-from lws.cli.refusal import Refusal
-from lws.leaderworkerset.revisions import Record, record
+from lws.leaderworkerset.revisions import record
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 
 
@@ -30,20 +29,10 @@ def key(filename: TextIO, data: bool) -> None:
     found = False
     for lws in sets_in(filename):
         found = True
-        recorded = _record_of(lws)
+        recorded = record(as_stored(lws))
         click.echo(f"{lws['metadata']['name']}\t{recorded.key}")
         if data:
             # Bytes, because the terminal may speak another encoding than the hash does.
             click.echo(recorded.text.encode())
     if not found:
         raise click.ClickException(f"{filename.name} holds no {KIND} of {API_VERSION}")
-
-
-def _record_of(lws: dict[str, Any]) -> Record:
-    recorded = record(as_stored(lws))
-    try:
-        recorded.text.encode()
-    except (TypeError, ValueError) as error:
-        # YAML knows dates, binaries and references to itself.
-        raise Refusal(f"the set cannot be written as JSON: {error}") from error
-    return recorded
