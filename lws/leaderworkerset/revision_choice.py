@@ -167,14 +167,16 @@ def former_revision(snapshot: SetSnapshot, choice: Choice) -> str | None:
     """What `status.currentRevision` says while an update is under way; None: what it says already.
 
     It stays what it was until the update is done (StatefulSet API). Where nothing says what that was, groups
-    that are still on another revision do.
+    that are still on another revision do; when the last one has gone, the template that the leader
+    StatefulSet would bring lost leaders back with.
     """
     if (snapshot.lws.get("status") or {}).get("currentRevision"):
         return None
-    keys = [labels_of(group.leader).get(REVISION_LABEL, "") for group in snapshot.groups]
-    stored = {key: found.name for key in keys if (found := find(snapshot.revisions, key)) is not None}
-    names = {**stored, **choice.filled}
-    return next((names[key] for key in keys if key != choice.key and key in names), choice.name)
+    usable = sorted((each for each in snapshot.revisions if not each.broken), key=lambda each: each.number)
+    names = {**{each.key: each.name for each in usable}, **choice.filled}
+    running = [labels_of(group.leader).get(REVISION_LABEL, "") for group in snapshot.groups]
+    held = [each.key for each in reversed(usable) if each.key in snapshot.live_keys]
+    return next((names[key] for key in (*running, *held) if key != choice.key and key in names), choice.name)
 
 
 def plan_adoption(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:

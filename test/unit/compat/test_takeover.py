@@ -126,6 +126,14 @@ async def test_mid_rollout_the_next_step_and_nothing_else(
     assert all(group.is_empty for group in (await observed.plan_groups()).values())
 
 
+@pytest.mark.parametrize("name", ["mid-rollout-surge", "mid-rollout-waiting", "mid-rollout-last-step"])
+async def test_mid_rollout_the_status_says_where_the_set_comes_from(name: str) -> None:
+    """Also in the last step, when no group is left that shows it: the leader StatefulSet does."""
+    (status,) = (await Observed(load(name).objects).plan_set()).statuses
+    assert status.patch["currentRevision"] == "web-7c54ff9c85-1"
+    assert status.patch["updateRevision"] == "web-76b787f5df-2"
+
+
 async def test_mid_rollout_a_step_is_waited_for() -> None:
     observed = Observed(load("mid-rollout-waiting").objects)
     plan = await observed.plan_set()
