@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -18,6 +19,8 @@ from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, 
 from lws.kube.metadata import controller_of
 
 log = logging.getLogger(__name__)
+
+_PRUNED = 65536
 
 
 class Recorder(Protocol):
@@ -53,6 +56,8 @@ class Applier:
         self._cluster = cluster
         self._recorder = recorder
         self._memory = memory
+        # By UID: what was sent to a status and not stored, and the version that it was sent for.
+        self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
 
     async def apply(self, plan: Plan) -> Outcome:
         """Sequences side by side, each in order up to its first failure; then the statuses, whatever
@@ -131,16 +136,32 @@ class Applier:
         # Else it is gone: the answer is a Status, or, of a pod, its last state. The stream will say so.
 
     async def _write_status(self, status: Status, outcome: Outcome) -> None:
+        target = status.target
+        if target.uid and self._pruned.get(target.uid) == (target.resource_version, status.patch):
+            return
         try:
-            stored = await self._cluster.merge(status.target, {"status": status.patch}, subresource="status")
+            stored = await self._cluster.merge(target, {"status": status.patch}, subresource="status")
         except NotFound:
             return
         except ClusterError as error:
             outcome.errors.append(error)
             return
         self._memory.put(stored)
+        self._remember_pruned(target.uid, status.patch, stored)
         for announce in status.announce:
             self._recorder.announce(announce)
+
+    def _remember_pruned(self, uid: str, patch: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+        """A definition of an earlier release drops fields that it does not know: to send them for the same
+        version again would change nothing, pass after pass.
+        """
+        status = stored.get("status") or {}
+        dropped = {key: value for key, value in patch.items() if value is not None and key not in status}
+        self._pruned.pop(uid, None)
+        if uid and dropped:
+            self._pruned[uid] = (stored["metadata"].get("resourceVersion", ""), dropped)
+            if len(self._pruned) > _PRUNED:
+                self._pruned.popitem(last=False)
 
     def _announce_failure(self, action: Action, error: ClusterError) -> None:
         failure = getattr(action, "failure", None)

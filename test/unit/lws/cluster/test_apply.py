@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -71,7 +71,8 @@ class _Cluster:
     async def merge(
         self, target: Reference, patch: Mapping[str, Any], subresource: str = ""
     ) -> Mapping[str, Any]:
-        return await self._answer(subresource or "merge", target.name, {"kind": target.kind, "patch": patch})
+        answer = {"kind": target.kind, "metadata": {}, **patch}
+        return await self._answer(subresource or "merge", target.name, answer)
 
     async def delete(self, target: Reference, propagation: str) -> Mapping[str, Any]:
         return await self._answer(f"delete {propagation}", target.name, {"kind": "Status"})
@@ -189,8 +190,32 @@ async def test_the_status_is_written_last_whatever_happened(
         (_create("a"),), (_create("x"),), statuses=(STATUS,), announce=(_told("by the way"),)
     )
     assert bench.diary[-3:] == ["status demo", "tell: status", "tell: by the way"]
-    assert bench.cluster.sent[-1] == {"kind": "LeaderWorkerSet", "patch": {"status": {"replicas": 1}}}
+    assert (bench.cluster.sent[-1]["kind"], bench.cluster.sent[-1]["status"]) == (SET.kind, {"replicas": 1})
     assert outcome.errors == ([failure] if failure is not None else [])
+
+
+@pytest.mark.parametrize(
+    ("stored", "then", "writes"),
+    [
+        pytest.param({"replicas": 1}, ("7", {"updateRevision": "demo-1"}), 1, id="the same again"),
+        pytest.param({"replicas": 1}, ("8", {"updateRevision": "demo-1"}), 2, id="another version"),
+        pytest.param({"replicas": 1}, ("7", {"updateRevision": "demo-2"}), 2, id="something else"),
+        pytest.param(
+            {"replicas": 1, "updateRevision": "demo-1"}, ("7", {"updateRevision": "demo-1"}), 2, id="kept"
+        ),
+    ],
+)
+async def test_what_an_older_definition_drops_is_sent_once(
+    bench: _Bench, stored: dict[str, Any], then: tuple[str, dict[str, Any]], writes: int
+) -> None:
+    cluster: Any = bench.cluster
+    cluster.answers["status demo"] = {**_object("demo", resourceVersion="7"), "status": stored}
+    applier = Applier(cluster, bench, Memory(bench._put, bench._applied))
+    first = Status(replace(SET, resource_version="6"), {"replicas": 1, "updateRevision": "demo-1"})
+    version, patch = then
+    for status in (first, Status(replace(SET, resource_version=version), patch)):
+        await applier.apply(Plan(statuses=(status,)))
+    assert bench.diary == ["status demo"] * writes
 
 
 async def test_a_bug_hides_neither_the_status_nor_other_sequences(bench: _Bench) -> None:
