@@ -7,8 +7,6 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
-from test.integration.bad_days.fault_proxy import Asked, Drop, Fault
-from test.integration.bad_days.proxied import Stage
 from test.integration.controllers.harness.audit import AuditLog
 from test.integration.controllers.harness.events import notes_of
 from test.integration.controllers.harness.groups import (
@@ -20,15 +18,12 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.history import History
 from test.integration.controllers.harness.identities import differences, identities
 from test.integration.controllers.harness.manifests import a_set, new_image
 from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World
 from test.integration.revisions.refusal import SAID, statefulsets_refused
-from tools.deployment import NAMESPACE
-from tools.localcluster import LocalCluster
 
 NAME = "web"
 # Found by trying: with these images, and nothing else that differs, two texts have one hash.
@@ -91,62 +86,6 @@ def test_two_templates_of_one_hash_do_not_share_a_key(world: World) -> None:
 def image_patch(image: str) -> dict[str, Any]:
     workers = {"spec": {"containers": [{"name": "main", "image": image}]}}
     return {"spec": {"leaderWorkerTemplate": {"workerTemplate": workers}}}
-
-
-class LastWords:
-    """The manager may write so often in one namespace, and then no more; Events do not count."""
-
-    def __init__(self, namespace: str, writes: int) -> None:
-        self.spent = False
-        self._place = f"/namespaces/{namespace}/"
-        self._left = writes
-
-    def __call__(self, asked: Asked) -> Fault | None:
-        if not asked.is_write or self._place not in asked.path or "/events" in asked.path:
-            return None
-        self.spent = self._left == 0
-        self._left -= not self.spent
-        return Drop() if self.spent else None
-
-
-@pytest.mark.local_only
-@pytest.mark.parametrize("writes", range(5))
-def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
-    world: World, product: Product, local_cluster: LocalCluster, writes: int
-) -> None:
-    """The first writes of a rollout: the revision, the StatefulSet, the status, and what follows."""
-    world.create(a_set(NAME))
-    settle(world, NAME)
-    history = History(world, NAME)
-    product.stop()
-    stage = Stage(product.deployment, local_cluster)
-    with stage.proxy() as proxy:
-        manager = stage.start(proxy=proxy)
-        eventually("it acts", lambda: holder(world), lambda name: bool(name))
-        rule = proxy.rule = LastWords(world.namespace, writes)
-        world.patch(SET, NAME, new_image("server:2"))
-        eventually("it has said its last words", lambda: rule.spent)
-        manager.kill()
-    assert len(numbers_of(world)) == (1 if writes == 0 else 2)
-    give_up_lease(world)
-    product.start()
-    settle(world, NAME)
-
-    assert images_of(world, NAME) == {0: {"server:2"}, 1: {"server:2"}}
-    assert numbers_of(world) == [1, 2]
-    # A leader that was deleted just before the StatefulSet would have been told comes back as it was, once.
-    assert [len(uids) for _, uids in sorted(history.leaders().items())] in ([2, 2], [2, 3])
-
-
-def holder(world: World) -> str:
-    lease = world.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io")
-    return str(lease["spec"].get("holderIdentity") or "")
-
-
-def give_up_lease(world: World) -> None:
-    """What a killed manager cannot do itself; its successor need not wait."""
-    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
-    world.api.merge(path, {"spec": {"holderIdentity": ""}})
 
 
 def test_a_revision_that_somebody_deletes_is_recorded_again_and_no_pod_notices(world: World) -> None:

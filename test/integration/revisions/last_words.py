@@ -1,0 +1,32 @@
+"""A manager that dies at a certain write: the first ones in a namespace reach the API server, no other does.
+
+In: how many, by namespace. Out: a rule for the fault proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from test.integration.bad_days.fault_proxy import Asked, Drop, Fault
+
+
+class LastWords:
+    """Of one manager. Events do not count: nothing is decided by them."""
+
+    def __init__(self, writes: Mapping[str, int]) -> None:
+        self.spent: set[str] = set()
+        """Namespaces in which a write was asked for that the manager did not live to see."""
+        self._left = dict(writes)
+
+    def __call__(self, asked: Asked) -> Fault | None:
+        if not asked.is_write or "/events" in asked.path:
+            return None
+        _, found, rest = asked.path.partition("/namespaces/")
+        namespace = rest.partition("/")[0]
+        if not found or namespace not in self._left:
+            return None
+        if self._left[namespace] > 0:
+            self._left[namespace] -= 1
+            return None
+        self.spent.add(namespace)
+        return Drop()

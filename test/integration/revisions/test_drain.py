@@ -1,0 +1,94 @@
+"""A node is drained in the middle of a rollout: each group comes back as it was, wholly.
+
+The template that the set asks for differs in everything that a revision holds, so that a mix would show.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import NAME_LABEL, SIZE_ANNOTATION
+from test.integration.controllers.harness.groups import (
+    annotations_of,
+    images_of,
+    keys_of,
+    name_of,
+    revisions_of,
+    settle,
+    uids_of_group,
+)
+from test.integration.controllers.harness.history import History, mixed_groups
+from test.integration.controllers.harness.manifests import a_set, pod_template
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import LocalCluster
+from tools.localcluster.pods import is_ready
+
+pytestmark = pytest.mark.local_only
+
+Object = dict[str, Any]
+NAME = "web"
+NEVER_READY = {"localcluster/ready": "false"}
+
+
+def group(image: str, size: int, subgroup: int, annotations: dict[str, str] | None = None) -> Object:
+    return {
+        "size": size,
+        "leaderTemplate": pod_template(f"leader-{image}", annotations),
+        "workerTemplate": pod_template(f"worker-{image}"),
+        "subGroupPolicy": {"subGroupSize": subgroup, "subGroupPolicyType": "LeaderWorker"},
+    }
+
+
+def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
+    world: World, local_cluster: LocalCluster
+) -> None:
+    world.create(a_set(NAME, replicas=3, group=group("1", 2, 1)))
+    settle(world, NAME)
+    former = next(iter(keys_of(world, NAME)[0]))
+    stuck = group("2", 3, 1, NEVER_READY)
+    network = {"subdomainPolicy": "UniquePerReplica"}
+    world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": stuck, "networkConfig": network}})
+    eventually("the rollout is stuck", lambda: images_of(world, NAME).get(2), lambda now: "leader-2" in now)
+    before = {index: uids_of_group(world, NAME, index) for index in (0, 1)}
+    history = History(world, NAME)
+
+    hit = drain(world, local_cluster, "web-0")
+
+    def whole() -> bool:
+        pods = [pod for pod in world.list("Pod") if name_of(pod) in {**before[0], **before[1]}]
+        uids = {pod["metadata"]["uid"] for pod in pods}
+        return len(pods) == 4 and all(map(is_ready, pods)) and not uids & hit
+
+    eventually("both groups are whole again", whole, seconds=60)
+    for index in (0, 1):
+        if not hit & set(before[index].values()):
+            assert uids_of_group(world, NAME, index) == before[index]
+        assert images_of(world, NAME)[index] == {"leader-1", "worker-1"}
+        assert keys_of(world, NAME)[index] == {former}
+        pods = [world.get("Pod", name) for name in before[index]]
+        assert {annotations_of(pod)[SIZE_ANNOTATION] for pod in pods} == {"2"}
+        assert {pod["spec"]["subdomain"] for pod in pods} == {NAME}
+        assert world.get("StatefulSet", f"{NAME}-{index}")["spec"]["replicas"] == 1
+    assert len(revisions_of(world, NAME)) == 2
+
+    good = group("3", 3, 1)
+    good["leaderTemplate"]["metadata"] = {"annotations": dict.fromkeys(NEVER_READY)}
+    world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": good}})
+    settle(world, NAME, seconds=90)
+    assert images_of(world, NAME) == {index: {"leader-3", "worker-3"} for index in range(3)}
+    subdomains = {pod["spec"]["subdomain"] for pod in world.list("Pod")}
+    assert subdomains == {f"{NAME}-{index}" for index in range(3)}
+    assert not any(mixed_groups(frame) for frame in history.pods())
+
+
+def drain(world: World, cluster: LocalCluster, pod: str) -> set[str]:
+    """Drain the node that the pod is on, but only of what the test made. Returns the UIDs of its pods."""
+    node = world.get("Pod", pod)["spec"]["nodeName"]
+    hit = {each["metadata"]["uid"] for each in world.list("Pod") if each["spec"]["nodeName"] == node}
+    ours = f"--pod-selector={NAME_LABEL}={NAME}"
+    cluster.kubectl("drain", node, "--force", "--ignore-daemonsets", "--delete-emptydir-data", ours)
+    cluster.kubectl("uncordon", node)
+    return hit

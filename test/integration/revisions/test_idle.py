@@ -1,0 +1,72 @@
+"""A thousand passes over sets at rest write nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from test.integration.controllers.harness.audit import AuditLog, Request
+from test.integration.controllers.harness.groups import settle
+from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.manifests import a_set, pod_template, rolling
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.demo.passes import read_passes
+from tools.localcluster import LocalCluster
+from tools.localcluster.kubeconfig import read_access
+
+pytestmark = pytest.mark.local_only
+
+PASSES = 1000
+# kubectl's own note: a change of the set that concerns nothing that is made from it.
+NOTE = "kubectl.kubernetes.io/last-applied-configuration"
+SETS = {
+    "plain": a_set("plain"),
+    "leaders": a_set("leaders", group={"leaderTemplate": pod_template("leader:1")}),
+    "unique": a_set("unique", networkConfig={"subdomainPolicy": "UniquePerReplica"}),
+    "canary": a_set("canary", replicas=3, rolloutStrategy=rolling(partition=1, maxSurge=1)),
+    "alone": a_set("alone", size=1),
+    "empty": a_set("empty", replicas=0),
+}
+
+
+def test_a_thousand_passes_over_sets_at_rest_write_nothing(
+    world: World, product: Product, local_cluster: LocalCluster, audit: AuditLog
+) -> None:
+    for manifest in SETS.values():
+        world.create(manifest)
+    settle(world, *SETS)
+    before = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
+    token = read_access(local_cluster.kubeconfig.read_text()).token
+
+    def passes() -> Mapping[str, int]:
+        return read_passes(product.manager.metrics_port, token)
+
+    began = eventually("passes are counted", passes)
+    eventually("the last write is done", lambda: is_quiet(world, audit), seconds=60)
+    audit.mark()
+    rounds = 0
+    while sum(passes().values()) - sum(began.values()) < PASSES:
+        rounds += 1
+        assert rounds < PASSES, "a change of a set leads to no pass"
+        for name in SETS:
+            world.patch(SET, name, {"metadata": {"annotations": {NOTE: f"{rounds}"}}})
+    ended = passes()
+    assert all(ended[kind] - began[kind] > PASSES / 10 for kind in ended), (began, ended)
+    assert writes(world, audit) == []
+    after = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
+    assert differences(before, after) == []
+
+
+def writes(world: World, audit: AuditLog) -> list[Request]:
+    """What the manager has written to the objects of the test, Events too."""
+    return [each for each in audit.requests() if each.is_write and each.namespace == world.namespace]
+
+
+def is_quiet(world: World, audit: AuditLog) -> bool:
+    """A renewal of the Lease long, nothing was written: passes that were due are over."""
+    audit.mark()
+    eventually("time has passed", lambda: sum(each.resource == "leases" for each in audit.requests()) >= 3)
+    return not writes(world, audit)
