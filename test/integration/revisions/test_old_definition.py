@@ -1,0 +1,114 @@
+"""The definition of an earlier release is still installed: it drops every field that came since.
+
+Then defaults hold, and nothing is written pass after pass because it is never kept.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import KIND
+from test.integration.controllers.harness.audit import AuditLog, Request
+from test.integration.controllers.harness.groups import images_of, name_of, revisions_of, settle
+from test.integration.controllers.harness.manifests import a_set, new_image, rolling
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import ClusterAccess
+
+pytestmark = pytest.mark.local_only
+
+Object = dict[str, Any]
+
+NAME = "web"
+# The API of the original controller.
+KNOWN = {
+    "spec": {"leaderWorkerTemplate", "networkConfig", "replicas", "rolloutStrategy", "startupPolicy"},
+    "rolloutStrategy": {"type", "rollingUpdateConfiguration"},
+    "status": {
+        "conditions",
+        "hpaPodSelector",
+        "observedGeneration",
+        "readyReplicas",
+        "replicas",
+        "updatedReplicas",
+    },
+}
+
+
+@pytest.fixture
+def old_definition(world: World, cluster: ClusterAccess) -> Iterator[None]:
+    """Until the end of the test the API server knows no more than these fields."""
+    replace(cluster, former(definitions()[KIND]))
+    try:
+        eventually("new fields are dropped", lambda: keeps(world), lambda kept: not kept)
+        yield
+    finally:
+        replace(cluster, definitions()[KIND])
+        eventually("new fields are kept again", lambda: keeps(world))
+
+
+def former(definition: Object) -> Object:
+    made = copy.deepcopy(definition)
+    for version in made["spec"]["versions"]:
+        properties = version["schema"]["openAPIV3Schema"]["properties"]
+        strategy = properties["spec"]["properties"]["rolloutStrategy"]
+        for name, part in {**properties, "rolloutStrategy": strategy}.items():
+            if name in KNOWN:
+                part["properties"] = {key: part["properties"][key] for key in KNOWN[name]}
+    return made
+
+
+def replace(cluster: ClusterAccess, definition: Object) -> None:
+    arguments = ("apply", "--server-side", "--force-conflicts", "--field-manager=helm", "-f", "-")
+    cluster.kubectl(*arguments, input=json.dumps(definition))
+
+
+def keeps(world: World) -> bool:
+    """Does the API server keep a field that earlier releases do not know?"""
+    manifest = a_set("probe", revisionHistoryLimit=3)
+    path = f"{world.path(SET)}?dryRun=All"
+    return "revisionHistoryLimit" in world.api.create(path, manifest)["spec"]
+
+
+def test_defaults_hold_and_nothing_is_written_for_ever(
+    old_definition: None, world: World, audit: AuditLog
+) -> None:
+    # Clients that know the new fields send them.
+    world.create(a_set(NAME, revisionHistoryLimit=0, rolloutStrategy={**rolling(), "paused": True}))
+    settle(world, NAME)
+    for number in (2, 3):
+        world.patch(SET, NAME, new_image(f"server:{number}"))
+        settle(world, NAME)
+    assert images_of(world, NAME) == {0: {"server:3"}, 1: {"server:3"}}
+    assert len(revisions_of(world, NAME)) == 3, "the default limit holds"
+    assert world.get(SET, NAME)["status"].keys() == KNOWN["status"]
+
+    eventually("the last write is done", lambda: is_quiet(world, audit), seconds=60)
+    audit.mark()
+    (newest, *_) = reversed(revisions_of(world, NAME))
+    for number in range(10):
+        # Each leads to a pass over the set, which finds its own fields missing.
+        note = {"metadata": {"annotations": {"example.com/note": f"{number}"}}}
+        world.patch("ControllerRevision", name_of(newest), note)
+    eventually("time has passed", lambda: renewals(audit) >= 3)
+    assert writes(world, audit) == []
+
+
+def writes(world: World, audit: AuditLog) -> list[Request]:
+    return [each for each in audit.requests() if each.is_write and each.namespace == world.namespace]
+
+
+def renewals(audit: AuditLog) -> int:
+    return sum(each.is_write and each.resource == "leases" for each in audit.requests())
+
+
+def is_quiet(world: World, audit: AuditLog) -> bool:
+    audit.mark()
+    eventually("time has passed", lambda: renewals(audit) >= 3)
+    return not writes(world, audit)

@@ -1,0 +1,74 @@
+"""Which product ran before this one? The newest commit whose code is another.
+
+In: the repository that the tests run from. Out: that product as files, its chart and a manager of it; a skip
+that says why where there is no history.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+
+from test.integration.controllers.harness.product import QUICK_LEASE
+from tools.deployment import NAMESPACE, Deployment, ManagerProcess
+
+ROOT = Path(__file__).parents[3]
+PRODUCT = ("api", "charts", "lws")
+
+
+@dataclass(frozen=True)
+class Previous:
+    """Files of one commit."""
+
+    commit: str
+    directory: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Has Python import this product, wherever it is started."""
+        places = os.pathsep.join([str(self.directory), str(self.directory / "api")])
+        return {"PYTHONPATH": places, "PYTHONSAFEPATH": "1"}
+
+    def install(self, deployment: Deployment) -> None:
+        """Its chart, in place of ours."""
+        chart = str(self.directory / "charts" / "lws")
+        deployment.access.helm("upgrade", "--install", deployment.release, chart, "-n", NAMESPACE)
+
+    def start(self, deployment: Deployment) -> ManagerProcess:
+        """Its manager, which answers webhooks and is ready."""
+        asked = [sys.executable, "-c", "import lws, lws_api; print(lws.__file__, lws_api.__file__)"]
+        found = subprocess.run(
+            asked, env={**os.environ, **self.environment}, capture_output=True, text=True, check=True
+        )
+        assert found.stdout.count(str(self.directory)) == 2, found.stdout
+        manager = deployment.manager(*QUICK_LEASE, environment=self.environment).start()
+        deployment.point_webhooks(manager)
+        return manager.wait_ready()
+
+
+def previous_product(directory: Path) -> Previous:
+    """The files of the newest commit that has another product than the working tree."""
+    try:
+        commits = _git("rev-list", "--max-count=200", "HEAD", "--", *PRODUCT).decode().split()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs the history of the repository: this is no checkout of git, or git is missing")
+    for commit in commits:
+        if _git("diff", "--name-only", commit, "--", *PRODUCT):
+            archive = _git("archive", "--format=tar", commit, *PRODUCT)
+            with tarfile.open(fileobj=BytesIO(archive)) as tar:
+                tar.extractall(directory, filter="data")
+            return Previous(commit, directory)
+    is_shallow = _git("rev-parse", "--is-shallow-repository").decode().strip() == "true"
+    hint = ": the clone is shallow, fetch more with `git fetch --unshallow`" if is_shallow else ""
+    pytest.skip(f"needs a commit with an earlier product, and there is none{hint}")
+
+
+def _git(*arguments: str) -> bytes:
+    return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, check=True).stdout

@@ -1,0 +1,149 @@
+"""The product before this one is upgraded: nothing restarts, and a rollout goes on where it was."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
+from test.integration.controllers.harness.groups import (
+    images_of,
+    labels_of,
+    name_of,
+    pods_of,
+    revisions_of,
+    settle,
+)
+from test.integration.controllers.harness.history import History, mixed_groups
+from test.integration.controllers.harness.identities import identities
+from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from test.integration.takeover.previous import previous_product
+
+pytestmark = pytest.mark.local_only
+
+Object = dict[str, Any]
+
+WATCHED_SECONDS = 8.0
+NEVER_READY = {"localcluster/ready": "false"}
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+AT_REST = {
+    "plain": a_set("plain"),
+    "leaders": a_set("leaders", group={"leaderTemplate": pod_template("leader:1")}),
+    "alone": a_set("alone", size=1),
+    "unique": a_set("unique", networkConfig={"subdomainPolicy": "UniquePerReplica"}),
+    "subgroups": a_set("subgroups", size=4, group={"subGroupPolicy": {"subGroupSize": 2}}),
+    "claims": a_set("claims", group={"volumeClaimTemplates": [CLAIM]}),
+    "placed": a_set("placed", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "kubernetes.io/hostname"}, size=1),
+    "startup": a_set("startup", startupPolicy="LeaderReady", group={"restartPolicy": "None"}),
+    "rolled": a_set("rolled"),
+    "back": a_set("back"),
+    "canary": a_set("canary", replicas=3, rolloutStrategy=rolling(partition=2)),
+    "relaxed": a_set("relaxed"),
+}
+ROLLING = {
+    "stuck": a_set("stuck", replicas=3),
+    "surging": a_set("surging", replicas=2, rolloutStrategy=rolling(maxSurge=1)),
+    "paused": a_set("paused", replicas=3),
+}
+
+
+def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp_path: Path) -> None:
+    previous = previous_product(tmp_path)
+    print(f"from commit {previous.commit}")
+    product.stop()
+    previous.install(product.deployment)
+    former = previous.start(product.deployment)
+    bring_about(world)
+    assert former.stop() == 0
+    before = standing(world)
+    histories = {name: History(world, name) for name in ROLLING}
+    created = {name: spec_of(world, name) for name in (*AT_REST, *ROLLING)}
+
+    product.deployment.install()
+    product.start()
+    eventually(
+        "ours acts", lambda: "held by this manager" in product.manager.log_path.read_text(), seconds=60
+    )
+    time.sleep(WATCHED_SECONDS)
+    assert differing(before, standing(world)) == []
+    assert {name: spec_of(world, name) for name in created} == created
+
+    good = new_image("server:3")
+    good["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {
+        "annotations": dict.fromkeys(NEVER_READY)
+    }
+    for name in ROLLING:
+        world.patch(SET, name, good)
+    world.patch(SET, "paused", {"spec": {"rolloutStrategy": {"paused": None}}})
+    settle(world, *ROLLING, seconds=120)
+    for name, history in histories.items():
+        assert set.union(*images_of(world, name).values()) == {"server:3"}
+        assert not any(mixed_groups(frame) for frame in history.pods()), name
+        assert [int(each["revision"]) for each in revisions_of(world, name)] == [1, 2, 3]
+
+
+def bring_about(world: World) -> None:
+    """Sets of all sorts, some of them in the middle of a rollout that cannot go on by itself."""
+    every = {**AT_REST, **ROLLING}
+    for manifest in every.values():
+        world.create(manifest)
+    settle(world, *every, seconds=120)
+    for name in ("rolled", "back", "canary"):
+        world.patch(SET, name, new_image("server:2"))
+    settle(world, "rolled", "back", seconds=60)
+    settle(world, "canary", updated=1, seconds=60)
+    world.patch(SET, "back", new_image("server:1"))
+    world.patch(SET, "relaxed", {"spec": {"leaderWorkerTemplate": {"restartPolicy": "None"}}})
+    settle(world, "back", "relaxed", seconds=60)
+    broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": pod_template("server:2", NEVER_READY)}}}
+    for name in ROLLING:
+        world.patch(SET, name, broken)
+    for name, moving in (("stuck", 2), ("surging", 2), ("paused", 2)):
+        eventually(
+            f"{name} is stuck",
+            lambda name=name, moving=moving: images_of(world, name).get(moving) == {"server:2"},
+        )
+        eventually("its pods are there", lambda name=name: len(pods_of(world, name)) >= 6)
+    world.patch(SET, "paused", {"spec": {"rolloutStrategy": {"paused": True}}})
+    eventually("the last write is done", lambda: is_still(world), seconds=60)
+
+
+def is_still(world: World) -> bool:
+    before = identities(world)
+    time.sleep(3)
+    return identities(world) == before
+
+
+def standing(world: World) -> dict[str, Object]:
+    """Who everything is, and which spec it has."""
+    kinds = ("Pod", "StatefulSet", "Service", "ControllerRevision", SET)
+    return {f"{kind} {name_of(each)}": identity(each) for kind in kinds for each in world.list(kind)}
+
+
+def identity(obj: Object) -> Object:
+    statuses = (obj.get("status") or {}).get("containerStatuses") or ()
+    return {
+        "uid": obj["metadata"]["uid"],
+        "generation": obj["metadata"].get("generation"),
+        "key": labels_of(obj).get(REVISION_LABEL),
+        "revision": obj.get("revision"),
+        "restarts": [each["restartCount"] for each in statuses],
+    }
+
+
+def differing(before: dict[str, Object], after: dict[str, Object]) -> list[str]:
+    return [title for title in sorted(before.keys() | after.keys()) if before.get(title) != after.get(title)]
+
+
+def spec_of(world: World, name: str) -> Object:
+    found: Object = world.get(SET, name)["spec"]
+    return found
