@@ -100,7 +100,8 @@ def _changes(template: Object, kind: str) -> Iterator[tuple[Object, str | None, 
 
 
 def _nulls(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
-    yield from ((key, None) for key, _ in _absent(struct, type_name))
+    # Also of what is not written otherwise: null says nothing anywhere.
+    yield from ((key, None) for key in POD_TYPES[type_name] if key not in struct)
 
 
 def _empties(struct: Object, type_name: str) -> Iterator[tuple[str, Any]]:
