@@ -6,6 +6,7 @@ import yaml
 
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.integration.cli.command import Caller
+from test.integration.cli.terminal import in_terminal
 from test.integration.controllers.harness.groups import labels_of, name_of, revisions_of, settle
 from test.integration.controllers.harness.manifests import a_set, new_image, rolling
 from test.integration.controllers.harness.world import SET, World
@@ -57,6 +58,26 @@ def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
     assert lws.well("diff", "demo", "--from", "4", "--to", "4").lines[1:] == [
         "no difference that a pod depends on"
     ]
+
+
+def test_a_wide_terminal_shows_both_templates_side_by_side(world: World, lws: Caller) -> None:
+    world.create(a_set("demo", replicas=1))
+    settle(world, "demo")
+    world.patch(SET, "demo", new_image("server:2"))
+    settle(world, "demo")
+    arguments = ["diff", "demo", "-n", world.namespace, "--kubeconfig", str(lws.kubeconfig)]
+
+    code, said = in_terminal(arguments, {}, 160)
+    assert code == 0
+    (both,) = [
+        line for line in said.splitlines() if "server:1" in line and "server:2" in line and "→" not in line
+    ]
+    assert both.index("server:1") < 80 < both.index("server:2")
+    assert "\x1b[31m" in both and "\x1b[32m" in both
+
+    code, said = in_terminal(arguments, {"NO_COLOR": "1"}, 100)
+    assert code == 0
+    assert said.splitlines()[1:] == ["worker template container server image: server:1 → server:2"]
 
 
 def test_the_namespace_is_that_of_the_context(world: World, lws: Caller) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
+import shutil
 import stat
 import subprocess
 import sys
@@ -67,3 +69,60 @@ def test_kubectl_lws(world: World, shell: dict[str, str]) -> None:
     assert commands[:2] == ["restart", "resume"]
     names = kubectl("__complete", "lws", "status", "-n", world.namespace, "de").stdout.split()
     assert names[0] == "demo"
+
+
+BASH = """
+eval "$(_LWS_COMPLETE=bash_source lws)"
+COMP_WORDS=({words}) COMP_CWORD={position}
+"$(complete -p lws | sed 's/.*-F \\([^ ]*\\) .*/\\1/')" lws
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+ZSH = """
+autoload -U compinit && compinit -u -D
+eval "$(_LWS_COMPLETE=zsh_source lws)"
+whence -w _lws_completion
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["re"], ["restart", "resume"]),
+        (["status", "-n", "{namespace}", "de"], ["demo"]),
+        (["undo", "demo", "-n", "{namespace}", "--to-revision", ""], ["1"]),
+    ],
+    ids=["commands", "sets", "revisions"],
+)
+def test_shells_complete_lws(
+    world: World, shell: dict[str, str], tmp_path: Path, words: list[str], found: list[str]
+) -> None:
+    program = tmp_path / "lws"
+    program.write_text(f"#!{sys.executable}\nfrom lws.cli import main\nmain()\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    if "de" in words or "demo" in words:
+        world.create(a_set("demo", replicas=0))
+        settle(world, "demo")
+    given = ["lws", *(word.format(namespace=world.namespace) for word in words)]
+
+    # bash, and what it makes of the answer.
+    text = BASH.format(words=shlex.join(given), position=len(given) - 1)
+    done = subprocess.run(["bash", "-c", text], env=shell, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == found, done.stderr
+
+    # zsh asks in another way: triples of kind, value and help.
+    asked = {
+        "_LWS_COMPLETE": "zsh_complete",
+        "COMP_WORDS": shlex.join(given),
+        "COMP_CWORD": str(len(given) - 1),
+    }
+    done = subprocess.run(["lws"], env={**shell, **asked}, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[1::3] == found, done.stdout
+
+
+@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
+def test_zsh_takes_the_script(shell: dict[str, str], tmp_path: Path) -> None:
+    program = tmp_path / "lws"
+    program.write_text(f"#!{sys.executable}\nfrom lws.cli import main\nmain()\n")
+    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    done = subprocess.run(["zsh", "-f", "-c", ZSH], env=shell, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["_lws_completion:", "function"]

@@ -14,7 +14,7 @@ import pytest
 
 from test.integration.bad_days.proxied import Stage
 from test.integration.controllers.harness.groups import images_of, revisions_of, settle, unsettled
-from test.integration.controllers.harness.history import Frame, History, mixed_groups
+from test.integration.controllers.harness.history import History
 from test.integration.controllers.harness.manifests import a_set, new_image
 from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually
@@ -37,12 +37,10 @@ class Witness:
 
     world: World
     history: History
-    frames: list[Frame] = field(default_factory=list)
     leaders: dict[int, list[str]] = field(default_factory=dict)
 
     def tell(self) -> None:
         """Take down what has happened since the last time: the API server's own record is short."""
-        self.frames += self.history.pods()
         for index, uids in self.history.leaders().items():
             seen = self.leaders.setdefault(index, [])
             seen += [uid for uid in uids if uid not in seen]
@@ -100,7 +98,6 @@ def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
         # A leader deleted just before the StatefulSet would have been told comes back as it was, once.
         replaced = [len(witness.leaders[index]) for index in (0, 1)]
         assert replaced in ([2, 2], [2, 3], [3, 2]), writes
-        assert not any(mixed_groups(frame) for frame in witness.frames), writes
 
 
 def alive(worlds: list[World], rule: LastWords) -> list[str]:

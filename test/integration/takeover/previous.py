@@ -36,10 +36,9 @@ class Previous:
         places = os.pathsep.join([str(self.directory), str(self.directory / "api")])
         return {"PYTHONPATH": places, "PYTHONSAFEPATH": "1"}
 
-    def install(self, deployment: Deployment) -> None:
-        """Its chart, in place of ours."""
-        chart = str(self.directory / "charts" / "lws")
-        deployment.access.helm("upgrade", "--install", deployment.release, chart, "-n", NAMESPACE)
+    @property
+    def chart(self) -> Path:
+        return self.directory / "charts" / "lws"
 
     def start(self, deployment: Deployment) -> ManagerProcess:
         """Its manager, which answers webhooks and is ready."""
@@ -51,6 +50,15 @@ class Previous:
         manager = deployment.manager(*QUICK_LEASE, environment=self.environment).start()
         deployment.point_webhooks(manager)
         return manager.wait_ready()
+
+
+def upgrade(deployment: Deployment, chart: Path) -> None:
+    """`helm upgrade` of the release to that chart, while no manager runs."""
+    # They were pointed at a process of this host, which a merge of two charts knows nothing of.
+    for kind in ("mutating", "validating"):
+        name = f"lws-{kind}-webhook-configuration"
+        deployment.access.kubectl("delete", f"{kind}webhookconfiguration", name)
+    deployment.access.helm("upgrade", deployment.release, str(chart), "-n", NAMESPACE)
 
 
 def previous_product(directory: Path) -> Previous:

@@ -1,0 +1,40 @@
+"""How does `lws` look to somebody at a real terminal? It is started in one, of a certain width.
+
+In: arguments, variables, columns. Out: exit code and what the terminal was sent.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Mapping
+
+_LINES = 50
+
+
+def in_terminal(arguments: list[str], variables: Mapping[str, str], columns: int) -> tuple[int, str]:
+    """Run the command to its end; escape sequences are part of what it says."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", _LINES, columns, 0, 0))
+    plain = {
+        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
+    }
+    command = [sys.executable, "-m", "lws", *arguments]
+    environment = {**plain, "TERM": "xterm-256color", **variables}
+    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    said = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            said += chunk
+    except OSError:
+        # Linux says so when nobody is left who writes.
+        pass
+    finally:
+        os.close(ours)
+    return process.wait(60), said.decode().replace("\r\n", "\n")
