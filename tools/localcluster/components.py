@@ -22,7 +22,7 @@ AUDIT_METADATA: Mapping[str, object] = {
 }
 
 # What these would do needs a cloud or real networks.
-_DISABLED_CONTROLLERS = (
+DISABLED_CONTROLLERS = (
     "node-ipam-controller",
     "node-route-controller",
     "service-lb-controller",
@@ -175,7 +175,7 @@ def _controller_manager(plan: Plan) -> list[str]:
     return [
         f"--kubeconfig={plan.kubeconfig('system:kube-controller-manager')}",
         *_serving(plan, plan.ports.controller_manager),
-        f"--controllers={','.join(['*', *(f'-{name}' for name in _DISABLED_CONTROLLERS)])}",
+        f"--controllers={','.join(['*', *(f'-{name}' for name in DISABLED_CONTROLLERS)])}",
         "--use-service-account-credentials",
         f"--service-account-private-key-file={credentials.service_account_key}",
         f"--root-ca-file={credentials.ca}",

@@ -1,15 +1,16 @@
 """A small fake of the StatefulSet controller (Kubernetes 1.36, podManagementPolicy Parallel), and of the pods
 it makes.
 
-What it deletes, and when, follows the real one step by step; everything else is left out. A pod stands for
-its whole group: it is created, gets its workers, its leader gets ready, its workers get ready, and on
-deletion it lingers a while.
+What it deletes and creates is decided as the real one does it. A pod stands for its whole group: it is
+created, gets its workers, its leader gets ready, its workers get ready, and on deletion it lingers a while.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import count
+
+from test.unit.stories.statefulset_sync import SeenPod, Told, sync
 
 
 @dataclass
@@ -58,55 +59,24 @@ class FakeStatefulSet:
         before = (self.observed_generation, self.current_revision, self.update_revision)
         self.observed_generation = self.generation
         self.update_revision = self.revision
-        self.current_revision = self.current_revision or self.revision
-        acted = self._create_missing() | self._scale_down() | self._update()
-        self._complete_update()
-        return acted or before != (self.observed_generation, self.current_revision, self.update_revision)
-
-    def _create_missing(self) -> bool:
-        missing = [index for index in range(self.replicas) if index not in self.pods]
-        for index in missing:
-            revision = self.current_revision if index < self.partition else self.update_revision
+        did = sync(
+            Told(
+                replicas=self.replicas,
+                current=self.current_revision or self.revision,
+                update=self.revision,
+                partition=self.partition,
+                max_unavailable=self.max_unavailable,
+            ),
+            (
+                SeenPod(index, pod.revision, ready=pod.leader_ready, terminating=pod.terminating)
+                for index, pod in self.pods.items()
+            ),
+        )
+        for index, revision in did.create:
             self.pods[index] = FakePod(next(self._uids), revision)
-        return bool(missing)
-
-    def _scale_down(self) -> bool:
-        condemned = [
-            pod for index, pod in self.pods.items() if index >= self.replicas and not pod.terminating
-        ]
-        for pod in condemned:
-            pod.terminating = True
-        return bool(condemned)
-
-    def _update(self) -> bool:
-        targets = self._one_at_a_time() if self.max_unavailable is None else self._several_at_once()
-        for index in targets:
+        for index in did.deleted:
             self.pods[index].terminating = True
-        self.taken += targets
-        return bool(targets)
-
-    def _one_at_a_time(self) -> list[int]:
-        for index in reversed(range(self.partition, self.replicas)):
-            pod = self.pods[index]
-            if pod.revision != self.update_revision and not pod.terminating:
-                return [index]
-            if not pod.is_available:
-                return []
-        return []
-
-    def _several_at_once(self) -> list[int]:
-        unavailable = sum(not self.pods[index].is_available for index in range(self.replicas))
-        outdated = [
-            index
-            for index in reversed(range(self.partition, self.replicas))
-            if self.pods[index].revision != self.update_revision and not self.pods[index].terminating
-        ]
-        return outdated[: max(0, (self.max_unavailable or 0) - unavailable)]
-
-    def _complete_update(self) -> None:
-        updated = [
-            pod for pod in self.pods.values() if pod.revision == self.update_revision and not pod.terminating
-        ]
-        ready = [pod for pod in self.pods.values() if pod.leader_ready]
-        if len(self.pods) == len(updated) == len(ready) == self.replicas:
-            self.current_revision = self.update_revision
+        self.taken += did.replace
+        self.current_revision = did.current
+        after = (self.observed_generation, self.current_revision, self.update_revision)
+        return bool(did.create or did.deleted) or before != after

@@ -1,0 +1,112 @@
+"""What does the StatefulSet controller (Kubernetes 1.36, podManagementPolicy Parallel) do in one pass?
+
+In: what a StatefulSet was told, and its pods as that controller sees them. Out: pods to delete and to create.
+Held against recordings of the real one by test_recorded.py; stories and the machine are played with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The StatefulSet. current, update: its own revisions, as its status has them after the template was
+    looked at. max_unavailable: None where the feature MaxUnavailableStatefulSet is off.
+    """
+
+    replicas: int
+    current: str
+    update: str
+    partition: int = 0
+    max_unavailable: int | None = None
+    start: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPod:
+    """One pod. ready: Running and Ready, even if terminating. ended: its phase is Failed or Succeeded."""
+
+    ordinal: int
+    revision: str
+    ready: bool = False
+    terminating: bool = False
+    ended: bool = False
+
+    @property
+    def is_available(self) -> bool:
+        """It serves, and will go on serving."""
+        return self.ready and not self.terminating
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """One pass, in the order of its fields.
+
+    remove: pods that have ended. create: ordinal and revision of missing pods. condemn: pods beyond the
+    replicas. replace: pods that move to the update revision. current: the current revision afterwards.
+    """
+
+    remove: tuple[int, ...]
+    create: tuple[tuple[int, str], ...]
+    condemn: tuple[int, ...]
+    replace: tuple[int, ...]
+    current: str
+
+    @property
+    def deleted(self) -> tuple[int, ...]:
+        """Every pod that is deleted, each once."""
+        return tuple(dict.fromkeys((*self.remove, *self.condemn, *self.replace)))
+
+
+def sync(told: Told, pods: Iterable[SeenPod]) -> Sync:
+    """One pass over `pods`, which are all that the StatefulSet controls."""
+    seen = {pod.ordinal: pod for pod in pods}
+    wanted = range(told.start, told.start + told.replicas)
+    living = {ordinal: seen[ordinal] for ordinal in wanted if ordinal in seen}
+    return Sync(
+        remove=tuple(pod.ordinal for pod in living.values() if pod.ended and not pod.terminating),
+        create=tuple((ordinal, _revision(told, ordinal)) for ordinal in wanted if ordinal not in seen),
+        condemn=tuple(
+            ordinal
+            for ordinal in sorted(seen, reverse=True)
+            if ordinal not in wanted and not seen[ordinal].terminating
+        ),
+        replace=_replaced(told, wanted, living),
+        current=told.update if _is_complete(told, seen) else told.current,
+    )
+
+
+def _revision(told: Told, ordinal: int) -> str:
+    return told.current if ordinal < told.start + told.partition else told.update
+
+
+def _replaced(told: Told, wanted: range, living: Mapping[int, SeenPod]) -> tuple[int, ...]:
+    targets = [ordinal for ordinal in reversed(wanted) if ordinal >= told.start + told.partition]
+    if told.max_unavailable is None:
+        return _one_at_a_time(told, targets, living)
+    down = sum(not (ordinal in living and living[ordinal].is_available) for ordinal in wanted)
+    outdated = [ordinal for ordinal in targets if _is_outdated(told, living.get(ordinal))]
+    return tuple(outdated[: max(0, told.max_unavailable - down)])
+
+
+def _one_at_a_time(told: Told, targets: Iterable[int], living: Mapping[int, SeenPod]) -> tuple[int, ...]:
+    for target in targets:
+        pod = living.get(target)
+        if _is_outdated(told, pod):
+            return (target,)
+        if pod is None or not pod.is_available:
+            # One that is missing has only just been created.
+            return ()
+    return ()
+
+
+def _is_outdated(told: Told, pod: SeenPod | None) -> bool:
+    return pod is not None and pod.revision != told.update and not pod.terminating
+
+
+def _is_complete(told: Told, seen: Mapping[int, SeenPod]) -> bool:
+    updated = sum(pod.revision == told.update and not pod.terminating for pod in seen.values())
+    ready = sum(pod.ready for pod in seen.values())
+    return len(seen) == updated == ready == told.replicas

@@ -1,0 +1,100 @@
+"""The fake StatefulSet controller does what a real one was seen to do: `test.integration.record_statefulsets`
+wrote the sequences, feature MaxUnavailableStatefulSet off and on.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.unit.stories.statefulset_sync import SeenPod, Told, sync
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+@dataclass
+class Replay:
+    """One StatefulSet with the pods of the recording; revisions are called by their templates."""
+
+    told: Told = field(default_factory=lambda: Told(replicas=0, current="", update=""))
+    pods: dict[int, SeenPod] = field(default_factory=dict)
+
+    def do(self, step: list[Any]) -> dict[str, Any]:
+        """Do one recorded thing; what the controller then does until it comes to rest."""
+        kind, what = step
+        if kind == "spec":
+            self._tell(what)
+        elif kind == "gone":
+            del self.pods[what]
+        else:
+            self.pods[what] = _changed(self.pods[what], kind)
+        created: list[list[Any]] = []
+        deleted: list[int] = []
+        while True:
+            did = sync(self.told, self.pods.values())
+            if not did.create and not did.deleted and did.current == self.told.current:
+                break
+            for ordinal, revision in did.create:
+                self.pods[ordinal] = SeenPod(ordinal, revision)
+            for ordinal in did.deleted:
+                self.pods[ordinal] = replace(self.pods[ordinal], terminating=True)
+            self.told = replace(self.told, current=did.current)
+            created += map(list, did.create)
+            deleted += did.deleted
+        return {
+            "create": sorted(created),
+            "delete": sorted(deleted, reverse=True),
+            "current": self.told.current,
+        }
+
+    def _tell(self, spec: dict[str, Any]) -> None:
+        update = spec.get("template", self.told.update)
+        self.told = replace(
+            self.told,
+            replicas=spec.get("replicas", self.told.replicas),
+            partition=spec.get("partition", self.told.partition),
+            max_unavailable=spec.get("maxUnavailable", self.told.max_unavailable),
+            current=self.told.current or update,
+            update=update,
+        )
+
+
+def _changed(pod: SeenPod, kind: str) -> SeenPod:
+    changes = {
+        "ready": {"ready": True},
+        "unready": {"ready": False},
+        "failed": {"ready": False, "ended": True},
+        "delete": {"terminating": True},
+    }
+    return replace(pod, **changes[kind])
+
+
+def recordings(feature: str) -> list[list[dict[str, Any]]]:
+    sequences: list[list[dict[str, Any]]] = json.loads((RECORDED / f"feature-{feature}.json").read_text())
+    return sequences
+
+
+@pytest.mark.parametrize("feature", ["off", "on"])
+def test_the_fake_does_what_was_recorded(feature: str) -> None:
+    for number, steps in enumerate(recordings(feature)):
+        replay = Replay()
+        for place, step in enumerate(steps):
+            seen = {name: step[name] for name in ("create", "delete", "current")}
+            assert replay.do(step["do"]) == seen, f"sequence {number}, step {place}: {step['do']}, {replay}"
+
+
+@pytest.mark.parametrize("feature", ["off", "on"])
+def test_the_recordings_show_what_a_rollout_meets(feature: str) -> None:
+    steps = [step for steps in recordings(feature) for step in steps]
+    kinds = {step["do"][0] for step in steps}
+    changed = {key for step in steps if step["do"][0] == "spec" for key in step["do"][1]}
+    moved = [step for step in steps if step["delete"] and step["do"][0] != "spec"]
+    assert len(recordings(feature)) == 25
+    assert kinds == {"spec", "ready", "unready", "failed", "delete", "gone"}
+    assert {"replicas", "template", "partition"} <= changed
+    assert len(moved) >= 10
+    assert any(len(step["delete"]) > 1 for step in steps)
