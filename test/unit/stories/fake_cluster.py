@@ -1,0 +1,239 @@
+"""An API server in memory, with its garbage collector: what one set and its children meet.
+
+In: writes, by the same methods as `lws.cluster.connection.Cluster`. Out: objects, and the history of every
+kind for streams to read. Objects are never changed in place.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lws.actions import Object, Reference
+from lws.admission.pod import admit
+from lws.cluster.errors import AlreadyExists, Conflict, NotFound
+from lws.kube.metadata import annotations_of, controller_of, is_terminating
+from test.unit import api_server
+
+NAMESPACE = "default"
+NAME = "demo"
+_FOREGROUND = "foregroundDeletion"
+_START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+Key = tuple[str, str]
+"""(kind, name)"""
+
+
+class FakeCluster:
+    """before_write: called before each write that comes through the client's methods; may raise."""
+
+    def __init__(self, has_feature: bool) -> None:
+        self.has_feature = has_feature
+        self.objects: dict[Key, dict[str, Any]] = {}
+        self.log: defaultdict[str, list[tuple[bool, dict[str, Any]]]] = defaultdict(list)
+        """By kind, in order: is it gone, and its state then."""
+        self.now = _START
+        self.writes = 0
+        self.before_write: Callable[[], None] = lambda: None
+        self._version = 100
+        self._uids = 0
+
+    # What everybody in this world uses.
+
+    def find(self, kind: str, name: str) -> dict[str, Any] | None:
+        """The object as it is stored."""
+        return self.objects.get((kind, name))
+
+    def of_kind(self, kind: str) -> Iterator[dict[str, Any]]:
+        """Every object of a kind."""
+        return iter([obj for (its_kind, _), obj in self.objects.items() if its_kind == kind])
+
+    def owned_by(self, uid: str, kind: str = "") -> list[dict[str, Any]]:
+        """Objects that the owner with `uid` controls."""
+        return [
+            obj
+            for (its_kind, _), obj in self.objects.items()
+            if (not kind or its_kind == kind) and (owner := controller_of(obj)) and owner["uid"] == uid
+        ]
+
+    def pass_time(self, seconds: float) -> None:
+        """Nothing but the clock moves."""
+        self.now += timedelta(seconds=seconds)
+
+    def add(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """Store a new object; pods are admitted first."""
+        key = (obj["kind"], obj["metadata"]["name"])
+        if key in self.objects:
+            raise AlreadyExists(409, "AlreadyExists", f"{key} already exists")
+        if obj["kind"] == "Pod":
+            admit(obj, NAMESPACE)  # type: ignore[arg-type]
+        self._uids += 1
+        metadata = {
+            **obj["metadata"],
+            "namespace": NAMESPACE,
+            "uid": f"uid-{self._uids}",
+            "generation": 1,
+            "creationTimestamp": self._timestamp,
+        }
+        return self._store({**obj, "metadata": metadata})
+
+    def change(self, obj: Mapping[str, Any], metadata: Object | None = None, **parts: Any) -> dict[str, Any]:
+        """Store other parts of an object; a changed spec is a new generation."""
+        known = self.objects[obj["kind"], obj["metadata"]["name"]]
+        changed = {**known["metadata"], **(metadata or {})}
+        if "spec" in parts and parts["spec"] != known["spec"]:
+            changed["generation"] = known["metadata"]["generation"] + 1
+        kept = {field: value for field, value in changed.items() if value is not None}
+        return self._store({**known, **parts, "metadata": kept})
+
+    def end(self, obj: Object) -> None:
+        """The object is gone."""
+        key = (obj["kind"], obj["metadata"]["name"])
+        known = self.objects.pop(key)
+        self._version += 1
+        metadata = {**known["metadata"], "resourceVersion": str(self._version)}
+        self.log[key[0]].append((True, {**known, "metadata": metadata}))
+
+    def condemn(self, obj: Object, foreground: bool = False) -> dict[str, Any] | None:
+        """Delete: what it leaves for its kubelet or its dependents, None if it is gone at once."""
+        known = self.objects[obj["kind"], obj["metadata"]["name"]]
+        finalizers = [*known["metadata"].get("finalizers", ())]
+        if foreground and _FOREGROUND not in finalizers:
+            finalizers.append(_FOREGROUND)
+        waits_for_kubelet = known["kind"] == "Pod" and "nodeName" in known["spec"]
+        if not finalizers and not waits_for_kubelet:
+            self.end(known)
+            return None
+        marks = {
+            "deletionTimestamp": known["metadata"].get("deletionTimestamp", self._timestamp),
+            "deletionGracePeriodSeconds": 30 if waits_for_kubelet else 0,
+            "finalizers": finalizers or None,
+        }
+        if is_terminating(known) and marks["finalizers"] == known["metadata"].get("finalizers"):
+            return known
+        return self.change(known, marks)
+
+    def stopped(self, pod: Object) -> None:
+        """The kubelet, or whoever speaks for a node that is gone, is done with a terminating pod."""
+        if pod["metadata"].get("finalizers"):
+            self.change(pod, {"deletionGracePeriodSeconds": 0})
+        else:
+            self.end(pod)
+
+    def collect(self) -> bool:
+        """One round of the garbage collector; True if it did anything."""
+        version = self._version
+        uids = {obj["metadata"]["uid"] for obj in self.objects.values()}
+        for key in list(self.objects):
+            obj = self.objects.get(key)
+            if obj is None:
+                continue
+            owner = controller_of(obj)
+            if owner is not None and owner["uid"] not in uids and not is_terminating(obj):
+                self.condemn(obj)
+            elif _FOREGROUND in obj["metadata"].get("finalizers", ()):
+                self._finalize(obj)
+        return self._version != version
+
+    def _finalize(self, obj: dict[str, Any]) -> None:
+        dependents = self.owned_by(obj["metadata"]["uid"])
+        for each in dependents:
+            if not is_terminating(each):
+                self.condemn(each, foreground=each["kind"] == "StatefulSet")
+        if dependents:
+            return
+        if obj["metadata"].get("deletionGracePeriodSeconds"):
+            self.change(obj, {"finalizers": None})
+        else:
+            self.end(obj)
+
+    def _store(self, obj: dict[str, Any]) -> dict[str, Any]:
+        self._version += 1
+        made = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
+        self.objects[obj["kind"], obj["metadata"]["name"]] = made
+        self.log[obj["kind"]].append((False, made))
+        return made
+
+    @property
+    def version(self) -> str:
+        """The newest resourceVersion."""
+        return str(self._version)
+
+    @property
+    def _timestamp(self) -> str:
+        return f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+
+    # What the product uses.
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        found = self.find(kind, name)
+        if found is None:
+            raise NotFound(404, "NotFound", f"{kind} {name} not found")
+        return found
+
+    async def list_page(self, resource: Any, query: Object, **_: Any) -> dict[str, Any]:
+        return {"items": list(self.of_kind(resource.kind))}
+
+    async def create(self, obj: Object) -> dict[str, Any]:
+        self._before()
+        return self.add(api_server.stored(dict(obj)))
+
+    async def apply(self, intent: Object, force: bool) -> dict[str, Any]:
+        self._before()
+        metadata = intent["metadata"]
+        known = self.find(intent["kind"], metadata["name"])
+        if metadata.get("uid") and (known is None or known["metadata"]["uid"] != metadata["uid"]):
+            raise Conflict(409, "Conflict", "another UID")
+        if known is not None and not force:
+            raise Conflict(409, "Conflict", "fields belong to somebody else")
+        made = api_server.applied(dict(intent))
+        made["metadata"]["managedFields"][0]["time"] = self._timestamp
+        if self.has_feature:
+            update = intent["spec"]["updateStrategy"]["rollingUpdate"]
+            made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = update["maxUnavailable"]
+        if known is None:
+            return self.add(made)
+        kept = {key: known["metadata"][key] for key in ("uid", "generation", "creationTimestamp")}
+        annotations = annotations_of(known) | annotations_of(made)
+        return self.change(
+            known, {**made["metadata"], **kept, "annotations": annotations}, spec=made["spec"]
+        )
+
+    async def merge(self, target: Reference, patch: Object, subresource: str = "") -> dict[str, Any]:
+        self._before()
+        known = self._named(target)
+        metadata = {**known["metadata"]}
+        for field, value in patch.get("metadata", {}).items():
+            metadata[field] = _merged(metadata.get(field), value)
+        parts = {
+            part: _merged(known.get(part), value) for part, value in patch.items() if part != "metadata"
+        }
+        return self.change(known, metadata, **parts)
+
+    async def delete(self, target: Reference, propagation: str) -> dict[str, Any]:
+        self._before()
+        known = self._named(target)
+        return self.condemn(known, propagation == "Foreground") or {"kind": "Status", "metadata": {}}
+
+    def _before(self) -> None:
+        self.before_write()
+        self.writes += 1
+
+    def _named(self, target: Reference) -> dict[str, Any]:
+        known = self.find(target.kind, target.name)
+        if known is None:
+            raise NotFound(404, "NotFound", f"{target} not found")
+        if target.uid and known["metadata"]["uid"] != target.uid:
+            raise Conflict(409, "Conflict", f"{target} has another UID")
+        return known
+
+
+def _merged(known: Any, patch: Any) -> Any:
+    """JSON merge patch (RFC 7386)."""
+    if not isinstance(patch, Mapping):
+        return patch
+    base = known if isinstance(known, Mapping) else {}
+    merged = {**base, **{field: _merged(base.get(field), value) for field, value in patch.items()}}
+    return {field: value for field, value in merged.items() if value is not None}

@@ -1,0 +1,200 @@
+"""The StatefulSet controller, the scheduler and the kubelets of a cluster in memory, move by move.
+
+In: a FakeCluster. Out: changed objects. What a StatefulSet deletes and creates is decided by
+statefulset_sync.py.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lws.actions import Object
+from lws.kube.metadata import controller_of, is_terminating, owner_reference
+from test.unit.stories.fake_cluster import FakeCluster
+from test.unit.stories.statefulset_sync import SeenPod, Told, sync
+
+Move = Callable[[], object]
+_HASH = "controller-revision-hash"
+
+
+class FakeNodes:
+    """stuck: UIDs of pods that do not get ready. hopeless: images that never do. held: UIDs of pods whose
+    node does not say that they have ended.
+    """
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.stuck: set[str] = set()
+        self.hopeless: frozenset[str] = frozenset()
+        self.held: set[str] = set()
+        self._cluster = cluster
+
+    def sync_all(self) -> bool:
+        """One pass of the StatefulSet controller over every StatefulSet; True if anything changed."""
+        before = self._cluster.version
+        for statefulset in list(self._cluster.of_kind("StatefulSet")):
+            self.sync(statefulset)
+        return self._cluster.version != before
+
+    def moves(self) -> list[Move]:
+        """What may happen next to any pod by itself."""
+        found = (self._move(pod) for pod in self._cluster.of_kind("Pod"))
+        return [move for move in found if move is not None]
+
+    def crash(self, pod: Object) -> None:
+        """A container ended and was started again; the pod is not ready for a while."""
+        status = pod["status"]
+        count = sum(each["restartCount"] for each in status.get("containerStatuses", ()))
+        self._report(pod, ready=False, restarts=count + 1)
+
+    def fail(self, pod: Object) -> None:
+        """The pod was evicted."""
+        self._cluster.change(pod, status={"phase": "Failed", "reason": "Evicted"})
+
+    def lose_node(self, pod: Object) -> None:
+        """The node of the pod does not answer any more: it is not ready, and when deleted it lingers."""
+        self.held.add(pod["metadata"]["uid"])
+        self.stuck.add(pod["metadata"]["uid"])
+        self._report(pod, ready=False)
+        self._cluster.condemn(self._cluster.objects["Pod", pod["metadata"]["name"]])
+
+    def sync(self, statefulset: dict[str, Any]) -> None:
+        """One pass of the StatefulSet controller."""
+        cluster, uid = self._cluster, statefulset["metadata"]["uid"]
+        if ("StatefulSet", statefulset["metadata"]["name"]) not in cluster.objects:
+            return
+        pods = self._pods_of(statefulset)
+        told = self._told(statefulset)
+        current = told.current
+        if not is_terminating(statefulset):
+            did = sync(told, [_seen(pod) for pod in pods.values()])
+            for ordinal in did.deleted:
+                cluster.condemn(pods[ordinal])
+            for ordinal, revision in did.create:
+                self._create(statefulset, ordinal, revision)
+            current = did.current
+        ready = sum(_seen(pod).ready for pod in pods.values())
+        status = {
+            "observedGeneration": statefulset["metadata"]["generation"],
+            "replicas": len(pods),
+            "readyReplicas": ready,
+            "availableReplicas": ready,
+            "currentRevision": current,
+            "updateRevision": told.update,
+        }
+        stored = cluster.find("StatefulSet", statefulset["metadata"]["name"])
+        if stored is not None and stored["metadata"]["uid"] == uid and stored.get("status") != status:
+            cluster.change(stored, status=status)
+
+    def _pods_of(self, statefulset: Object) -> dict[int, dict[str, Any]]:
+        metadata = statefulset["metadata"]
+        wanted = statefulset["spec"]["selector"]["matchLabels"].items()
+        for pod in list(self._cluster.of_kind("Pod")):
+            if controller_of(pod) is None and wanted <= pod["metadata"]["labels"].items():
+                self._cluster.change(pod, {"ownerReferences": [owner_reference(statefulset)]})
+        return {_ordinal(pod): pod for pod in self._cluster.owned_by(metadata["uid"], "Pod")}
+
+    def _told(self, statefulset: Object) -> Told:
+        spec, status = statefulset["spec"], statefulset.get("status") or {}
+        rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
+        update = self._revision(statefulset)
+        return Told(
+            replicas=spec["replicas"],
+            current=status.get("currentRevision") or update,
+            update=update,
+            partition=rolling.get("partition", 0),
+            max_unavailable=rolling.get("maxUnavailable"),
+            start=(spec.get("ordinals") or {}).get("start", 0),
+        )
+
+    def _revision(self, statefulset: Object) -> str:
+        """The name of the StatefulSet's own revision of its template, which is stored if it is new."""
+        metadata, template = statefulset["metadata"], statefulset["spec"]["template"]
+        hashed = zlib.crc32(json.dumps(template, sort_keys=True).encode())
+        name = f"{metadata['name']}-{hashed:08x}"
+        if self._cluster.find("ControllerRevision", name) is None:
+            self._cluster.add(
+                {
+                    "apiVersion": "apps/v1",
+                    "kind": "ControllerRevision",
+                    "metadata": {
+                        "name": name,
+                        "labels": template["metadata"]["labels"],
+                        "ownerReferences": [owner_reference(statefulset)],
+                    },
+                    "data": {"spec": {"template": template}},
+                    "revision": 1,
+                }
+            )
+        return name
+
+    def _create(self, statefulset: Object, ordinal: int, revision: str) -> None:
+        recorded = self._cluster.find("ControllerRevision", revision)
+        assert recorded is not None
+        template = recorded["data"]["spec"]["template"]
+        name = f"{statefulset['metadata']['name']}-{ordinal}"
+        own = {_HASH: revision, "statefulset.kubernetes.io/pod-name": name}
+        metadata = {
+            **template["metadata"],
+            "name": name,
+            "labels": template["metadata"]["labels"] | own,
+            "ownerReferences": [owner_reference(statefulset)],
+        }
+        containers = [dict(each) for each in template["spec"]["containers"]]
+        self._cluster.add(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": metadata,
+                "spec": {**template["spec"], "containers": containers},
+                "status": {"phase": "Pending"},
+            }
+        )
+
+    def _move(self, pod: dict[str, Any]) -> Move | None:
+        metadata = pod["metadata"]
+        if is_terminating(pod):
+            is_over = not metadata.get("deletionGracePeriodSeconds") or metadata["uid"] in self.held
+            return None if is_over else partial(self._cluster.stopped, pod)
+        if pod["status"]["phase"] == "Failed" or _is_ready(pod) or metadata["uid"] in self.stuck:
+            return None
+        if pod["spec"]["containers"][0]["image"] in self.hopeless:
+            return None
+        return partial(self._report, pod, ready=True)
+
+    def _report(self, pod: Object, ready: bool, restarts: int = 0) -> None:
+        """What a kubelet says; the scheduler has found it a node by then."""
+        known = pod["status"].get("containerStatuses", [{"restartCount": 0}])
+        count = max(restarts, known[0]["restartCount"])
+        self._cluster.change(
+            pod,
+            spec={**pod["spec"], "nodeName": "node"},
+            status={
+                "phase": "Running",
+                "conditions": [{"type": "Ready", "status": "True" if ready else "False"}],
+                "containerStatuses": [{"name": "main", "restartCount": count}],
+            },
+        )
+
+
+def _seen(pod: Object) -> SeenPod:
+    return SeenPod(
+        ordinal=_ordinal(pod),
+        revision=pod["metadata"]["labels"][_HASH],
+        ready=_is_ready(pod),
+        terminating=is_terminating(pod),
+        ended=pod["status"]["phase"] == "Failed",
+    )
+
+
+def _ordinal(pod: Object) -> int:
+    return int(pod["metadata"]["name"].rpartition("-")[2])
+
+
+def _is_ready(pod: Object) -> bool:
+    status = pod["status"]
+    conditions = status.get("conditions") or [{"status": "False"}]
+    return status["phase"] == "Running" and conditions[0]["status"] == "True"
