@@ -219,10 +219,14 @@ class Deployment:
         """Have the API server call this manager: it has no route to a Service here. The CA bundle is left
         alone.
         """
+        self.point_webhooks_at(manager.webhook_port)
+
+    def point_webhooks_at(self, port: int) -> None:
+        """Have the API server call whatever listens on this port of the host."""
         for kind in _WEBHOOKS:
             name = f"lws-{kind.removesuffix('webhookconfiguration')}-webhook-configuration"
             stored = json.loads(self.access.kubectl("get", kind, name, "-o", "json"))
-            patch = webhook_patch(stored["webhooks"], manager.webhook_port)
+            patch = webhook_patch(stored["webhooks"], port)
             self.access.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
 
     def stop(self) -> None:

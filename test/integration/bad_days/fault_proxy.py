@@ -164,6 +164,11 @@ class FaultProxy:
         assert self._runner is not None and self._session is not None
         await self._runner.cleanup()
         await self._session.close()
+        # Requests that a manager has given up, or that nobody answers any more, are still waited for.
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         asked = Asked(request.method, request.path, dict(request.query))

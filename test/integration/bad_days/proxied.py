@@ -29,10 +29,16 @@ class Stage:
         self._cluster = cluster
 
     def manager(
-        self, *flags: str, proxy: FaultProxy | None = None, configuration: Mapping[str, Any] | None = None
+        self,
+        *flags: str,
+        proxy: FaultProxy | None = None,
+        configuration: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> ManagerProcess:
         """One that is not started yet. With a proxy it sees the API server through that."""
-        manager = self.deployment.manager(*QUICK_LEASE, *flags, configuration=configuration)
+        manager = self.deployment.manager(
+            *QUICK_LEASE, *flags, configuration=configuration, environment=environment
+        )
         shared = self._cluster.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         access = read_access(shared.read_text())
         own = kubeconfig_of(manager)
