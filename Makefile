@@ -9,13 +9,14 @@ PYTEST_ARGS ?=
 # Compiling the tests takes a quarter of the unit suite's time: it is done once.
 unexport PYTHONDONTWRITEBYTECODE
 # Each suite installs the chart and points its webhooks at a manager of its own, so each has a cluster of its own too.
-# Bad days have a target of their own: they take the control plane down, and minutes of waiting for it.
+# Those that take the control plane down have targets of their own: they take minutes of waiting for it.
 BAD_DAYS := test/integration/bad_days/
-SUITES := $(filter-out $(BAD_DAYS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
+CHAOS := test/integration/chaos/
+SUITES := $(filter-out $(BAD_DAYS) $(CHAOS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: demo test test-unit test-integration test-bad-days test-e2e lint format generate lock cluster image clean help
+.PHONY: demo test test-unit test-integration test-bad-days test-chaos test-e2e lint format generate lock cluster image clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -44,6 +45,10 @@ test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existi
 test-bad-days: $(READY) ## What the product does when the API server, the network or other managers fail.
 	@$(BUILD)
 	@$(BIN)/python -m pytest $(BAD_DAYS) $(PYTEST_ARGS)
+
+test-chaos: $(READY) ## Whether promises hold while everything fails at random (CHAOS_SEED=N plays it again).
+	@$(BUILD)
+	@$(BIN)/python -m pytest $(CHAOS) $(PYTEST_ARGS)
 
 test-e2e: $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
 	@$(BUILD)

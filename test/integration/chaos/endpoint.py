@@ -1,0 +1,93 @@
+"""How do webhooks reach one of several managers? Through this, which plays the Service in front of them.
+
+In: managers, in the order in which they are tried. Out: a port of this host that leads to the first that
+answers there. Bytes pass as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+
+from tools.deployment import ManagerProcess
+
+_START_SECONDS = 10.0
+_HOST = "127.0.0.1"
+
+
+class Endpoint:
+    """Use it as a context manager. `managers` may be replaced at any time."""
+
+    def __init__(self, managers: Sequence[ManagerProcess] = ()) -> None:
+        self.managers = managers
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
+        self._server: asyncio.Server | None = None
+
+    def __enter__(self) -> Endpoint:
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(_START_SECONDS)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(_START_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_START_SECONDS)
+        self._loop.close()
+
+    async def _start(self) -> None:
+        self._server = await asyncio.start_server(self._serve, _HOST, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            for manager in self.managers:
+                try:
+                    there = await asyncio.open_connection(_HOST, manager.webhook_port)
+                except OSError:
+                    continue
+                await self._join(reader, writer, *there)
+                return
+        finally:
+            writer.transport.abort()
+
+    async def _join(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        far_reader: asyncio.StreamReader,
+        far_writer: asyncio.StreamWriter,
+    ) -> None:
+        """Either end closes both."""
+        ways = {
+            asyncio.ensure_future(_pass_on(reader, far_writer)),
+            asyncio.ensure_future(_pass_on(far_reader, writer)),
+        }
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            far_writer.transport.abort()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while chunk := await reader.read(2**16):
+            writer.write(chunk)
+            await writer.drain()
+    except OSError:
+        return

@@ -1,0 +1,237 @@
+"""Did everything hold that must hold, at every moment? Knows what is promised, and nothing of how it is kept.
+
+In: steps of one set, or all writes of the managers. Out: one sentence for each promise that was broken.
+
+A manager sees what others do a moment later. So an action counts as wrong only if it was wrong by all that
+it may have seen: the world as it was at any time within `_UNSEEN`. Its own actions it knows at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from test.integration.chaos.record import LEASES, PODS, Entry
+from test.integration.chaos.replay import Frame, Pod, Step
+from test.integration.controllers.harness.audit import MANAGER
+
+STATEFULSET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
+_UNSEEN = timedelta(seconds=1)
+
+
+def violations(name: str, steps: Sequence[Step]) -> list[str]:
+    """What was wrong with the set of that name."""
+    found = [
+        *_too_many_groups(name, steps),
+        *_mixed_groups(steps),
+        *_overlaps(steps),
+        *_steps_over_the_floor(name, steps),
+        *_restarts_without_reason(name, steps),
+    ]
+    return [f"{name}: {each}" for each in found]
+
+
+def fewest_ready(steps: Iterable[Step], began: datetime) -> int | None:
+    """The least number of groups that served at any moment since `began`; None if nothing happened."""
+    return min((len(step.after.ready) for step in steps if step.entry.at >= began), default=None)
+
+
+def _too_many_groups(name: str, steps: Sequence[Step]) -> Iterator[str]:
+    """As many as asked for and the surge on top, and no more."""
+    for step in steps:
+        asked, leaders = step.after.asked, step.after.statefulsets.get(name)
+        if asked is None:
+            continue
+        if len(step.after.leaders) > asked.ceiling:
+            yield f"{_when(step)} {len(step.after.leaders)} groups, at most {asked.ceiling} may be"
+        if leaders is not None and leaders.replicas > asked.ceiling:
+            yield f"{_when(step)} {leaders.replicas} groups asked for, at most {asked.ceiling} may be"
+
+
+def _mixed_groups(steps: Sequence[Step]) -> Iterator[str]:
+    """A leader and the workers that were made for it are of one revision."""
+    for step in _with_new_pods(steps):
+        for leader in step.after.leaders.values():
+            keys = {pod.key for pod in (leader, *step.after.workers_of(leader))}
+            if len(keys) > 1:
+                yield f"{_when(step)} group {leader.group} has pods of revisions {sorted(keys)}"
+
+
+def _overlaps(steps: Sequence[Step]) -> Iterator[str]:
+    """No new leader before the last of the old workers is gone, where a manager has deleted the old one."""
+    made_for: dict[str, str] = {}
+    deleted_by: dict[str, str] = {}
+    reported: set[str] = set()
+    for step in steps:
+        made_for |= {each.uid: each.owner for each in step.after.statefulsets.values()}
+        gone = _newly_terminating(step)
+        deleted_by |= {pod.uid: step.entry.user for pod in gone if pod.uid not in deleted_by}
+        for pod in step.after.pods.values():
+            leader, former = step.after.leaders.get(pod.group), made_for.get(pod.owner)
+            if pod.is_leader or leader is None or former in (None, leader.uid) or pod.uid in reported:
+                continue
+            if deleted_by.get(str(former)) == MANAGER:
+                reported.add(pod.uid)
+                yield f"{_when(step)} worker {pod.name} of the former leader meets leader {leader.name}"
+
+
+def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[str]:
+    """Nothing that a manager does leaves fewer groups ready than the budget says."""
+    ours: set[str] = set()
+    for position, step in enumerate(steps):
+        taken = _taken(name, step) if step.entry.user == MANAGER else {}
+        asked = step.before.asked
+        if taken and asked is not None and not all(_incident(steps, position, pod) for pod in taken.values()):
+            recent = _recent(steps, position)
+            going = ours | {pod.uid for pod in _covered(name, step.before).values()}
+            stay = {
+                group
+                for frame in recent
+                for group in frame.reported | frame.ready
+                if frame.leaders[group].uid not in going
+            } - taken.keys()
+            cost = {group for group in taken if all(group in frame.reported for frame in recent)}
+            floor = asked.floor
+            if any(_has_broken_old_groups(name, frame) for frame in recent):
+                floor = min(floor, len(stay | cost) - 1)
+            if cost and len(stay) < floor:
+                yield f"{_when(step)} groups {sorted(cost)} taken down, {len(stay)} stay, {floor} have to"
+        ours |= {pod.uid for pod in _newly_terminating(step) if step.entry.user == MANAGER}
+
+
+def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[str]:
+    """A leader goes because its revision is old, its group is one too many, or one of its pods was lost."""
+    for position, step in enumerate(steps):
+        if step.entry.user not in (MANAGER, STATEFULSET_CONTROLLER) or step.entry.resource != PODS:
+            continue
+        for pod in _newly_terminating(step):
+            if step.entry.user == MANAGER:
+                has_reason = pod.is_leader and (
+                    _is_called_off(name, [step.before], pod) or _incident(steps, position, pod)
+                )
+            elif pod.is_leader:
+                has_reason = pod.has_failed or _is_called_off(name, _recent(steps, position), pod)
+            else:
+                # The template of workers never changes, nor does their number.
+                has_reason = pod.has_failed or _is_leader_going(step.before, pod)
+            if not has_reason:
+                yield f"{_when(step)} {step.entry.user.rpartition(':')[2]} deleted {pod.name} without reason"
+
+
+def _taken(name: str, step: Step) -> dict[int, Pod]:
+    """Groups that this step of a manager takes down, by deletion or by what the StatefulSet is told."""
+    spared = _covered(name, step.before)
+    if step.entry.resource == PODS:
+        taken = {pod.group: pod for pod in _newly_terminating(step) if pod.is_leader}
+    else:
+        taken = _covered(name, Frame(step.before.pods, step.after.statefulsets))
+    return {group: pod for group, pod in taken.items() if group not in spared}
+
+
+def _covered(name: str, frame: Frame) -> dict[int, Pod]:
+    """Leaders that the StatefulSet controller was told to replace or to remove."""
+    told = frame.statefulsets.get(name)
+    if told is None:
+        return {}
+    return {
+        group: leader
+        for group, leader in frame.leaders.items()
+        if group >= told.replicas or (group >= told.partition and leader.key != told.key)
+    }
+
+
+def _is_called_off(name: str, frames: Sequence[Frame], leader: Pod) -> bool:
+    """Its revision is old or its group one too many."""
+    told = (frame.statefulsets.get(name) for frame in frames)
+    return any(
+        each is not None and (leader.group >= each.replicas or leader.key != each.key) for each in told
+    )
+
+
+def _incident(steps: Sequence[Step], position: int, leader: Pod) -> bool:
+    """A pod of the group was lost, has failed or has restarted since this leader is there."""
+    later: dict[str, str] | None = None
+    # From the last moment to the first, as long as there is this leader.
+    for step in reversed(steps[: position + 1]):
+        frame = step.before
+        current = frame.leaders.get(leader.group)
+        if current is None or current.uid != leader.uid:
+            return False
+        team = [current, *frame.workers_of(current)]
+        if any(pod.has_failed or pod.restarts or pod.is_terminating for pod in team):
+            return True
+        if later is not None and any(later.get(pod.name) != pod.uid for pod in team):
+            return True
+        later = {pod.name: pod.uid for pod in team}
+    return False
+
+
+def _has_broken_old_groups(name: str, frame: Frame) -> bool:
+    told = frame.statefulsets.get(name)
+    return told is not None and any(
+        leader.key != told.key and group not in frame.reported and not leader.is_terminating
+        for group, leader in frame.leaders.items()
+    )
+
+
+def _is_leader_going(frame: Frame, worker: Pod) -> bool:
+    leader = frame.leaders.get(worker.group)
+    return leader is None or leader.is_terminating or worker not in frame.workers_of(leader)
+
+
+def _newly_terminating(step: Step) -> list[Pod]:
+    """Pods that this write deleted."""
+    if step.entry.resource != PODS or step.entry.verb != "delete":
+        return []
+    found = [step.before.pods.get(step.entry.name)]
+    return [pod for pod in found if pod is not None and not pod.is_terminating]
+
+
+def _recent(steps: Sequence[Step], position: int) -> list[Frame]:
+    """The world right before a step, and as it was within the time that a manager may not have seen."""
+    frames = [steps[position].before]
+    since = steps[position].entry.at - _UNSEEN
+    for step in reversed(steps[:position]):
+        if step.entry.at < since:
+            break
+        frames.append(step.before)
+    return frames
+
+
+def _with_new_pods(steps: Sequence[Step]) -> Iterator[Step]:
+    for step in steps:
+        if {pod.uid for pod in step.before.pods.values()} != {pod.uid for pod in step.after.pods.values()}:
+            yield step
+
+
+def _when(step: Step) -> str:
+    return f"at {step.entry.at:%H:%M:%S.%f}"
+
+
+def writes_out_of_turn(
+    entries: Iterable[Entry], names: Mapping[str, str], namespace: str, deadline: timedelta
+) -> list[str]:
+    """Writes to a namespace by managers that could not be sure to be the only one.
+
+    names: credential → what to call the manager. A manager acts from a renewal of its own until `deadline`
+    later, and never after somebody else has taken the Lease.
+    """
+    found: list[str] = []
+    renewed: dict[str, datetime] = {}
+    holder = ""
+    for entry in sorted(entries, key=lambda entry: entry.at):
+        who = names.get(entry.credential)
+        if who is None or not entry.is_done:
+            continue
+        if entry.resource == LEASES:
+            held_by = (entry.answer.get("spec") or {}).get("holderIdentity")
+            holder = who if held_by else ""
+            renewed[who] = entry.at
+        elif entry.namespace == namespace and entry.verb in ("create", "update", "patch", "delete"):
+            late = entry.at - renewed[who] if who in renewed else None
+            what = f"at {entry.at:%H:%M:%S.%f} {who}: {entry.verb} {entry.resource} {entry.name}"
+            if late is None or late > deadline:
+                found.append(f"{what}, {late} after its last renewal")
+            elif holder != who:
+                found.append(f"{what}, while {holder or 'nobody'} holds the Lease")
+    return found

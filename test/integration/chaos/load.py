@@ -1,0 +1,83 @@
+"""What goes on while things fail? Somebody changes the images of sets all the time.
+
+In: a namespace and its sets. Out: a rollout always under way, each with an image of its own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from test.integration.controllers.harness.groups import images_of, settle
+from test.integration.controllers.harness.manifests import a_set, new_image, rolling
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import ApiError
+
+Object = dict[str, Any]
+
+# Whoever changes sets meets the same failures: webhooks that do not answer, an API server that is away.
+FAILURES = (ApiError, OSError, http.client.HTTPException)
+
+FLEET: dict[str, Object] = {
+    "one": a_set("one", replicas=4, size=2),
+    "surging": a_set("surging", replicas=2, size=2, rolloutStrategy=rolling(maxUnavailable=0, maxSurge=1)),
+    "wide": a_set("wide", replicas=5, size=1, rolloutStrategy=rolling(maxUnavailable=2, maxSurge=1)),
+}
+"""One group at a time; one on top at a time; several at a time."""
+
+
+def create_fleet(world: World, *names: str) -> list[str]:
+    """The sets of these names, or all, at rest."""
+    wanted = names or tuple(FLEET)
+    for name in wanted:
+        world.create(FLEET[name])
+    settle(world, *wanted)
+    return list(wanted)
+
+
+@contextmanager
+def rolling_out(world: World, names: Sequence[str], dice: random.Random, seconds: float) -> Iterator[None]:
+    """A new image for one of the sets every so often, whether the last one has arrived or not."""
+    done = threading.Event()
+    images = (f"server:{number}" for number in itertools.count(2))
+
+    def work() -> None:
+        while not done.wait(seconds):
+            change(world, dice.choice(names), next(images))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+
+
+def change(world: World, name: str, image: str) -> bool:
+    """Ask for another image; tells whether that was heard."""
+    try:
+        world.patch(SET, name, new_image(image))
+    except FAILURES:
+        return False
+    return True
+
+
+def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: float = 120.0) -> None:
+    """Ask for one last image, and wait until every group has it and all is at rest."""
+    for name in names:
+        eventually(f"{name} is asked for {image}", lambda: change(world, name, image))  # noqa: B023
+    settle(world, *names, seconds=seconds)
+    for name in names:
+        assert set().union(*images_of(world, name).values()) == {image}
+
+
+def floors_of(names: Sequence[str]) -> dict[str, int]:
+    """How many groups of each have to serve, always."""
+    return {name: {"one": 3, "surging": 2, "wide": 3}[name] for name in names}

@@ -1,0 +1,177 @@
+"""What happened to the objects of a namespace, write by write, and who wrote? Read from the audit log.
+
+In: the audit log of a local cluster with `AUDIT_CHAOS`. Out: entries, in the order in which they took effect.
+The API server may die with a write done and not logged; whoever killed it takes a snapshot afterwards, which
+counts as the truth from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from test.integration.controllers.harness.world import World
+
+Object = dict[str, Any]
+
+PODS, STATEFULSETS, SETS, LEASES = "pods", "statefulsets", "leaderworkersets", "leases"
+_FOLLOWED = (PODS, STATEFULSETS, SETS)
+_KINDS = {PODS: "Pod", STATEFULSETS: "StatefulSet", SETS: "LeaderWorkerSet"}
+_CREDENTIAL = "authentication.kubernetes.io/credential-id"
+_WRITES = ("create", "update", "patch", "delete")
+
+AUDIT_CHAOS: Mapping[str, object] = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived", "ResponseStarted"],
+    "omitManagedFields": True,
+    "rules": [
+        {"level": "None", "verbs": ["get", "list", "watch"]},
+        {
+            "level": "RequestResponse",
+            "resources": [
+                {"group": "", "resources": ["pods", "pods/status"]},
+                {"group": "apps", "resources": ["statefulsets", "statefulsets/status"]},
+                {"group": "leaderworkerset.x-k8s.io"},
+            ],
+        },
+        # Nodes have Leases too.
+        {
+            "level": "RequestResponse",
+            "resources": [{"group": "coordination.k8s.io", "resources": ["leases"]}],
+            "namespaces": ["lws-system"],
+        },
+        {"level": "Metadata"},
+    ],
+}
+"""Writes with what came of them, and nothing else."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One write that was answered. at: when it arrived. credential: tells bearers of one account apart."""
+
+    at: datetime
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    code: int
+    user: str
+    credential: str = ""
+    answer: Object = field(default_factory=dict)
+
+    @property
+    def is_done(self) -> bool:
+        return self.code < 300
+
+
+@dataclass(frozen=True)
+class Change:
+    """What became of one object, or (a snapshot) of all of a kind. version: its place in the order."""
+
+    version: int
+    entry: Entry
+    objects: Mapping[str, Object | None]
+    is_snapshot: bool = False
+
+
+class Record:
+    """What happens in one namespace from the moment of making this."""
+
+    def __init__(self, world: World, audit_log: Path) -> None:
+        self._world = world
+        self._log = audit_log
+        self._began = audit_log.stat().st_size
+        self._snapshots: list[Change] = []
+        self.snapshot()
+
+    def snapshot(self) -> None:
+        """Note what there is, past every cache."""
+        for resource in _FOLLOWED:
+            found = self._world.api.get(self._world.path(_KINDS[resource]))
+            entry = Entry(datetime.now(UTC), "list", resource, self._world.namespace, "", 200, "the test")
+            items = {each["metadata"]["name"]: each for each in found["items"]}
+            version = int(found["metadata"]["resourceVersion"])
+            self._snapshots.append(Change(version, entry, items, is_snapshot=True))
+
+    def entries(self) -> list[Entry]:
+        """All writes of anybody to anything, as they were answered."""
+        return list(entries_of(self._log, self._began))
+
+    def changes(self) -> list[Change]:
+        """What became of the objects of the namespace, in the order of the API server's store."""
+        here = (each for each in self.entries() if each.namespace == self._world.namespace)
+        return ordered([*self._snapshots, *changes_of(here)])
+
+
+def entries_of(log: Path, began: int = 0) -> Iterator[Entry]:
+    """The writes of an audit log from some byte on."""
+    with log.open("rb") as lines:
+        lines.seek(began)
+        for line in lines:
+            # The last line may be half written; where the API server was killed, one in the middle.
+            if not line.endswith(b"\n"):
+                return
+            try:
+                logged = json.loads(line)
+            except ValueError:
+                continue
+            if logged["verb"] in _WRITES and "dryRun" not in logged["requestURI"]:
+                yield _entry(logged)
+
+
+def changes_of(entries: Iterator[Entry]) -> Iterator[Change]:
+    """What writes have done to objects that are followed; in the order of the answers."""
+    newest = 0
+    for entry in entries:
+        if not entry.is_done or entry.resource not in _FOLLOWED:
+            continue
+        metadata = entry.answer.get("metadata") or {}
+        # Only a status is left of a StatefulSet that was deleted; of a pod that is bound, not even its name.
+        is_object = "uid" in metadata
+        if not is_object and entry.verb != "delete":
+            continue
+        version = int(metadata["resourceVersion"]) if is_object else newest
+        newest = max(newest, version)
+        obj = entry.answer if is_object and not _is_gone(entry) else None
+        yield Change(version, entry, {entry.name: obj})
+
+
+def ordered(changes: list[Change]) -> list[Change]:
+    """By version; what is older than the snapshot that it should begin with is left out."""
+    snapshots = [each.version for each in changes if each.is_snapshot]
+    first = min(snapshots, default=0)
+    return sorted((each for each in changes if each.version >= first), key=lambda each: each.version)
+
+
+def _is_gone(entry: Entry) -> bool:
+    """The last that was seen of it: nothing holds it, and it has no time left."""
+    metadata = entry.answer["metadata"]
+    if metadata.get("finalizers"):
+        return False
+    is_going = entry.verb == "delete" or "deletionTimestamp" in metadata
+    return is_going and not metadata.get("deletionGracePeriodSeconds")
+
+
+def _entry(logged: Object) -> Entry:
+    target, user = logged.get("objectRef") or {}, logged["user"]
+    answer = logged.get("responseObject") or {}
+    is_object = answer.get("kind") != "Status"
+    named = (answer.get("metadata") or {}).get("name", "") if is_object else ""
+    carried = (user.get("extra") or {}).get(_CREDENTIAL) or ("",)
+    return Entry(
+        at=datetime.fromisoformat(logged["requestReceivedTimestamp"]),
+        verb=logged["verb"],
+        resource=target.get("resource", ""),
+        namespace=target.get("namespace", ""),
+        name=target.get("name") or named,
+        code=(logged.get("responseStatus") or {}).get("code", 0),
+        user=user["username"],
+        credential=carried[0],
+        answer=answer if is_object else {},
+    )

@@ -1,0 +1,239 @@
+"""How did one set stand before and after each write? The record, played again.
+
+In: changes in the order of the store. Out: steps, each with what was there before and after it; of pods and
+StatefulSets no more than a checker looks at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.integration.chaos.record import PODS, SETS, STATEFULSETS, Change, Entry, Object
+
+_STATEFULSET_REVISION_LABEL = "controller-revision-hash"
+
+
+@dataclass(frozen=True)
+class Pod:
+    """owner: UID of its StatefulSet. size: pods of the group, as the leader says. template: as the
+    StatefulSet controller names it. restarts: of all containers.
+    """
+
+    name: str
+    uid: str
+    group: int
+    worker: int
+    key: str
+    owner: str
+    size: int = 1
+    template: str = ""
+    is_ready: bool = False
+    is_terminating: bool = False
+    has_failed: bool = False
+    restarts: int = 0
+
+    @property
+    def is_leader(self) -> bool:
+        return self.worker == 0
+
+
+@dataclass(frozen=True)
+class StatefulSet:
+    """owner: UID of the set, or of the leader pod. settled: as many ready as asked for, and reported."""
+
+    name: str
+    uid: str
+    owner: str
+    key: str
+    replicas: int
+    partition: int
+    settled: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the set asks for."""
+
+    replicas: int
+    unavailable: int
+    surge: int
+
+    @property
+    def floor(self) -> int:
+        """Groups that have to stay ready."""
+        return self.replicas - self.unavailable
+
+    @property
+    def ceiling(self) -> int:
+        """Groups that may exist."""
+        return self.replicas + self.surge
+
+
+@dataclass(frozen=True)
+class Frame:
+    """All that belongs to one set, at one moment; by name. asked: None while there is no such set."""
+
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    statefulsets: Mapping[str, StatefulSet] = field(default_factory=dict)
+    asked: Asked | None = None
+
+    @cached_property
+    def leaders(self) -> dict[int, Pod]:
+        """By group."""
+        return {pod.group: pod for pod in self.pods.values() if pod.is_leader}
+
+    @cached_property
+    def ready(self) -> frozenset[int]:
+        """Groups that serve, as their pods say."""
+        return frozenset(group for group, leader in self.leaders.items() if self._serves(leader))
+
+    @cached_property
+    def reported(self) -> frozenset[int]:
+        """Groups that are ready as far as a controller can see: leaders, and what StatefulSets report."""
+        return frozenset(group for group, leader in self.leaders.items() if self._is_reported(leader))
+
+    def workers_of(self, leader: Pod) -> list[Pod]:
+        """Those that were made for this very leader."""
+        owner = self.statefulsets.get(leader.name)
+        if owner is None or owner.owner != leader.uid:
+            return []
+        return [pod for pod in self.pods.values() if pod.owner == owner.uid]
+
+    def _serves(self, leader: Pod) -> bool:
+        team = [leader, *self.workers_of(leader)]
+        return len(team) == leader.size and all(pod.is_ready for pod in team)
+
+    def _is_reported(self, leader: Pod) -> bool:
+        if not leader.is_ready or leader.size == 1:
+            return leader.is_ready
+        workers = self.statefulsets.get(leader.name)
+        return workers is not None and workers.owner == leader.uid and workers.settled
+
+
+@dataclass(frozen=True)
+class Step:
+    """One write, or a snapshot."""
+
+    entry: Entry
+    before: Frame
+    after: Frame
+
+
+def steps_of(name: str, changes: Iterable[Change]) -> list[Step]:
+    """Every step of the set of that name."""
+    found: list[Step] = []
+    frame = Frame()
+    for change in changes:
+        after = _changed(name, frame, change)
+        if after != frame:
+            found.append(Step(change.entry, frame, after))
+        frame = after
+    return found
+
+
+def _changed(name: str, frame: Frame, change: Change) -> Frame:
+    if change.entry.resource == PODS:
+        return replace(frame, pods=_merged(frame.pods, change, name, pod_of))
+    if change.entry.resource == STATEFULSETS:
+        return replace(frame, statefulsets=_merged(frame.statefulsets, change, name, statefulset_of))
+    if change.entry.resource == SETS and name in change.objects:
+        obj = change.objects[name]
+        return replace(frame, asked=asked_of(obj) if obj is not None else None)
+    return frame
+
+
+def _merged(known: Mapping[str, Any], change: Change, name: str, read: Any) -> dict[str, Any]:
+    merged = {} if change.is_snapshot else dict(known)
+    for each, obj in change.objects.items():
+        merged.pop(each, None)
+        if obj is not None and _labels(obj).get(NAME_LABEL) == name:
+            merged[each] = read(obj)
+    return merged
+
+
+def pod_of(obj: Object) -> Pod:
+    """What counts of a pod."""
+    metadata, status, labels = obj["metadata"], obj.get("status") or {}, _labels(obj)
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    containers = [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]
+    is_terminating = "deletionTimestamp" in metadata
+    return Pod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        group=int(labels[GROUP_INDEX_LABEL]),
+        worker=int(labels[WORKER_INDEX_LABEL]),
+        key=labels.get(REVISION_LABEL, ""),
+        owner=_owner(obj),
+        size=int((metadata.get("annotations") or {}).get(SIZE_ANNOTATION, 1)),
+        template=labels.get(_STATEFULSET_REVISION_LABEL, ""),
+        is_ready=conditions.get("Ready") == "True" and not is_terminating,
+        is_terminating=is_terminating,
+        has_failed=status.get("phase") in ("Failed", "Succeeded"),
+        restarts=sum(each.get("restartCount", 0) for each in containers),
+    )
+
+
+def statefulset_of(obj: Object) -> StatefulSet:
+    """What counts of a StatefulSet."""
+    metadata, wanted, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    rolling = (wanted.get("updateStrategy") or {}).get("rollingUpdate") or {}
+    replicas = wanted.get("replicas", 1)
+    is_observed = status.get("observedGeneration") == metadata.get("generation")
+    return StatefulSet(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        owner=_owner(obj),
+        key=_labels(obj).get(REVISION_LABEL, ""),
+        replicas=replicas,
+        partition=rolling.get("partition", 0),
+        settled=is_observed and status.get("readyReplicas", 0) >= replicas,
+    )
+
+
+def asked_of(obj: Object) -> Asked:
+    """What a set asks for, limits scaled and bounded as its API says."""
+    wanted = obj["spec"]
+    replicas = wanted.get("replicas", 1)
+    strategy = wanted.get("rolloutStrategy") or {}
+    budget = strategy.get("rollingUpdateConfiguration") or {}
+    unavailable = _scaled(budget.get("maxUnavailable", 1), replicas, math.floor)
+    surge = min(_scaled(budget.get("maxSurge", 0), replicas, math.ceil), replicas)
+    # With a surge one group always stays; without any budget at all one goes.
+    unavailable = min(unavailable, replicas - 1) if surge else max(unavailable, 1)
+    return Asked(replicas, unavailable, surge)
+
+
+def groups_of(steps: Iterable[Step]) -> Iterator[tuple[int, list[Pod]]]:
+    """Every group with the leaders that it has had, in order."""
+    found: dict[int, dict[str, Pod]] = {}
+    for step in steps:
+        for group, leader in step.after.leaders.items():
+            found.setdefault(group, {}).setdefault(leader.uid, leader)
+    for group, leaders in sorted(found.items()):
+        yield group, list(leaders.values())
+
+
+def _scaled(value: int | str, replicas: int, rounded: Any) -> int:
+    if isinstance(value, int):
+        return value
+    return int(rounded(int(value.removesuffix("%")) * replicas / 100))
+
+
+def _owner(obj: Object) -> str:
+    references = obj["metadata"].get("ownerReferences") or ()
+    return next((str(each["uid"]) for each in references if each.get("controller")), "")
+
+
+def _labels(obj: Object) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}

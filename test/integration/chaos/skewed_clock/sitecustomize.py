@@ -1,0 +1,45 @@
+"""What time is it? As wrong as the file $SKEWED_CLOCK says, in seconds; found by Python through PYTHONPATH.
+
+Wall clocks jump, by hand or by NTP; the monotonic clock does not. Only Python's view of the wall clock is
+bent: certificates are still checked with the real time, by OpenSSL.
+"""
+
+from __future__ import annotations
+
+import datetime as _datetime
+import os
+import time as _time
+from pathlib import Path
+
+_FILE = Path(os.environ["SKEWED_CLOCK"])
+_real_time = _time.time
+_RealDatetime = _datetime.datetime
+
+
+def _skew() -> float:
+    return float(_FILE.read_text() or 0)
+
+
+class _EveryDatetime(type):
+    """Moments that were not made here are moments too."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _RealDatetime)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, _RealDatetime)
+
+
+class _Datetime(_RealDatetime, metaclass=_EveryDatetime):
+    @classmethod
+    def now(cls, tz: _datetime.tzinfo | None = None) -> _RealDatetime:  # type: ignore[override]
+        return _RealDatetime.fromtimestamp(_real_time() + _skew(), tz)
+
+    @classmethod
+    def utcnow(cls) -> _RealDatetime:  # type: ignore[override]
+        return cls.now(_datetime.UTC).replace(tzinfo=None)
+
+
+_time.time = lambda: _real_time() + _skew()
+_time.time_ns = lambda: int(_time.time() * 1_000_000_000)
+_datetime.datetime = _Datetime  # type: ignore[misc]

@@ -1,0 +1,62 @@
+"""What if the API server and its store die, again and again, in the middle of rollouts?"""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from test.integration.bad_days.proxied import Stage
+from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.record import Record
+from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
+from test.integration.controllers.harness.world import World
+from tools.deployment import ManagerProcess
+from tools.localcluster import LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+API_SERVER, STORE = "kube-apiserver", "etcd"
+OTHERS = ("kube-controller-manager", "kube-scheduler", "kwok")
+DEATHS = ((API_SERVER,), (STORE,), (API_SERVER, STORE), (STORE,), (API_SERVER,))
+
+
+def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
+    stage: Stage, world: World, cluster: LocalCluster, record: Record, dice: random.Random
+) -> None:
+    manager = stage.start()
+    names = create_fleet(world)
+    began = now()
+    with rolling_out(world, names, dice, seconds=1.0):
+        for victims in DEATHS:
+            time.sleep(dice.uniform(1, 3))
+            for name in victims:
+                cluster.kill_component(name)
+            time.sleep(dice.uniform(0, 3))
+            for name in reversed(victims):
+                cluster.component(name).start()
+            for name in victims:
+                cluster.component(name).wait_healthy(60)
+            # What was done in the last instant may not have been written down.
+            record.snapshot()
+            awaken(cluster)
+            restarted(manager)
+    restarted(manager)
+    roll_to_the_end(world, names, "server:last")
+    played = judge(record, world.namespace, names)
+    assert_never_below_the_budget(played, began, floors_of(names))
+
+
+def restarted(manager: ManagerProcess) -> None:
+    """As its Deployment would: a manager may end where its stream of sets cannot go on."""
+    if not manager.is_running:
+        print("the manager has ended:", manager.last_words(3))
+        manager.start()
+
+
+def awaken(cluster: LocalCluster) -> None:
+    """Those that pods depend on would come back as late as half a minute after the API server."""
+    for name in OTHERS:
+        cluster.kill_component(name)
+        cluster.start_component(name)

@@ -1,0 +1,168 @@
+"""What if managers die, hang, or are told a wrong time, at any instant of a rollout?"""
+
+from __future__ import annotations
+
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from test.integration.bad_days.proxied import Stage
+from test.integration.chaos.endpoint import Endpoint
+from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.record import Record
+from test.integration.chaos.replay import groups_of
+from test.integration.chaos.verdict import assert_never_below_the_budget, assert_one_acts, judge, now
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import World
+from tools.deployment import NAMESPACE, ManagerProcess
+from tools.localcluster import Api
+
+pytestmark = pytest.mark.local_only
+
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
+
+KILLS = 50
+# Who is killed is followed the sooner, the shorter this is.
+SHORT_LEASE = (
+    "--leader-elect-lease-duration=2s",
+    "--leader-elect-renew-deadline=1500ms",
+    "--leader-elect-retry-period=300ms",
+)
+SHORT_DEADLINE = timedelta(seconds=1.5)
+# As the stage configures them.
+DEADLINE = timedelta(seconds=4)
+# Longer than requests, streams and Leases live.
+FROZEN_SECONDS = 60.0
+JUMPS_HOURS = (1, -5, 30, -24, 0)
+
+
+@pytest.fixture
+def endpoint(stage: Stage) -> Iterator[Endpoint]:
+    """Where the API server finds the webhooks of whoever runs."""
+    with Endpoint() as endpoint:
+        stage.deployment.point_webhooks_at(endpoint.port)
+        yield endpoint
+
+
+def start(endpoint: Endpoint, *managers: ManagerProcess) -> Sequence[ManagerProcess]:
+    """All of them, ready and reachable."""
+    for manager in managers:
+        manager.start()
+    for manager in managers:
+        manager.wait_ready()
+    endpoint.managers = managers
+    return managers
+
+
+def acting(api: Api, managers: Sequence[ManagerProcess]) -> ManagerProcess:
+    """The one that holds the Lease, once one of these does."""
+
+    def holder() -> ManagerProcess | None:
+        identity = api.get(LEASE)["spec"].get("holderIdentity")
+        said = f"held by this manager ({identity})"
+        return next((each for each in managers if identity and said in each.log_path.read_text()), None)
+
+    found = eventually("one of the managers holds the Lease", holder, seconds=60)
+    assert found is not None
+    return found
+
+
+def test_killed_fifty_times(
+    stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
+) -> None:
+    """The other takes over in the middle of whatever was being done."""
+    managers = start(endpoint, stage.manager(*SHORT_LEASE), stage.manager(*SHORT_LEASE))
+    names = create_fleet(world)
+    began = now()
+    with rolling_out(world, names, dice, seconds=2.0):
+        for _ in range(KILLS):
+            victim = acting(world.api, managers)
+            # Any instant of what it does is as good as any other.
+            time.sleep(dice.uniform(0, 1.2))
+            victim.kill()
+            victim.start()
+    roll_to_the_end(world, names, "server:last")
+    played = judge(record, world.namespace, names)
+    assert_never_below_the_budget(played, began, floors_of(names))
+    assert_one_acts(record, world.namespace, managers, SHORT_DEADLINE)
+
+
+def test_frozen_for_a_minute_while_the_other_works(
+    stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random
+) -> None:
+    managers = start(endpoint, stage.manager(), stage.manager())
+    names = create_fleet(world)
+    began = now()
+    with rolling_out(world, names, dice, seconds=1.0):
+        frozen = acting(world.api, managers)
+        other = next(each for each in managers if each is not frozen)
+        time.sleep(dice.uniform(1, 3))
+        endpoint.managers = (other,)
+        with stopped(frozen):
+            thawed_at = time.monotonic() + FROZEN_SECONDS
+            eventually("the other takes over", lambda: acting(world.api, managers) is other)
+            time.sleep(max(0.0, thawed_at - time.monotonic()))
+        # It has work queued, and streams full of news.
+        time.sleep(dice.uniform(1, 3))
+    roll_to_the_end(world, names, "server:last")
+    assert frozen.is_running and acting(world.api, managers) is other
+    # It is a candidate again, and a good one.
+    endpoint.managers = (frozen,)
+    assert other.stop(15) == 0
+    assert acting(world.api, managers) is frozen
+    roll_to_the_end(world, names, "server:after")
+    played = judge(record, world.namespace, names)
+    assert_never_below_the_budget(played, began, floors_of(names))
+    assert_one_acts(record, world.namespace, managers, DEADLINE)
+
+
+def test_told_a_wrong_time(
+    stage: Stage, endpoint: Endpoint, world: World, record: Record, dice: random.Random, tmp_path: Path
+) -> None:
+    """The Lease stays where it is, rollouts go on and lost groups come back: no wait is by the wall clock."""
+    skew = tmp_path / "skew"
+    skew.write_text("0")
+    bent = Path(__file__).with_name("skewed_clock")
+    environment = {"SKEWED_CLOCK": str(skew), "PYTHONPATH": ":".join(map(str, [bent, *sys.path]))}
+    skewed, other = stage.manager(environment=environment), stage.manager()
+    start(endpoint, skewed)
+    acting(world.api, [skewed])
+    start(endpoint, skewed, other)
+    names = create_fleet(world, "one", "surging")
+    held = world.api.get(LEASE)["spec"]["leaseTransitions"]
+    began = now()
+    with rolling_out(world, names, dice, seconds=2.0):
+        for hours in JUMPS_HOURS:
+            skew.write_text(str(hours * 3600))
+            time.sleep(dice.uniform(2, 4))
+    skew.write_text(str(-6 * 3600))
+    roll_to_the_end(world, names, "server:last")
+    played = judge(record, world.namespace, names)
+    assert_never_below_the_budget(played, began, floors_of(names))
+    # Back in time, a group that loses a worker does not wait for the hours to pass.
+    for worker in ("one-1-1", "surging-0-1"):
+        lost = world.uid("Pod", worker)
+        world.delete("Pod", worker)
+        world.gone_or_replaced("Pod", worker, lost)
+    roll_to_the_end(world, names, "server:last")
+    for steps in judge(record, world.namespace, names).values():
+        assert any(len(leaders) > 1 for _, leaders in groups_of(steps))
+    assert world.api.get(LEASE)["spec"]["leaseTransitions"] == held
+    assert skewed.is_running and other.is_running
+
+
+@contextmanager
+def stopped(manager: ManagerProcess) -> Iterator[None]:
+    """A process that hangs, or whose machine is suspended."""
+    manager.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        manager.send_signal(signal.SIGCONT)

@@ -1,0 +1,64 @@
+"""What if writes are refused or lost and streams break off, all the time and all at once?"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+
+import pytest
+
+from test.integration.bad_days.fault_proxy import Asked, CutAfter, ErrorEvent, Fault, Lose, Refuse, Rule
+from test.integration.bad_days.proxied import Stage
+from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.record import Record
+from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import World
+
+pytestmark = pytest.mark.local_only
+
+PLAYED = {"Refuse": 30, "Lose": 10, "CutAfter": 30, "ErrorEvent": 5}
+# Slow answers cost a Lease as short as that of the other tests.
+USUAL_LEASE = (
+    "--leader-elect-lease-duration=15s",
+    "--leader-elect-renew-deadline=10s",
+    "--leader-elect-retry-period=2s",
+)
+
+
+def bad_line(dice: random.Random) -> Rule:
+    """Three of ten writes are answered with an error or, though they took effect, not at all. No watch lives
+    longer than a second or two, and some of them cannot be resumed.
+    """
+    refusals: tuple[Fault, ...] = (Refuse(500), Lose(), Refuse(409), Refuse(429, retry_after=1), Refuse(429))
+    faults = itertools.cycle(refusals)
+
+    def rule(asked: Asked) -> Fault | None:
+        if asked.is_watch:
+            return ErrorEvent(410) if dice.random() < 0.2 else CutAfter(dice.uniform(0.2, 2.0))
+        return next(faults) if asked.is_write and dice.random() < 0.3 else None
+
+    return rule
+
+
+def test_writes_are_refused_and_streams_are_cut(
+    stage: Stage, world: World, record: Record, dice: random.Random
+) -> None:
+    with stage.proxy() as proxy:
+        manager = stage.start(*USUAL_LEASE, proxy=proxy)
+        names = create_fleet(world)
+        began = now()
+        proxy.rule = bad_line(dice)
+        proxy.cut_streams()
+        with rolling_out(world, names, dice, seconds=2.0):
+            eventually("enough has gone wrong", often(proxy.seen.get), seconds=120)
+        roll_to_the_end(world, names, "server:last")
+        assert manager.is_running
+    played = judge(record, world.namespace, names)
+    assert_never_below_the_budget(played, began, floors_of(names))
+
+
+def often(seen: Callable[[str], int | None]) -> Callable[[], bool]:
+    """Every kind of fault was played as often as it takes."""
+    return lambda: all((seen(fault) or 0) >= count for fault, count in PLAYED.items())

@@ -1,0 +1,138 @@
+"""A set as the audit log would show it: writes, one after the other, and what a checker says of them.
+
+In: who does what to which object. Out: changes like those that are read from a log.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.integration.chaos.invariants import STATEFULSET_CONTROLLER, violations
+from test.integration.chaos.record import PODS, SETS, STATEFULSETS, Entry, changes_of, ordered
+from test.integration.chaos.replay import Step, steps_of
+from test.integration.controllers.harness.audit import MANAGER
+
+Object = dict[str, Any]
+
+NAME = "web"
+KUBELET, USER = "kubelet", "somebody"
+BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
+_RESOURCES = {"Pod": PODS, "StatefulSet": STATEFULSETS, "LeaderWorkerSet": SETS}
+
+
+class Played:
+    """A set that is at rest: so many groups of two on revision "old", of which one may be unavailable."""
+
+    def __init__(self, replicas: int = 4, **budget: Any) -> None:
+        self.entries: list[Entry] = []
+        self._objects: dict[tuple[str, str], Object] = {}
+        self._version = 0
+        self._seconds = 0.0
+        rolling = {"rolloutStrategy": {"rollingUpdateConfiguration": budget}}
+        self.write(USER, {"kind": "LeaderWorkerSet", "spec": {"replicas": replicas, **rolling}}, NAME)
+        self.tell("old", replicas=replicas, partition=0)
+        for group in range(replicas):
+            self.bring(group, "old")
+        self.wait(60)
+
+    def wait(self, seconds: float) -> None:
+        self._seconds += seconds
+
+    def tell(self, key: str, replicas: int, partition: int, by: str = MANAGER) -> None:
+        """The leader StatefulSet is applied."""
+        rolling = {"rollingUpdate": {"partition": partition}}
+        spec = {"replicas": replicas, "updateStrategy": rolling}
+        self.write(
+            by,
+            {"kind": "StatefulSet", "spec": spec, "metadata": {"labels": {REVISION_LABEL: key}}},
+            NAME,
+        )
+
+    def bring(self, group: int, key: str, generation: int = 1, worker_key: str = "") -> None:
+        """A whole group comes up: leader, StatefulSet of its worker, worker."""
+        leader, uid = f"{NAME}-{group}", f"leader-{group}-{generation}"
+        self.write(STATEFULSET_CONTROLLER, _pod(group, 0, key, uid, "leaders"), leader)
+        workers = {
+            "kind": "StatefulSet",
+            "metadata": {"uid": f"workers-{uid}", "ownerReferences": _owned_by(uid)},
+            "spec": {"replicas": 1},
+            "status": {"readyReplicas": 1},
+        }
+        self.write(MANAGER, workers, leader)
+        self.bring_worker(group, worker_key or key, generation)
+
+    def bring_worker(self, group: int, key: str, generation: int = 1, uid: str = "") -> None:
+        """The worker alone comes up."""
+        leader = f"leader-{group}-{generation}"
+        pod = _pod(group, 1, key, uid or f"worker-{group}-{generation}", f"workers-{leader}")
+        self.write(STATEFULSET_CONTROLLER, pod, f"{NAME}-{group}-1")
+
+    def write(self, by: str, obj: Object, name: str, verb: str = "patch") -> None:
+        """Store an object as it is given; labels of the set come with it."""
+        metadata = {"name": name, "uid": f"{obj['kind']}-{name}", "generation": 1, **obj.get("metadata", {})}
+        metadata["labels"] = {NAME_LABEL: NAME, **metadata.get("labels", {})}
+        status = {"observedGeneration": 1, **obj.get("status", {})}
+        self._store(by, verb, {**obj, "metadata": metadata, "status": status})
+
+    def delete(self, by: str, name: str, grace: int = 30) -> None:
+        """A pod is asked to go; without grace it is gone."""
+        pod = self._objects["Pod", name]
+        going = {"deletionTimestamp": "now", "deletionGracePeriodSeconds": grace}
+        self._store(by, "delete", {**pod, "metadata": {**pod["metadata"], **going}})
+
+    def replace(self, by: str, group: int, key: str, generation: int = 2) -> None:
+        """A leader is deleted, its group goes, and comes again."""
+        self.delete(by, f"{NAME}-{group}")
+        self.delete(KUBELET, f"{NAME}-{group}-1", grace=0)
+        self.delete(KUBELET, f"{NAME}-{group}", grace=0)
+        self.bring(group, key, generation)
+
+    def set_status(self, name: str, **status: Any) -> None:
+        """The kubelet reports on a pod."""
+        pod = self._objects["Pod", name]
+        self._store(KUBELET, "patch", {**pod, "status": {**pod["status"], **status}})
+
+    def steps(self) -> list[Step]:
+        return steps_of(NAME, ordered(list(changes_of(iter(self.entries)))))
+
+    def violations(self) -> list[str]:
+        """Without the time."""
+        return [each.partition(": at ")[2].partition(" ")[2] for each in violations(NAME, self.steps())]
+
+    def _store(self, by: str, verb: str, obj: Object) -> None:
+        self._version += 1
+        self._seconds += 0.01
+        metadata = {**obj["metadata"], "resourceVersion": str(self._version)}
+        stored = {**obj, "metadata": metadata}
+        kind, name = obj["kind"], metadata["name"]
+        self._objects[kind, name] = stored
+        at = BEGAN + timedelta(seconds=self._seconds)
+        self.entries.append(
+            Entry(at, verb, _RESOURCES[kind], "default", name, 200, by, credential=by, answer=stored)
+        )
+
+
+def _pod(group: int, worker: int, key: str, uid: str, owner: str) -> Object:
+    labels = {GROUP_INDEX_LABEL: str(group), WORKER_INDEX_LABEL: str(worker), REVISION_LABEL: key}
+    return {
+        "kind": "Pod",
+        "metadata": {
+            "uid": uid,
+            "labels": labels,
+            "annotations": {SIZE_ANNOTATION: "2"},
+            "ownerReferences": _owned_by(owner),
+        },
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+def _owned_by(uid: str) -> list[Object]:
+    return [{"uid": uid, "controller": True}]

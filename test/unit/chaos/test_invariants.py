@@ -1,0 +1,186 @@
+"""Does the checker find what it is there to find, and nothing else?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from test.integration.chaos.invariants import STATEFULSET_CONTROLLER, fewest_ready, writes_out_of_turn
+from test.integration.chaos.record import LEASES, PODS, Entry
+from test.integration.controllers.harness.audit import MANAGER
+from test.unit.chaos.played import BEGAN, KUBELET, USER, Played
+
+RESTARTED = {"containerStatuses": [{"restartCount": 1}]}
+
+
+def rollout(played: Played) -> None:
+    played.tell("new", replicas=4, partition=4)
+    for group in (3, 2, 1, 0):
+        played.delete(MANAGER, f"web-{group}")
+        played.tell("new", replicas=4, partition=group)
+        played.delete(KUBELET, f"web-{group}-1", grace=0)
+        played.delete(KUBELET, f"web-{group}", grace=0)
+        played.bring(group, "new", generation=2)
+        played.wait(2)
+
+
+def rollout_by_the_statefulset_controller(played: Played) -> None:
+    played.tell("new", replicas=4, partition=3)
+    played.replace(STATEFULSET_CONTROLLER, 3, "new")
+
+
+def lost_worker(played: Played) -> None:
+    played.delete(USER, "web-1-1", grace=0)
+    played.bring_worker(1, "old", uid="another")
+    played.replace(MANAGER, 1, "old")
+
+
+def restarted_container(played: Played) -> None:
+    played.set_status("web-2-1", **RESTARTED)
+    played.replace(MANAGER, 2, "old")
+
+
+def failed_worker(played: Played) -> None:
+    played.set_status("web-2-1", phase="Failed", conditions=[])
+    played.delete(STATEFULSET_CONTROLLER, "web-2-1", grace=0)
+    played.replace(MANAGER, 2, "old")
+
+
+def loss_that_was_not_seen_yet(played: Played) -> None:
+    played.tell("new", replicas=4, partition=4)
+    played.wait(5)
+    played.delete(USER, "web-0")
+    played.delete(MANAGER, "web-3")
+
+
+@pytest.mark.parametrize(
+    "story",
+    [
+        rollout,
+        rollout_by_the_statefulset_controller,
+        lost_worker,
+        restarted_container,
+        failed_worker,
+        loss_that_was_not_seen_yet,
+    ],
+)
+def test_what_is_right(story: Callable[[Played], None]) -> None:
+    played = Played()
+    story(played)
+    assert played.violations() == []
+
+
+def surge_too_far(played: Played) -> None:
+    played.tell("old", replicas=5, partition=0)
+    played.bring(4, "old")
+
+
+def mixed_group(played: Played) -> None:
+    played.delete(USER, "web-1", grace=0)
+    played.bring(1, "old", generation=2, worker_key="new")
+
+
+def overlap(played: Played) -> None:
+    played.tell("new", replicas=4, partition=4)
+    played.delete(MANAGER, "web-3")
+    played.delete(KUBELET, "web-3", grace=0)
+    played.bring(3, "new", generation=2, worker_key="new")
+
+
+def two_at_once(played: Played) -> None:
+    played.tell("new", replicas=4, partition=4)
+    played.delete(MANAGER, "web-3")
+    played.delete(MANAGER, "web-2")
+
+
+def partition_too_low(played: Played) -> None:
+    played.tell("new", replicas=4, partition=2)
+
+
+def loss_that_was_seen(played: Played) -> None:
+    played.tell("new", replicas=4, partition=4)
+    played.delete(USER, "web-0")
+    played.wait(5)
+    played.set_status("web-1", looked="at")
+    played.wait(5)
+    played.delete(MANAGER, "web-3")
+
+
+def healthy_group_restarted(played: Played) -> None:
+    played.replace(MANAGER, 1, "old")
+
+
+def restarted_twice_for_one_reason(played: Played) -> None:
+    played.set_status("web-2-1", **RESTARTED)
+    played.replace(MANAGER, 2, "old")
+    played.wait(5)
+    played.replace(MANAGER, 2, "old", generation=3)
+
+
+def worker_deleted(played: Played) -> None:
+    played.delete(MANAGER, "web-1-1")
+
+
+def leader_rolled_above_its_turn(played: Played) -> None:
+    played.replace(STATEFULSET_CONTROLLER, 1, "old")
+
+
+@pytest.mark.parametrize(
+    ("story", "complaint"),
+    [
+        (surge_too_far, "5 groups, at most 4 may be"),
+        (mixed_group, "group 1 has pods of revisions ['new', 'old']"),
+        (overlap, "worker web-3-1 of the former leader meets leader web-3"),
+        (two_at_once, "groups [2] taken down, 2 stay, 3 have to"),
+        (partition_too_low, "groups [2, 3] taken down, 2 stay, 3 have to"),
+        (loss_that_was_seen, "groups [3] taken down, 2 stay, 3 have to"),
+        (healthy_group_restarted, "lws-controller-manager deleted web-1 without reason"),
+        (restarted_twice_for_one_reason, "lws-controller-manager deleted web-2 without reason"),
+        (worker_deleted, "lws-controller-manager deleted web-1-1 without reason"),
+        (leader_rolled_above_its_turn, "statefulset-controller deleted web-1 without reason"),
+    ],
+)
+def test_what_is_wrong(story: Callable[[Played], None], complaint: str) -> None:
+    played = Played()
+    story(played)
+    assert complaint in played.violations()
+
+
+def test_groups_that_serve_are_counted_at_every_moment() -> None:
+    played = Played()
+    assert fewest_ready(played.steps(), BEGAN + timedelta(seconds=60)) is None
+    played.set_status("web-2-1", conditions=[{"type": "Ready", "status": "False"}])
+    played.set_status("web-2-1", conditions=[{"type": "Ready", "status": "True"}])
+    assert fewest_ready(played.steps(), BEGAN + timedelta(seconds=60)) == 3
+
+
+def wrote(seconds: float, who: str, resource: str = PODS, holder: str = "") -> Entry:
+    answer = {"spec": {"holderIdentity": holder}} if resource == LEASES else {}
+    at = BEGAN + timedelta(seconds=seconds)
+    return Entry(at, "delete", resource, "default", "web-0", 200, MANAGER, credential=who, answer=answer)
+
+
+@pytest.mark.parametrize(
+    ("writes", "complaints"),
+    [
+        pytest.param([wrote(0, "a", LEASES, "a"), wrote(3, "a")], [], id="fresh"),
+        pytest.param([wrote(0, "a", LEASES, "a"), wrote(5, "a")], ["0:00:05 after"], id="stale"),
+        pytest.param([wrote(0, "a")], ["None after"], id="never held"),
+        pytest.param(
+            [wrote(0, "a", LEASES, "a"), wrote(1, "b", LEASES, "b"), wrote(2, "a")],
+            ["while b holds"],
+            id="taken by another",
+        ),
+        pytest.param(
+            [wrote(0, "a", LEASES, "a"), wrote(1, "a", LEASES), wrote(2, "a")],
+            ["while nobody holds"],
+            id="released",
+        ),
+    ],
+)
+def test_writes_out_of_turn(writes: list[Entry], complaints: list[str]) -> None:
+    found = writes_out_of_turn(writes, {"a": "a", "b": "b"}, "default", timedelta(seconds=4))
+    assert len(found) == len(complaints)
+    assert all(complaint in each for complaint, each in zip(complaints, found, strict=True))

@@ -1,0 +1,87 @@
+"""Is the audit log read as what happened, in the order in which it happened?"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.integration.chaos.record import PODS, Change, Entry, changes_of, entries_of, ordered
+
+
+def logged(verb: str, version: int, uri: str = "/api/v1/pods", **metadata: Any) -> str:
+    return json.dumps(
+        {
+            "verb": verb,
+            "requestURI": uri,
+            "requestReceivedTimestamp": "2026-01-01T00:00:00.000001Z",
+            "user": {
+                "username": "somebody",
+                "extra": {"authentication.kubernetes.io/credential-id": ["JTI=1"]},
+            },
+            "objectRef": {"resource": "pods", "namespace": "default"},
+            "responseStatus": {"code": 200},
+            "responseObject": {
+                "kind": "Pod",
+                "metadata": {"name": "a", "uid": "1", "resourceVersion": str(version), **metadata},
+            },
+        }
+    )
+
+
+def entry(verb: str, version: int, **metadata: Any) -> Entry:
+    answer = {"metadata": {"name": "a", "uid": "1", "resourceVersion": str(version), **metadata}}
+    return Entry(datetime.now(UTC), verb, PODS, "default", "a", 200, "somebody", answer=answer)
+
+
+def test_writes_are_read_and_what_is_broken_is_left_out(tmp_path: Path) -> None:
+    lines = [
+        logged("create", 1),
+        '{"verb": "upd',
+        logged("get", 1),
+        logged("create", 2, uri="/api/v1/pods?dryRun=All"),
+        logged("patch", 3),
+    ]
+    log = tmp_path / "audit.log"
+    log.write_text("\n".join(lines) + "\n" + logged("patch", 4)[:30])
+    found = list(entries_of(log))
+    assert [each.verb for each in found] == ["create", "patch"]
+    assert (found[0].name, found[0].credential, found[0].at.microsecond) == ("a", "JTI=1", 1)
+
+
+GOING = {"deletionTimestamp": "now"}
+
+
+@pytest.mark.parametrize(
+    ("verb", "metadata", "is_there"),
+    [
+        pytest.param("patch", {}, True, id="written"),
+        pytest.param("delete", {**GOING, "deletionGracePeriodSeconds": 30}, True, id="has time left"),
+        pytest.param("delete", {**GOING, "finalizers": ["foregroundDeletion"]}, True, id="is held"),
+        pytest.param("delete", {**GOING, "deletionGracePeriodSeconds": 0}, False, id="has none left"),
+        pytest.param("delete", {}, False, id="was never asked to go"),
+        pytest.param("patch", {**GOING, "deletionGracePeriodSeconds": 0}, False, id="is held no longer"),
+    ],
+)
+def test_what_is_gone_is_told_from_what_is_going(verb: str, metadata: dict[str, Any], is_there: bool) -> None:
+    (change,) = changes_of(iter([entry(verb, 1, **metadata)]))
+    assert (change.objects["a"] is not None) == is_there
+
+
+def test_a_deletion_that_shows_no_object_follows_what_was_answered_before() -> None:
+    status = Entry(datetime.now(UTC), "delete", PODS, "default", "b", 200, "somebody")
+    found = list(changes_of(iter([entry("patch", 7), status, entry("patch", 9)])))
+    assert [(each.version, dict(each.objects).get("b", "")) for each in found] == [
+        (7, ""),
+        (7, None),
+        (9, ""),
+    ]
+
+
+def test_answers_are_put_in_the_order_of_the_store_from_the_first_snapshot_on() -> None:
+    changes = list(changes_of(iter(entry("patch", version) for version in (3, 9, 8, 5))))
+    snapshot = Change(5, entry("list", 5), {}, is_snapshot=True)
+    assert [each.version for each in ordered([snapshot, *changes])] == [5, 5, 8, 9]
