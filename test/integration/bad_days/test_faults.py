@@ -1,22 +1,12 @@
-"""Does every set get what it asks for while the API server refuses, dawdles, forgets and hangs up?"""
+"""Does every set get what it asks for while the API server dawdles, forgets and hangs up?"""
 
 from __future__ import annotations
 
 import itertools
-import random
 
 import pytest
 
-from test.integration.bad_days.fault_proxy import (
-    Asked,
-    CutAfter,
-    Delay,
-    ErrorEvent,
-    Fault,
-    Lose,
-    Refuse,
-    Rule,
-)
+from test.integration.bad_days.fault_proxy import Asked, CutAfter, Delay, ErrorEvent, Fault, Rule
 from test.integration.bad_days.proxied import Stage
 from test.integration.controllers.harness.groups import images_of, settle
 from test.integration.controllers.harness.manifests import a_set, new_image
@@ -32,18 +22,6 @@ USUAL_LEASE = (
     "--leader-elect-renew-deadline=10s",
     "--leader-elect-retry-period=2s",
 )
-
-
-def refusing_writes() -> Rule:
-    """Three of ten writes are answered with an error or not at all; of the latter each took effect."""
-    dice = random.Random(1)
-    kinds: tuple[Fault, ...] = (Refuse(500), Lose(), Refuse(409), Refuse(429, retry_after=1), Refuse(429))
-    faults = itertools.cycle(kinds)
-
-    def rule(asked: Asked) -> Fault | None:
-        return next(faults) if asked.is_write and dice.random() < 0.3 else None
-
-    return rule
 
 
 def dawdling() -> Rule:
@@ -78,7 +56,6 @@ def forgetting() -> Rule:
 @pytest.mark.parametrize(
     ("rule", "played", "replicas", "size"),
     [
-        pytest.param(refusing_writes(), {"Refuse", "Lose"}, 4, 2, id="refusing"),
         pytest.param(dawdling(), {"Delay"}, 1, 1, id="dawdling"),
         pytest.param(hanging_up(), {"CutAfter"}, 2, 2, id="hanging up"),
         pytest.param(forgetting(), {"ErrorEvent"}, 2, 2, id="forgetting"),

@@ -1,9 +1,13 @@
-"""Where does chaos reign? On a control plane of its own that writes down what is done to it."""
+"""Where does chaos reign? On a control plane of its own that writes down what is done to it.
+
+CHAOS_SEED repeats the instants of an earlier run; CHAOS_LOG is where the audit log is copied to at the end.
+"""
 
 from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -44,6 +48,8 @@ def cluster() -> Iterator[LocalCluster]:
     with LocalCluster(Options(nodes=6, audit_policy=AUDIT_CHAOS)) as cluster:
         _let_finalize(cluster)
         yield cluster
+        if kept := os.environ.get("CHAOS_LOG"):
+            shutil.copyfile(cluster.audit_log, kept)
         # Asked politely it would wait for the end of every open stream, and nothing of it has to be kept.
         cluster.kill_component("kube-apiserver")
 

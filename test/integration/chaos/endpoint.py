@@ -61,6 +61,9 @@ class Endpoint:
                     continue
                 await self._join(reader, writer, *there)
                 return
+        except asyncio.CancelledError:
+            # The end of all; asyncio would report a connection that ends so.
+            return
         finally:
             writer.transport.abort()
 

@@ -9,6 +9,7 @@ it may have seen: the world as it was at any time within `_UNSEEN`. Its own acti
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from test.integration.chaos.record import LEASES, PODS, Entry
@@ -19,16 +20,23 @@ STATEFULSET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controll
 _UNSEEN = timedelta(seconds=1)
 
 
-def violations(name: str, steps: Sequence[Step]) -> list[str]:
+@dataclass(frozen=True)
+class Violation:
+    """position: of the step that broke a promise."""
+
+    position: int
+    what: str
+
+
+def violations(name: str, steps: Sequence[Step]) -> list[Violation]:
     """What was wrong with the set of that name."""
-    found = [
+    return [
         *_too_many_groups(name, steps),
         *_mixed_groups(steps),
         *_overlaps(steps),
         *_steps_over_the_floor(name, steps),
         *_restarts_without_reason(name, steps),
     ]
-    return [f"{name}: {each}" for each in found]
 
 
 def fewest_ready(steps: Iterable[Step], began: datetime) -> int | None:
@@ -36,33 +44,35 @@ def fewest_ready(steps: Iterable[Step], began: datetime) -> int | None:
     return min((len(step.after.ready) for step in steps if step.entry.at >= began), default=None)
 
 
-def _too_many_groups(name: str, steps: Sequence[Step]) -> Iterator[str]:
+def _too_many_groups(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
     """As many as asked for and the surge on top, and no more."""
-    for step in steps:
+    for position, step in enumerate(steps):
         asked, leaders = step.after.asked, step.after.statefulsets.get(name)
         if asked is None:
             continue
         if len(step.after.leaders) > asked.ceiling:
-            yield f"{_when(step)} {len(step.after.leaders)} groups, at most {asked.ceiling} may be"
+            yield Violation(position, f"{len(step.after.leaders)} groups, at most {asked.ceiling} may be")
         if leaders is not None and leaders.replicas > asked.ceiling:
-            yield f"{_when(step)} {leaders.replicas} groups asked for, at most {asked.ceiling} may be"
+            yield Violation(position, f"{leaders.replicas} groups asked for, at most {asked.ceiling} may be")
 
 
-def _mixed_groups(steps: Sequence[Step]) -> Iterator[str]:
+def _mixed_groups(steps: Sequence[Step]) -> Iterator[Violation]:
     """A leader and the workers that were made for it are of one revision."""
-    for step in _with_new_pods(steps):
+    for position, step in enumerate(steps):
+        if _pods_of(step.before) == _pods_of(step.after):
+            continue
         for leader in step.after.leaders.values():
             keys = {pod.key for pod in (leader, *step.after.workers_of(leader))}
             if len(keys) > 1:
-                yield f"{_when(step)} group {leader.group} has pods of revisions {sorted(keys)}"
+                yield Violation(position, f"group {leader.group} has pods of revisions {sorted(keys)}")
 
 
-def _overlaps(steps: Sequence[Step]) -> Iterator[str]:
+def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
     """No new leader before the last of the old workers is gone, where a manager has deleted the old one."""
     made_for: dict[str, str] = {}
     deleted_by: dict[str, str] = {}
     reported: set[str] = set()
-    for step in steps:
+    for position, step in enumerate(steps):
         made_for |= {each.uid: each.owner for each in step.after.statefulsets.values()}
         gone = _newly_terminating(step)
         deleted_by |= {pod.uid: step.entry.user for pod in gone if pod.uid not in deleted_by}
@@ -72,10 +82,12 @@ def _overlaps(steps: Sequence[Step]) -> Iterator[str]:
                 continue
             if deleted_by.get(str(former)) == MANAGER:
                 reported.add(pod.uid)
-                yield f"{_when(step)} worker {pod.name} of the former leader meets leader {leader.name}"
+                yield Violation(
+                    position, f"worker {pod.name} of the former leader meets leader {leader.name}"
+                )
 
 
-def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[str]:
+def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
     """Nothing that a manager does leaves fewer groups ready than the budget says."""
     ours: set[str] = set()
     for position, step in enumerate(steps):
@@ -95,11 +107,13 @@ def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[str]:
             if any(_has_broken_old_groups(name, frame) for frame in recent):
                 floor = min(floor, len(stay | cost) - 1)
             if cost and len(stay) < floor:
-                yield f"{_when(step)} groups {sorted(cost)} taken down, {len(stay)} stay, {floor} have to"
+                yield Violation(
+                    position, f"groups {sorted(cost)} taken down, {len(stay)} stay, {floor} have to"
+                )
         ours |= {pod.uid for pod in _newly_terminating(step) if step.entry.user == MANAGER}
 
 
-def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[str]:
+def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[Violation]:
     """A leader goes because its revision is old, its group is one too many, or one of its pods was lost."""
     for position, step in enumerate(steps):
         if step.entry.user not in (MANAGER, STATEFULSET_CONTROLLER) or step.entry.resource != PODS:
@@ -115,7 +129,9 @@ def _restarts_without_reason(name: str, steps: Sequence[Step]) -> Iterator[str]:
                 # The template of workers never changes, nor does their number.
                 has_reason = pod.has_failed or _is_leader_going(step.before, pod)
             if not has_reason:
-                yield f"{_when(step)} {step.entry.user.rpartition(':')[2]} deleted {pod.name} without reason"
+                yield Violation(
+                    position, f"{step.entry.user.rpartition(':')[2]} deleted {pod.name} without reason"
+                )
 
 
 def _taken(name: str, step: Step) -> dict[int, Pod]:
@@ -198,14 +214,8 @@ def _recent(steps: Sequence[Step], position: int) -> list[Frame]:
     return frames
 
 
-def _with_new_pods(steps: Sequence[Step]) -> Iterator[Step]:
-    for step in steps:
-        if {pod.uid for pod in step.before.pods.values()} != {pod.uid for pod in step.after.pods.values()}:
-            yield step
-
-
-def _when(step: Step) -> str:
-    return f"at {step.entry.at:%H:%M:%S.%f}"
+def _pods_of(frame: Frame) -> set[str]:
+    return {pod.uid for pod in frame.pods.values()}
 
 
 def writes_out_of_turn(

@@ -133,7 +133,7 @@ def changes_of(entries: Iterator[Entry]) -> Iterator[Change]:
             continue
         metadata = entry.answer.get("metadata") or {}
         # Only a status is left of a StatefulSet that was deleted; of a pod that is bound, not even its name.
-        is_object = "uid" in metadata
+        is_object = "resourceVersion" in metadata
         if not is_object and entry.verb != "delete":
             continue
         version = int(metadata["resourceVersion"]) if is_object else newest

@@ -6,7 +6,7 @@ import random
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -61,13 +61,17 @@ def start(endpoint: Endpoint, *managers: ManagerProcess) -> Sequence[ManagerProc
     return managers
 
 
-def acting(api: Api, managers: Sequence[ManagerProcess]) -> ManagerProcess:
-    """The one that holds the Lease, once one of these does."""
+def acting(
+    api: Api, managers: Sequence[ManagerProcess], dead: Collection[str] = ()
+) -> tuple[ManagerProcess, str]:
+    """The one that holds the Lease, once one of these does, and its identity, which is none of `dead`."""
 
-    def holder() -> ManagerProcess | None:
-        identity = api.get(LEASE)["spec"].get("holderIdentity")
+    def holder() -> tuple[ManagerProcess, str] | None:
+        identity = str(api.get(LEASE)["spec"].get("holderIdentity") or "")
+        if not identity or identity in dead:
+            return None
         said = f"held by this manager ({identity})"
-        return next((each for each in managers if identity and said in each.log_path.read_text()), None)
+        return next(((each, identity) for each in managers if said in each.log_path.read_text()), None)
 
     found = eventually("one of the managers holds the Lease", holder, seconds=60)
     assert found is not None
@@ -82,11 +86,13 @@ def test_killed_fifty_times(
     names = create_fleet(world)
     began = now()
     with rolling_out(world, names, dice, seconds=2.0):
-        for _ in range(KILLS):
-            victim = acting(world.api, managers)
+        dead: set[str] = set()
+        while len(dead) < KILLS:
+            victim, identity = acting(world.api, managers, dead)
             # Any instant of what it does is as good as any other.
             time.sleep(dice.uniform(0, 1.2))
             victim.kill()
+            dead.add(identity)
             victim.start()
     roll_to_the_end(world, names, "server:last")
     played = judge(record, world.namespace, names)
@@ -101,22 +107,22 @@ def test_frozen_for_a_minute_while_the_other_works(
     names = create_fleet(world)
     began = now()
     with rolling_out(world, names, dice, seconds=1.0):
-        frozen = acting(world.api, managers)
+        frozen, _ = acting(world.api, managers)
         other = next(each for each in managers if each is not frozen)
         time.sleep(dice.uniform(1, 3))
         endpoint.managers = (other,)
         with stopped(frozen):
             thawed_at = time.monotonic() + FROZEN_SECONDS
-            eventually("the other takes over", lambda: acting(world.api, managers) is other)
+            eventually("the other takes over", lambda: acting(world.api, managers)[0] is other)
             time.sleep(max(0.0, thawed_at - time.monotonic()))
         # It has work queued, and streams full of news.
         time.sleep(dice.uniform(1, 3))
     roll_to_the_end(world, names, "server:last")
-    assert frozen.is_running and acting(world.api, managers) is other
+    assert frozen.is_running and acting(world.api, managers)[0] is other
     # It is a candidate again, and a good one.
     endpoint.managers = (frozen,)
     assert other.stop(15) == 0
-    assert acting(world.api, managers) is frozen
+    assert acting(world.api, managers)[0] is frozen
     roll_to_the_end(world, names, "server:after")
     played = judge(record, world.namespace, names)
     assert_never_below_the_budget(played, began, floors_of(names))

@@ -8,23 +8,52 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from test.integration.bad_days.proxied import credential_of
 from test.integration.chaos.invariants import fewest_ready, violations, writes_out_of_turn
 from test.integration.chaos.record import Record
-from test.integration.chaos.replay import Step, groups_of, steps_of
+from test.integration.chaos.replay import Frame, Step, groups_of, steps_of
 from tools.deployment import NAMESPACE, ManagerProcess
+
+_TOLD = 40
 
 
 def judge(record: Record, namespace: str, names: Iterable[str]) -> Mapping[str, Sequence[Step]]:
     """Fail if a promise about any of the sets was broken; returns what happened to each."""
     changes = record.changes()
     played = {name: steps_of(name, changes) for name in names}
-    found = [each for name, steps in played.items() for each in violations(name, steps)]
+    found: list[str] = []
     for name, steps in played.items():
         leaders = {group: [pod.key for pod in pods] for group, pods in groups_of(steps)}
         print(f"{namespace}/{name}: {len(steps)} steps; revisions of leaders by group: {leaders}")
-    assert found == []
+        broken = violations(name, steps)
+        if broken:
+            first = min(each.position for each in broken)
+            print(f"{name}, until the first promise was broken:", *told(name, steps[: first + 1]), sep="\n  ")
+        found += [f"{name} at {steps[each.position].entry.at:%H:%M:%S.%f}: {each.what}" for each in broken]
+    if found:
+        pytest.fail("\n".join(["broken promises:", *found]))
     return played
+
+
+def told(name: str, steps: Sequence[Step]) -> list[str]:
+    """The last steps, for people: who did what, and how the set stood then."""
+    return [
+        f"{step.entry.at:%H:%M:%S.%f} {step.entry.user.rpartition(':')[2]} {step.entry.verb} "
+        f"{step.entry.resource} {step.entry.name} → {_shown(name, step.after)}"
+        for step in steps[-_TOLD:]
+    ]
+
+
+def _shown(name: str, frame: Frame) -> str:
+    leaders, found = frame.statefulsets.get(name), []
+    if leaders is not None:
+        found.append(f"{leaders.key[:4]} replicas {leaders.replicas} partition {leaders.partition}:")
+    for group, leader in sorted(frame.leaders.items()):
+        state = "going" if leader.is_terminating else "up" if group in frame.ready else "down"
+        found.append(f"{group}={leader.key[:4]} {state}{'' if group in frame.reported else ' (unreported)'}")
+    return " ".join(found)
 
 
 def assert_never_below_the_budget(
@@ -32,7 +61,8 @@ def assert_never_below_the_budget(
 ) -> None:
     """Where no pod was lost, the groups that serve were never fewer than the budget allows."""
     fewest = {name: fewest_ready(steps, since) for name, steps in played.items()}
-    assert {name: least for name, least in fewest.items() if least is None or least < floors[name]} == {}
+    if any(least is None or least < floors[name] for name, least in fewest.items()):
+        pytest.fail(f"groups that served at the worst moment: {fewest}, promised were {floors}")
 
 
 def assert_one_acts(
@@ -41,8 +71,11 @@ def assert_one_acts(
     """No write was issued by a manager that could not be sure of its Lease."""
     names = {credential_of(each): each.log_path.stem for each in managers}
     entries = [each for each in record.entries() if each.namespace in (namespace, NAMESPACE)]
-    assert any(each.namespace == namespace and each.credential in names for each in entries)
-    assert writes_out_of_turn(entries, names, namespace, deadline) == []
+    if not any(each.namespace == namespace and each.credential in names for each in entries):
+        pytest.fail("no manager has written anything")
+    found = writes_out_of_turn(entries, names, namespace, deadline)
+    if found:
+        pytest.fail("\n".join(["more than one may have acted:", *found]))
 
 
 def now() -> datetime:

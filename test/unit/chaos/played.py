@@ -104,8 +104,7 @@ class Played:
         return steps_of(NAME, ordered(list(changes_of(iter(self.entries)))))
 
     def violations(self) -> list[str]:
-        """Without the time."""
-        return [each.partition(": at ")[2].partition(" ")[2] for each in violations(NAME, self.steps())]
+        return [each.what for each in violations(NAME, self.steps())]
 
     def _store(self, by: str, verb: str, obj: Object) -> None:
         self._version += 1
