@@ -34,7 +34,8 @@ def complete_revisions(
     context: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Numbers of the revisions of the set that is named."""
-    name = context.params.get("name")
+    # Where the option that is being completed comes last, click has not come to the arguments yet.
+    name = context.params.get("name") or next(iter(context.args), None)
 
     async def numbers(session: Session) -> list[tuple[str, str]]:
         selector = f"{NAME_LABEL}={name}"

@@ -66,7 +66,6 @@ def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp
     bring_about(world)
     assert former.stop() == 0
     before = standing(world)
-    histories = {name: History(world, name) for name in ROLLING}
     created = {name: spec_of(world, name) for name in (*AT_REST, *ROLLING)}
 
     upgrade(product.deployment, CHART)
@@ -82,13 +81,14 @@ def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp
     good["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {
         "annotations": dict.fromkeys(NEVER_READY)
     }
+    histories = {name: History(world, name) for name in ROLLING}
     for name in ROLLING:
         world.patch(SET, name, good)
     world.patch(SET, "paused", {"spec": {"rolloutStrategy": {"paused": None}}})
     settle(world, *ROLLING, seconds=120)
     for name, history in histories.items():
         assert set.union(*images_of(world, name).values()) == {"server:3"}
-        assert all(len(uids) <= 3 for uids in history.leaders().values()), name
+        assert max(len(uids) for uids in history.leaders().values()) <= 3, name
         assert [int(each["revision"]) for each in revisions_of(world, name)] == [1, 2, 3]
 
 

@@ -8,9 +8,11 @@ from typing import Any
 import click
 import pytest
 import yaml
+from click.shell_completion import ShellComplete
 
 from lws.cli import completion
 from lws.cli.completion import complete_revisions, complete_sets
+from lws.cli.main import commands
 from lws.cli.session import Session, Target
 from lws_api.leaderworkerset.v1 import KIND
 
@@ -58,6 +60,22 @@ def test_revisions_of_the_set_that_is_named(cluster: None) -> None:
     items = complete_revisions(context(name="demo"), option, "1")
     assert [(item.value, item.help) for item in items] == [("1", "demo-a-1"), ("12", "demo-b-12")]
     assert complete_revisions(context(), option, "") == []
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ["history", "demo", "-n", "team", "--revision"],
+        ["history", "-n", "team", "demo", "--revision"],
+        ["diff", "demo", "-n", "team", "--from", "1", "--to"],
+        ["undo", "demo", "-n", "team", "--to-revision"],
+    ],
+    ids=" ".join,
+)
+def test_numbers_are_found_where_they_are_asked_for(cluster: None, typed: list[str]) -> None:
+    complete = ShellComplete(commands, {}, "lws", "_LWS_COMPLETE")
+    assert values(complete.get_completions(typed, "")) == ["1", "12"]
+    assert values(complete.get_completions([*typed[:-1]], f"{typed[-1]}=12")) == ["12"]
 
 
 def test_a_silent_cluster_completes_nothing(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from lws.cli.main import commands, main
+
+ROOT = Path(__file__).parents[4]
 
 
 def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int | str | None, str, str]:
@@ -15,6 +20,12 @@ def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[in
         main(arguments)
     captured = capsys.readouterr()
     return ended.value.code, captured.out, captured.err
+
+
+def test_the_wheel_installs_both_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"lws": "lws.cli:main", "kubectl-lws": "lws.cli:main"}
+    assert pkgutil.resolve_name("lws.cli:main") is main
 
 
 @pytest.mark.parametrize(
