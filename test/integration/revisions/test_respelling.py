@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from test.integration.controllers.harness.groups import revisions_of, settle
+from test.integration.controllers.harness.groups import pod_uids, revisions_of, settle
 from test.integration.controllers.harness.identities import differences, identities
 from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World
 from tools.localcluster.api import Call
 
@@ -103,6 +103,8 @@ def test_nothing_restarts(world: World, write: Callable[[World], None]) -> None:
 
     eventually("the manager has seen it", is_seen)
     settle(world, NAME)
+    # Some of these write nothing that a manager would answer: give it time to do what it should not.
+    stays("the same pods are there", lambda: pod_uids(world, NAME), 1.0)
     after = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
     assert {title: (each.uid, each.generation) for title, each in after.items()} == generations
     assert len(revisions_of(world, NAME)) == 1
