@@ -31,10 +31,13 @@ class Recorder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Who is told what the API server returned, so that the next plan is never older than our own writes."""
+    """Who is told what the API server returned, so that the next plan is never older than our own writes, and
+    what it refused.
+    """
 
     put: Callable[[Mapping[str, Any]], None]
     applied: Callable[[Apply, Mapping[str, Any]], None]
+    refused: Callable[[Action, ApiError], None]
 
 
 @dataclass(slots=True)
@@ -164,16 +167,19 @@ class Applier:
                 self._pruned.popitem(last=False)
 
     def _announce_failure(self, action: Action, error: ClusterError) -> None:
-        failure = getattr(action, "failure", None)
         # Only what the server refused concerns the user; a connection that broke is retried in silence.
-        if failure is None or not isinstance(error, ApiError):
+        if not isinstance(error, ApiError):
             return
         if error.is_namespace_terminating or error.is_kind_unknown_yet:
             return
         # The next pass sees what has the name, or that it is gone meanwhile.
         if isinstance(error, AlreadyExists | NotFound):
             return
-        if not isinstance(error, Conflict) and error.status < 500 and error.status != 429:
+        if isinstance(error, Conflict) or error.status >= 500 or error.status == 429:
+            return
+        self._memory.refused(action, error)
+        failure = getattr(action, "failure", None)
+        if failure is not None:
             self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws.actions import Apply, Object
+from lws.cluster.refusals import Refusals
 from lws.cluster.store import Store
 from lws.kube.applied import digest
 from lws.leaderworkerset.revisions import Recorded, parse
@@ -25,11 +26,12 @@ class WriteMemory:
     """One per process.
 
     applied: UID of an applied object → (digest of the intent, generation that it led to). An intent that
-    others keep rewriting is applied once, not for ever.
+    others keep rewriting is applied once, not for ever. refusals: writes that the API server did not take.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self.refusals = Refusals(clock)
         self._store = store
         self._clock = clock
         self._dropped_at = float("-inf")
@@ -47,6 +49,7 @@ class WriteMemory:
         """Take in an object that a write of ours returned."""
         if obj["kind"] == "Status":
             return
+        self.refusals.forget(obj)
         if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
             dropped = "start" not in (obj["spec"].get("ordinals") or {})
             self._dropped_at = self._clock() if dropped else float("-inf")

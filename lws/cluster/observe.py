@@ -15,6 +15,7 @@ from lws.cluster.errors import NotFound
 from lws.cluster.group_memory import GroupMemory
 from lws.cluster.history import History
 from lws.cluster.memory import WriteMemory
+from lws.cluster.shortages import Shortages
 from lws.cluster.store import Store
 from lws.group.restart import ignores_losses
 from lws.group.snapshot import GroupSnapshot
@@ -34,6 +35,8 @@ from lws_api.leaderworkerset.v1 import (
 
 # Kinds of owners that we watch: whether one of them still lives is known without asking.
 _WATCHED_OWNERS = frozenset({KIND, "StatefulSet", "Pod"})
+# What was refused is tried again by whoever met it, and a success wakes nobody.
+_REFUSED_SECONDS = 30.0
 
 
 class Observer:
@@ -45,11 +48,13 @@ class Observer:
         self._memory = memory
         self._history = History(cluster, store, memory)
         self._groups = GroupMemory()
+        self._shortages = Shortages(cluster)
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
         """Everything about one set; None if there is no such set."""
         lws = self._store.get(KIND, namespace, name)
         if lws is None:
+            self._shortages.forget(namespace, name)
             return None
         uid = spec.uid_of(lws)
         leader = await self._named("StatefulSet", namespace, name, uid, look_when_absent=True)
@@ -70,6 +75,11 @@ class Observer:
             if reread is None or spec.uid_of(reread) != uid:
                 self._store.drop(lws)
                 return None
+        is_ours = leader is not None and is_controlled_by(leader, uid)
+        workers = (group.workers for group in groups)
+        statefulsets = [each for each in (leader if is_ours else None, *workers) if each is not None]
+        shortage = await self._shortages.of_set(namespace, name, statefulsets, now)
+        refused = self._memory.refusals.of_set(namespace, name)
         return SetSnapshot(
             lws=lws,
             now=now,
@@ -83,6 +93,8 @@ class Observer:
             reread=reread,
             applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
             drops_start_ordinal=self._memory.drops_start_ordinal or any(map(_lacks_start_ordinal, groups)),
+            obstructions=(*refused, *shortage.obstructions),
+            look_again=shortage.look_again if not refused else _REFUSED_SECONDS,
         )
 
     async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:

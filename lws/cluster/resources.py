@@ -92,7 +92,8 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
         ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get", "list", "watch"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets/status"): frozenset({"patch"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets/finalizers"): frozenset({"update"}),
-        ("events.k8s.io", "events"): frozenset({"create", "patch"}),
+        # Those of a StatefulSet whose pods are refused are read.
+        ("events.k8s.io", "events"): frozenset({"create", "list", "patch"}),
         ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): frozenset({"get", "patch"}),
         ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): frozenset({"get", "patch"}),
         ("authentication.k8s.io", "tokenreviews"): frozenset({"create"}),

@@ -15,10 +15,11 @@ from collections.abc import Awaitable, Coroutine
 from typing import Any
 
 from lws import __version__
+from lws.actions import Action
 from lws.cluster.apply import Applier, Memory
 from lws.cluster.authorization import Authorizer
 from lws.cluster.connection import Cluster, load_configuration
-from lws.cluster.errors import ClusterError, Unreachable
+from lws.cluster.errors import ApiError, ClusterError, Unreachable
 from lws.cluster.events import EventRecorder
 from lws.cluster.lease import Lease, LeaseTimes
 from lws.cluster.memory import WriteMemory
@@ -33,6 +34,7 @@ from lws.controller.metrics_server import MetricsServer
 from lws.controller.operator import build_registry, build_settings, run_operator
 from lws.controller.ports import check_ports
 from lws.controller.queue import Queue
+from lws.controller.routes import Key
 from lws.controller.serving import Serving
 from lws.controller.silence import Silence
 from lws.controller.tls import TlsPolicy
@@ -73,11 +75,11 @@ class Manager:
         self._queue = Queue(self._work, _WINDOW_SECONDS, _CONCURRENT_PASSES, metrics.observe_depth)
         self._wakeup = Wakeup(self._queue)
         self._store = Store(self._wakeup.on_change)
-        memory = WriteMemory(self._store)
+        self._memory = memory = WriteMemory(self._store)
         observer = Observer(acting, self._store, memory)
         self._wakeup.leader_pods_of = observer.leader_pods_of
         self._recorder = EventRecorder(acting, f"leaderworkerset-{socket.gethostname()}")
-        written = Memory(memory.put, memory.remember_applied)
+        written = Memory(memory.put, memory.remember_applied, self._refused)
         applier = Applier(acting, self._recorder, written)
         kinds = {
             "set": Kind(observer.observe_set, plan_set, "leaderworkerset"),
@@ -194,6 +196,12 @@ class Manager:
         while True:
             await asyncio.sleep(_RESYNC_SECONDS)
             self._wakeup.everything(self._store)
+
+    def _refused(self, action: Action, error: ApiError) -> None:
+        """Whatever pass met it: the status of the set says so."""
+        concerned = self._memory.refusals.remember(action, error)
+        if concerned is not None:
+            self._queue.add(Key("set", *concerned))
 
     async def _work(self, key: Any) -> Any:
         return await self._loop.work(key)

@@ -79,7 +79,7 @@ def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:
     return tuple(
         _event(lws, problem.reason, "Create", problem.message, type_="Warning")
         for problem in found
-        if problem.message not in told
+        if not problem.is_told and problem.message not in told
     )
 
 

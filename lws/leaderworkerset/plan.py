@@ -64,7 +64,13 @@ def plan(snapshot: SetSnapshot) -> Plan:
         revisions = Revisions(current, choice.name, choice.collisions)
     status = _status(snapshot, groups, problems, revisions, leaders)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
-    waits = (leaders.again_after, service.again_after, status.due_in, _unseen_pods(snapshot, groups))
+    waits = (
+        leaders.again_after,
+        service.again_after,
+        status.due_in,
+        snapshot.look_again,
+        _unseen_pods(snapshot, groups),
+    )
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),
         statuses=(written,) if status.patch is not None else (),

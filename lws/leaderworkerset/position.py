@@ -68,9 +68,9 @@ def beginning(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Beginn
 
     One that was lost in the middle of a rollout begins with the revision that the set came from: a
     StatefulSet knows two templates, and makes groups that are lost before their turn from the former of them.
-    The next step tells it the wanted one. Surge groups may have been left behind; they are kept until
-    somebody has counted who is ready. Where nothing shows what the set came from, no group moves before it is
-    planned anew.
+    The next step tells it the wanted one. Until then it must not move any pod that was left behind, neither
+    on nor back. Surge groups may have been left behind too; they are kept until somebody has counted who is
+    ready. Where nothing shows what the set came from, no group moves before it is planned anew.
     """
     lws = snapshot.lws
     former_name = (lws.get("status") or {}).get("currentRevision")
@@ -87,7 +87,7 @@ def beginning(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Beginn
         f"the leader StatefulSet was lost in a rollout: {counted(groups)} of revision {former.number} first, "
         f"then on from {partition}"
     )
-    return Beginning(Rollout(max(partition, floor_of(lws)), groups, why=why), former)
+    return Beginning(Rollout(max(groups, floor_of(lws)), groups, why=why), former)
 
 
 def _is_whole(value: object) -> bool:

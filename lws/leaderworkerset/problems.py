@@ -19,10 +19,14 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What keeps the set from getting its groups. reason: one word, such as NameClash or FailedCreate."""
+    """What keeps the set from getting its groups.
+
+    reason: one word, such as NameClash or QuotaExceeded. is_told: an Event has said so already.
+    """
 
     reason: str
     message: str
+    is_told: bool = False
 
 
 _DROPS_START_ORDINAL = Problem(
@@ -40,6 +44,7 @@ def problems_of(snapshot: SetSnapshot, met: Iterable[Problem]) -> tuple[Problem,
     owner = spec.name_of(snapshot.lws)
     obstacles = [group.obstacle for group in snapshot.groups if group.obstacle is not None]
     found += [Problem("NameClash", clash_note(each, "LeaderWorkerSet", owner)) for each in obstacles]
+    found += [Problem(each.reason, each.message, each.is_told) for each in snapshot.obstructions]
     too_long = _name_too_long(snapshot.lws)
     return (*found, too_long) if too_long is not None else tuple(found)
 

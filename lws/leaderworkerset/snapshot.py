@@ -12,6 +12,7 @@ from datetime import datetime
 from lws.actions import Object
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.backfill import Running
+from lws.leaderworkerset.obstructions import Obstruction
 from lws.leaderworkerset.revisions import Recorded
 
 
@@ -49,6 +50,8 @@ class SetSnapshot:
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
     drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`, or workers of the set
     lack it.
+    obstructions: what the API server refuses, to us or to the controller of its StatefulSets. look_again:
+    seconds until there may be more to know about that.
     """
 
     lws: Object
@@ -63,6 +66,8 @@ class SetSnapshot:
     reread: Object | None = None
     applied: tuple[str, int] | None = None
     drops_start_ordinal: bool = False
+    obstructions: tuple[Obstruction, ...] = ()
+    look_again: float | None = None
 
     @property
     def is_set_alive(self) -> bool:

@@ -93,6 +93,7 @@ class _Bench:
     cluster: _Cluster = field(default_factory=_Cluster)
     put: list[Mapping[str, Any]] = field(default_factory=list)
     applied: list[tuple[Apply, Mapping[str, Any]]] = field(default_factory=list)
+    refused: list[tuple[Action, ApiError]] = field(default_factory=list)
 
     def announce(self, announce: Announce) -> None:
         self.cluster.diary.append(f"tell: {announce.note}")
@@ -103,9 +104,12 @@ class _Bench:
     def _applied(self, action: Apply, stored: Mapping[str, Any]) -> None:
         self.applied.append((action, stored))
 
+    def _refused(self, action: Action, error: ApiError) -> None:
+        self.refused.append((action, error))
+
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
-        applier = Applier(cluster, self, Memory(self._put, self._applied))
+        applier = Applier(cluster, self, Memory(self._put, self._applied, self._refused))
         return await applier.apply(Plan(sequences=sequences, **plan))
 
     @property
@@ -128,6 +132,16 @@ def _create(name: str, **more: Any) -> Create:
 
 def _delete(name: str, **more: Any) -> Delete:
     return Delete(_reference(name), "Foreground", why="because", announce=(_told(f"deleted {name}"),), **more)
+
+
+async def test_what_must_be_remembered_first_goes_into_the_status(bench: _Bench) -> None:
+    memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
+    await bench.run((memory, _delete("d")))
+    assert bench.diary[:2] == ["status demo", "delete Foreground d"]
+    bench.cluster.failures["demo"] = Conflict(409, "Conflict", "m")
+    bench.diary.clear()
+    await bench.run((memory, _delete("d")))
+    assert bench.diary == ["status demo"], "what is not remembered is not done"
 
 
 STATUS = Status(SET, {"replicas": 1}, announce=(_told("status"),))
@@ -281,8 +295,10 @@ async def test_users_are_told_what_the_server_refused(
     bench: _Bench, kind: Any, error: ClusterError, is_told: bool
 ) -> None:
     bench.cluster.failures["x"] = error
-    outcome = await bench.run((kind("x", failure=FAILURE),))
+    action = kind("x", failure=FAILURE)
+    outcome = await bench.run((action,))
     assert outcome.errors == [error]
+    assert bench.refused == ([(action, error)] if is_told else [])
     assert bench.diary[1:] == (["tell: Failed to create x: m"] if is_told else [])
 
 

@@ -125,7 +125,7 @@ def test_a_rollout_that_another_controller_began_is_remembered_with_the_status()
 def test_one_that_is_lost_in_a_rollout_begins_with_the_revision_the_set_came_from() -> None:
     snapshot = lost(rolling())
     planned = plan(snapshot)
-    assert told(planned) == ("app:1", 2, 4)
+    assert told(planned) == ("app:1", 4, 4), "no pod that was left behind is moved back"
     apply = the_apply(planned)
     former = next(
         each for each in snapshot.revisions if each.name == snapshot.lws["status"]["currentRevision"]
@@ -170,11 +170,15 @@ def test_pods_that_are_lost_with_it_come_back_old_and_wait_for_their_turn() -> N
 
 
 def test_groups_of_the_surge_are_kept_until_somebody_has_counted() -> None:
-    assert told(plan(lost(rolling(replicas=4, max_surge=1)))) == ("app:1", 2, 5)
+    assert told(plan(lost(rolling(replicas=4, max_surge=1)))) == ("app:1", 5, 5)
 
 
 def test_the_partition_of_the_set_holds_in_any_case() -> None:
-    assert told(plan(lost(rolling(replicas=4, partition=3)))) == ("app:1", 3, 4)
+    before = rolling(replicas=4, partition=3)
+    made = carried_out(lost(before), plan(lost(before)))
+    planned = plan(with_reported(replace(made, groups=before.groups)))
+    assert told(planned) == ("app:2", 3, 4)
+    assert told(plan(lost(rolling(replicas=4, partition=9)))) == ("app:1", 9, 4)
 
 
 UNKNOWN = [

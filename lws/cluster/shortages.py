@@ -1,0 +1,122 @@
+"""Which StatefulSets of a set cannot get their pods made, and why?
+
+In: StatefulSets, pass by pass, and the Events of their controller, read live where one is short of pods for a
+while. Out: what its controller was told. Nothing is read for a set whose pods are there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lws.actions import Object
+from lws.cluster.connection import Cluster
+from lws.cluster.errors import ClusterError
+from lws.cluster.resources import EVENTS
+from lws.kube.statefulsets import is_observed, wanted_replicas
+from lws.leaderworkerset.obstructions import Obstruction
+
+log = logging.getLogger(__name__)
+
+_PATIENCE = timedelta(seconds=5)
+_READ_AGAIN = timedelta(seconds=30)
+# A StatefulSet controller that fails tries again after 17 minutes at the latest.
+_STILL_TRUE = timedelta(minutes=20)
+# Groups of one set lack their pods for one reason; to ask about each of a thousand would help nobody.
+_MOST_ASKED = 3
+
+_REASON = "FailedCreate"
+
+
+@dataclass(slots=True)
+class _Short:
+    """One StatefulSet that is short of pods. asked: when its Events were read. words: what they say."""
+
+    since: datetime
+    asked: datetime | None = None
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """look_again: seconds until there may be more to know, None where no pod is missing."""
+
+    obstructions: tuple[Obstruction, ...] = ()
+    look_again: float | None = None
+
+
+class Shortages:
+    """One per process; what it knows is found again after a restart."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._sets: dict[tuple[str, str], dict[str, _Short]] = {}
+
+    async def of_set(
+        self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime
+    ) -> Shortage:
+        """statefulsets: of the set's leaders and workers, the leaders' first."""
+        short = [each for each in statefulsets if _is_short(each)][:_MOST_ASKED]
+        if not short:
+            self._sets.pop((namespace, name), None)
+            return Shortage()
+        known = self._sets.get((namespace, name), {})
+        watched = {each["metadata"]["uid"]: known.get(each["metadata"]["uid"], _Short(now)) for each in short}
+        self._sets[namespace, name] = watched
+        for each in short:
+            await self._ask(each, watched[each["metadata"]["uid"]], now)
+        found = tuple(
+            Obstruction(f"StatefulSet {each['metadata']['name']} is short of pods", words)
+            for each in short
+            if (words := watched[each["metadata"]["uid"]].words)
+        )
+        return Shortage(found, max(1.0, min(_due(each, now) for each in watched.values())))
+
+    def forget(self, namespace: str, name: str) -> None:
+        """There is no set of this name any more."""
+        self._sets.pop((namespace, name), None)
+
+    async def _ask(self, statefulset: Object, short: _Short, now: datetime) -> None:
+        if _due(short, now) > 0:
+            return
+        metadata = statefulset["metadata"]
+        selector = f"regarding.uid={metadata['uid']},type=Warning,reason={_REASON}"
+        short.asked = now
+        try:
+            page = await self._cluster.list_page(
+                EVENTS, {"fieldSelector": selector}, namespace=metadata["namespace"]
+            )
+        except ClusterError as error:
+            # It only explains; whoever may not read Events is told less.
+            log.debug("Events of StatefulSet %s cannot be read: %s", metadata["name"], error.message)
+            return
+        told = [(_moment(each), str(each.get("note") or "")) for each in page.get("items") or ()]
+        recent = [each for each in told if now - each[0] < _STILL_TRUE and each[1]]
+        newest = max((moment for moment, _ in recent), default=now)
+        short.words = min((words for moment, words in recent if moment == newest), default="")
+
+
+def _is_short(statefulset: Object) -> bool:
+    existing = int((statefulset.get("status") or {}).get("replicas") or 0)
+    return is_observed(statefulset) and existing < wanted_replicas(statefulset)
+
+
+def _due(short: _Short, now: datetime) -> float:
+    """Seconds until its Events are to be read."""
+    due = short.since + _PATIENCE if short.asked is None else short.asked + _READ_AGAIN
+    return (due - now).total_seconds()
+
+
+def _moment(event: Mapping[str, Any]) -> datetime:
+    """When it was last seen (events.k8s.io/v1, or written by a client of the older API)."""
+    series = event.get("series") or {}
+    told = (
+        series.get("lastObservedTime")
+        or event.get("deprecatedLastTimestamp")
+        or event.get("eventTime")
+        or event["metadata"].get("creationTimestamp")
+    )
+    return datetime.fromisoformat(told).astimezone(UTC) if told else datetime.min.replace(tzinfo=UTC)
