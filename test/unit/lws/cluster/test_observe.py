@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from lws.actions import Apply
+from lws.actions import Apply, Create
 from lws.cluster.connection import Cluster
-from lws.cluster.errors import NotFound
+from lws.cluster.errors import Forbidden, NotFound
 from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.store import Store
@@ -160,6 +160,37 @@ async def test_a_set_at_rest_asks_for_nothing() -> None:
     assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
     assert snapshot.live_keys == {KEY}
     assert (snapshot.reread, snapshot.unrecorded) == (None, ())
+
+
+async def test_the_pods_of_each_group_are_known_by_their_uids() -> None:
+    snapshot = await World(*EVERYTHING).of_set()
+    uids = [sorted(group.worker_uids) for group in snapshot.groups]
+    assert uids == [["uid-of-pod-demo-0-1", "uid-of-pod-demo-0-2"], []]
+    going = make_worker_pod(WORKERS[1], 2, terminating=True)
+    snapshot = await World(*EVERYTHING[:-1], going).of_set()
+    assert snapshot.groups[0].worker_uids == ("uid-of-pod-demo-0-1",)
+    theirs = changed(WORKERS[1], owned_by(OTHER))
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, *PODS, theirs, *WORKER_PODS).of_set()
+    assert snapshot.groups[0].worker_uids == (), "of workers that are not the group's own"
+
+
+async def test_what_is_refused_to_the_set_is_known() -> None:
+    world = World(*EVERYTHING)
+    service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
+    world.memory.refusals.remember(service, Forbidden(403, "Forbidden", "exceeded quota: few"))
+    snapshot = await world.of_set()
+    assert [each.message for each in snapshot.obstructions] == [
+        "cannot create Service demo-1: exceeded quota: few"
+    ]
+    assert snapshot.look_again == 30
+
+
+async def test_a_statefulset_without_its_pods_is_looked_at_again() -> None:
+    leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
+    world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
+    snapshot = await world.of_set()
+    assert (snapshot.obstructions, snapshot.look_again) == ((), 5)
+    assert world.cluster.asked == []
 
 
 async def test_terminating_leaders_are_seen() -> None:

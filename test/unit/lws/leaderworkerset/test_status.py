@@ -291,6 +291,133 @@ def test_a_message_stays_within_what_the_api_takes() -> None:
     assert len(status.intended["conditions"][-1]["message"]) == 32768
 
 
+# --- Memory -------------------------------------------------------------------------------------------------
+
+
+def at_rest(**more: Any) -> dict[str, Any]:
+    """A set of two whose status is written, with more in it."""
+    members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
+    seen = Observed(2, NOW, groups=groups("RR"), existing=2, members=members)
+    status = dict(set_status(make_set(generation=3), seen).intended)
+    return make_set(generation=3, status={**status, **more})
+
+
+def patch_of(lws: dict[str, Any], letters: str = "RR", **more: Any) -> Any:
+    members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
+    seen = Observed(
+        **{"replicas": 2, "now": NOW, "groups": groups(letters), "existing": 2, "members": members} | more
+    )
+    return set_status(lws, seen).patch
+
+
+def test_members_go_along_with_the_counters() -> None:
+    assert at_rest()["status"]["members"] == {"0": "aaaaaaaa-bbbbbbbb", "1": "cccccccc-dddddddd"}
+    assert patch_of(at_rest()) is None
+
+
+def test_what_is_to_be_forgotten_costs_no_write_of_its_own() -> None:
+    gone = {0: "aaaaaaaa-bbbbbbbb"}
+    assert patch_of(at_rest(), members=gone) is None
+    assert patch_of(at_rest(), members={}) is None
+    assert patch_of(at_rest(), members=gone, existing=1) == {"replicas": 1, "members": {"1": None}}
+
+
+def test_other_members_are_written_at_once() -> None:
+    other = {0: "aaaaaaaa-bbbbbbbb", 1: "eeeeeeee-ffffffff"}
+    assert patch_of(at_rest(), members=other) == {"members": {"1": "eeeeeeee-ffffffff"}}
+
+
+def test_a_position_is_passed_on_and_kept() -> None:
+    position = {"revision": "demo-b-2", "partition": 1}
+    assert patch_of(at_rest(), rollout=position) == {"rollout": position}
+    assert patch_of(at_rest(rollout=position)) is None
+    assert patch_of(at_rest(rollout=position), rollout={**position, "partition": 0}) == {
+        "rollout": {"partition": 0}
+    }
+
+
+def test_restarts_are_kept_for_as_long_as_the_group_is_wanted() -> None:
+    restarts = {"0": "1.1.1772366400.k", "1": "2.0.1772366400.k", "7": "1.1.1772366400.k", "x": "?"}
+    assert patch_of(at_rest(restarts={"0": "1.1.1772366400.k"})) is None
+    assert patch_of(at_rest(restarts=restarts)) == {"restarts": {"7": None, "x": None}}
+
+
+# --- Stalled ------------------------------------------------------------------------------------------------
+
+
+def later(status: SetStatus, letters: str, seconds: float, **spec: Any) -> SetStatus:
+    """The next pass, with nothing between them but time."""
+    lws = make_set(replicas=4, generation=3, status=dict(status.intended), **spec)
+    seen = Observed(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4)
+    return set_status(lws, seen)
+
+
+def stall_of(status: SetStatus) -> tuple[str, str] | None:
+    found = [each for each in status.intended["conditions"] if each["type"] == "Stalled"]
+    return (found[0]["status"], found[0]["reason"]) if found else None
+
+
+def test_a_set_without_progress_is_stalled_once_and_told_once() -> None:
+    first = status_of("RRRu")
+    assert (first.due_in, stall_of(first)) == (600, None)
+    waiting = later(first, "RRRu", 599)
+    assert (waiting.due_in, waiting.patch, waiting.announce) == (1, None, ())
+    stalled = later(first, "RRRu", 600)
+    assert stall_of(stalled) == ("True", "ProgressDeadlineExceeded")
+    assert stalled.due_in is None, "nothing more happens with time"
+    (told,) = stalled.announce
+    note = "No progress for 600 s; group 3: its leader pod is not ready"
+    assert (told.type, told.reason, told.note) == ("Warning", "Stalled", note)
+    again = later(stalled, "RRRu", 2000)
+    assert (again.patch, again.announce, again.due_in) == (None, (), None)
+
+
+def test_the_clock_is_not_started_anew_by_what_is_no_progress() -> None:
+    first = status_of("RRRu")
+    worse = later(first, "RRtu", 300)
+    back = later(worse, "RRRu", 450)
+    assert worse.due_in == 300
+    # One group more than a moment ago: as far as anybody remembers that is progress.
+    assert back.due_in == 600
+
+
+def test_progress_ends_it() -> None:
+    stalled = later(status_of("RRuu"), "RRuu", 700)
+    better = later(stalled, "RRRu", 800)
+    assert stall_of(better) == ("False", "Progressing")
+    assert better.due_in == 600
+    done = later(later(better, "RRRu", 1500), "RRRR", 1600)
+    assert stall_of(done) == ("False", "AtRest")
+    assert done.due_in is None
+
+
+def test_trouble_after_a_long_rest_has_its_whole_time() -> None:
+    rest = later(status_of("RRRu"), "RRRR", 10)
+    assert later(rest, "RRRR", 9000).patch is None
+    trouble = later(rest, "RRRu", 9000)
+    assert (trouble.due_in, stall_of(trouble)) == (600, None)
+
+
+def test_the_deadline_is_that_of_the_set() -> None:
+    assert stall_of(later(status_of("RRRu"), "RRRu", 31, progressDeadlineSeconds=30)) is not None
+    assert stall_of(later(status_of("RRRu"), "RRRu", 29, progressDeadlineSeconds=30)) is None
+
+
+def test_a_paused_rollout_is_not_stalled() -> None:
+    paused = {"rolloutStrategy": {"paused": True}}
+    assert stall_of(later(status_of("rrrR"), "rrrR", 9000, **paused)) is None
+    stalled = later(status_of("rrrR"), "rrrR", 9000)
+    assert stall_of(later(stalled, "rrrR", 9001, **paused)) == ("False", "RolloutPaused")
+
+
+def test_groups_that_change_places_show_although_no_counter_moves() -> None:
+    first = status_of("RRRu")
+    second = later(first, "RRuR", 5)
+    assert second.patch is not None
+    assert set(second.patch) == {"groups"}
+    assert [each["name"] for each in second.intended["groups"]["unsettled"]] == ["demo-2"]
+
+
 @pytest.mark.parametrize(
     ("letters", "replicas", "floor", "done"),
     [

@@ -1,0 +1,118 @@
+"""Does the status say what is wrong, for as long as it is, and remember what nothing else shows?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws.leaderworkerset.members import Members
+from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.groups import (
+    condition,
+    is_leader,
+    name_of,
+    pods_of,
+    settle,
+    uids_of_group,
+)
+from test.integration.controllers.harness.manifests import a_set, pod_template
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+NEVER_READY = {"localcluster/ready": "false"}
+
+
+def status_of(world: World, name: str) -> dict[str, Any]:
+    return dict(world.get(SET, name).get("status") or {})
+
+
+def failure(world: World, name: str, reason: str) -> str:
+    """What ReplicaFailure says, once it is about that."""
+    found = eventually(
+        f"{name} says {reason}",
+        lambda: condition(world.get(SET, name), "ReplicaFailure"),
+        lambda found: (found.get("status"), found.get("reason")) == ("True", reason),
+        seconds=60,
+    )
+    return str(found["message"])
+
+
+def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: World) -> None:
+    stuck = pod_template(annotations=NEVER_READY)
+    world.create(a_set("stuck", replicas=2, workers=stuck, progressDeadlineSeconds=4))
+
+    stalled = eventually("it is stalled", lambda: condition(world.get(SET, "stuck"), "Stalled"), seconds=60)
+    assert (stalled["status"], stalled["reason"]) == ("True", "ProgressDeadlineExceeded")
+    assert "group 0: " in stalled["message"]
+    groups = status_of(world, "stuck")["groups"]
+    assert groups["counts"] == {"NotReady": 2}
+    assert [each["name"] for each in groups["unsettled"]] == ["stuck-0", "stuck-1"]
+
+    template = {"metadata": {"annotations": dict.fromkeys(NEVER_READY, None)}}
+    world.patch(SET, "stuck", {"spec": {"leaderWorkerTemplate": {"workerTemplate": template}}})
+    settle(world, "stuck")
+    assert condition(world.get(SET, "stuck"), "Stalled")["status"] == "False"
+    assert status_of(world, "stuck")["groups"] == {"counts": {"Ready": 2}}
+    told = eventually(
+        "users are told",
+        lambda: [each for each in events_of(world, "stuck") if each.reason == "Stalled"],
+    )
+    assert [(each.type, each.note) for each in told] == [("Warning", stalled["message"])]
+
+
+def test_the_members_of_complete_groups_are_remembered(world: World) -> None:
+    world.create(a_set("kept", replicas=2, size=3))
+    settle(world, "kept")
+    before = members(world, "kept")
+    eventually("they are remembered", lambda: status_of(world, "kept").get("members"), before.__eq__)
+
+    old = uids_of_group(world, "kept", 1)
+    world.delete("Pod", "kept-1-2")
+    eventually(
+        "the group is another one",
+        lambda: uids_of_group(world, "kept", 1),
+        lambda now: len(now) == 3 and not set(now.values()) & set(old.values()),
+    )
+    settle(world, "kept")
+    after = members(world, "kept")
+    eventually("the new ones are remembered", lambda: status_of(world, "kept").get("members"), after.__eq__)
+    assert (after["0"], after["1"] != before["1"]) == (before["0"], True)
+
+
+def members(world: World, name: str) -> dict[str, str]:
+    """As they are to be remembered."""
+    pods = pods_of(world, name)
+    leaders = {name_of(pod): pod["metadata"]["uid"] for pod in pods if is_leader(pod)}
+    return {
+        leader.rpartition("-")[2]: str(
+            Members.of(
+                uid,
+                (
+                    pod["metadata"]["uid"]
+                    for pod in pods
+                    if not is_leader(pod) and name_of(pod).startswith(f"{leader}-")
+                ),
+            )
+        )
+        for leader, uid in leaders.items()
+    }
+
+
+def test_a_quota_in_the_way_is_named(world: World) -> None:
+    world.kubectl("create", "quota", "few", "--hard=pods=2")
+    world.create(a_set("many", replicas=2))
+    assert "exceeded quota: few" in failure(world, "many", "QuotaExceeded")
+    warnings = [each for each in events_of(world, "many") if each.reason == "QuotaExceeded"]
+    assert warnings and warnings[0].type == "Warning"
+
+    world.kubectl("delete", "quota", "few")
+    settle(world, "many")
+    assert condition(world.get(SET, "many"), "ReplicaFailure") == {}
+
+
+def test_a_missing_service_account_is_named(world: World) -> None:
+    world.create(a_set("alone", replicas=1, workers=pod_template(serviceAccountName="nobody")))
+    assert 'serviceaccount "nobody" not found' in failure(world, "alone", "ServiceAccountMissing")
+
+    world.kubectl("create", "serviceaccount", "nobody")
+    settle(world, "alone")
+    assert condition(world.get(SET, "alone"), "ReplicaFailure") == {}
