@@ -21,8 +21,10 @@ from lws.kube.pods import is_ready
 from lws.kube.statefulsets import wanted_replicas
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.progress import LAST_PROGRESS
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status import AVAILABLE
+from lws.leaderworkerset.summary import Summary, summarise
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, SIZE_ANNOTATION
 
 
@@ -59,6 +61,17 @@ class Standing:
     @property
     def replicas(self) -> int:
         return self.prospect.replicas
+
+    @property
+    def summary(self) -> Summary:
+        """Groups by state, as they are now."""
+        state = self.prospect.state
+        return summarise(state.groups, state.replicas, state.floor, state.paused)
+
+    @property
+    def last_progress(self) -> str:
+        """When the controller last saw it move (RFC 3339); empty where it has not."""
+        return str((self.found.lws.get("status") or {}).get(LAST_PROGRESS) or "")
 
     @property
     def updated(self) -> int:

@@ -19,7 +19,7 @@ from lws.cli.status_view import progress_line, status_blocks, status_data
 
 _LOOK_AGAIN_SECONDS = 1.0
 # Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
-_LINES_BESIDE_GROUPS = 18
+_LINES_BESIDE_GROUPS = 20
 
 
 @click.command()

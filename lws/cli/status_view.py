@@ -12,6 +12,9 @@ from typing import Any
 from lws.cli.ages import age
 from lws.cli.standing import GroupLine, Standing, revision_number
 from lws.cli.view import Bar, Block, Table, Text, row
+from lws.kube import conditions
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.progress import STALLED
 
 _STYLES = {"True": "green", "Unknown": "yellow"}
 
@@ -33,6 +36,8 @@ def status_blocks(facts: Standing, most: int | None = None) -> Iterator[Block]:
         yield Text("")
         yield _condition_table(stored, now)
     yield Text("")
+    if not facts.is_settled:
+        yield from _pace(facts)
     yield _last_line(facts)
 
 
@@ -49,6 +54,9 @@ def status_data(facts: Standing) -> dict[str, Any]:
         "revision": wanted.number if wanted is not None else None,
         "replicas": facts.replicas,
         "updatedAndReady": facts.updated,
+        "counts": dict(facts.summary.counts),
+        "lastProgress": facts.last_progress or None,
+        "stalled": conditions.is_true(_conditions(facts), STALLED),
         "groups": [
             {
                 "index": line.index,
@@ -73,6 +81,21 @@ def _revision(facts: Standing) -> str:
     key = facts.prospect.key
     number = revision_number(facts.past, key)
     return f"revision {number} ({key})" if number != key else f"key {key}"
+
+
+def _pace(facts: Standing) -> Iterator[Text]:
+    """What there is instead of settled groups, and for how long nothing has moved."""
+    counts = ", ".join(f"{count} {state}" for state, count in facts.summary.counts.items())
+    if counts:
+        yield Text(f"groups: {counts}", "yellow")
+    if not facts.last_progress or facts.prospect.is_paused:
+        return
+    is_stalled = conditions.is_true(_conditions(facts), STALLED)
+    deadline = spec.progress_deadline_of(facts.found.lws)
+    since = age(facts.last_progress, facts.found.snapshot.now)
+    yield Text(
+        f"last progress {since} ago; stalled is what has none for {deadline} s", "red" if is_stalled else ""
+    )
 
 
 def _groups(lines: Sequence[GroupLine], most: int | None) -> Iterator[Block]:

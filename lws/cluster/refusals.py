@@ -13,7 +13,7 @@ from typing import Any
 from lws.actions import Action, Apply, Create
 from lws.cluster.errors import ApiError
 from lws.kube.metadata import labels_of
-from lws.leaderworkerset.obstructions import Obstruction
+from lws.leaderworkerset.obstructions import FAILED_CREATE, Obstruction
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 # A key that fails is tried again after 36 s at the latest.
@@ -37,14 +37,12 @@ class Refusals:
         concerned = (intent["metadata"].get("namespace", ""), labels_of(intent).get(NAME_LABEL, ""))
         if not concerned[1]:
             return None
-        is_update = isinstance(action, Apply) and action.uid
-        verb = "update" if is_update else "create"
-        told = Obstruction(
-            subject=f"cannot {verb} {intent['kind']} {intent['metadata']['name']}",
-            words=error.message,
-            is_told=action.failure is not None,
-            otherwise=f"Failed{verb.capitalize()}",
-        )
+        what = f"{intent['kind']} {intent['metadata']['name']}"
+        subject, otherwise = f"cannot create {what}", FAILED_CREATE
+        if isinstance(action, Apply) and action.uid:
+            subject, otherwise = f"cannot update {what}", "FailedUpdate"
+        is_told = action.failure is not None
+        told = Obstruction(subject, error.message, is_told, otherwise)
         self._met.setdefault(concerned, {})[_key(intent)] = (self._clock(), told)
         return concerned
 

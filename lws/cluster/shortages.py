@@ -17,7 +17,7 @@ from lws.cluster.connection import Cluster
 from lws.cluster.errors import ClusterError
 from lws.cluster.resources import EVENTS
 from lws.kube.statefulsets import is_observed, wanted_replicas
-from lws.leaderworkerset.obstructions import Obstruction
+from lws.leaderworkerset.obstructions import FAILED_CREATE, Obstruction
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +27,6 @@ _READ_AGAIN = timedelta(seconds=30)
 _STILL_TRUE = timedelta(minutes=20)
 # Groups of one set lack their pods for one reason; to ask about each of a thousand would help nobody.
 _MOST_ASKED = 3
-
-_REASON = "FailedCreate"
 
 
 @dataclass(slots=True)
@@ -83,7 +81,7 @@ class Shortages:
         if _due(short, now) > 0:
             return
         metadata = statefulset["metadata"]
-        selector = f"regarding.uid={metadata['uid']},type=Warning,reason={_REASON}"
+        selector = f"regarding.uid={metadata['uid']},type=Warning,reason={FAILED_CREATE}"
         short.asked = now
         try:
             page = await self._cluster.list_page(

@@ -43,12 +43,11 @@ class Pace:
         More settled groups than last time are progress, and so is whatever starts the clock anew: a step, a
         new wish, the first trouble after a time of rest.
         """
-        known = stored.get(LAST_PROGRESS)
-        counts = (stored.get("groups") or {}).get("counts") or {}
+        known: str | None = stored.get(LAST_PROGRESS)
+        groups = stored.get("groups")
         has_begun = self.is_progressing and (not self.was_progressing or self.has_moved or not known)
-        if has_begun or self.settled > int(counts.get("Ready") or 0):
-            return timestamp(self.now)
-        return known
+        is_better = groups is not None and self.settled > int((groups.get("counts") or {}).get("Ready") or 0)
+        return timestamp(self.now) if has_begun or is_better else known
 
     def due_in(self, last: str | None) -> float | None:
         """Seconds until the set counts as stalled, 0 if it does; None where it is at rest or paused."""

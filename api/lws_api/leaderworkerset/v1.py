@@ -249,7 +249,7 @@ class GroupSummary(KubeModel):
     """How the groups of a set stand."""
 
     counts: dict[str, Int32] = Field(default_factory=dict)
-    """How many groups are in each state: Ready, Outdated (ready on another revision), Starting, Broken
+    """How many groups are in each state: Ready, Outdated (ready on another revision), NotReady, Broken
     (outdated and not ready), Terminating, Missing. States that no group is in are left out.
     """
     unsettled: tuple[UnsettledGroup, ...] = Field(default_factory=tuple)
@@ -286,8 +286,8 @@ class LeaderWorkerSetStatus(KubeModel):
     collision_count: Int32 = Field(default_factory=int)
     """How often two different templates came to the same hash; it goes into the hash of the next revision."""
     last_progress_time: datetime | None = None
-    """When a group last became ready or reached the wanted revision, or something new was last asked for;
-    `spec.progressDeadlineSeconds` counts from here.
+    """When a group last became ready on the wanted revision, the rollout went a step further, or something
+    new was asked for; `spec.progressDeadlineSeconds` counts from here.
     """
     groups: GroupSummary | None = None
     """How the groups stand, in short."""

@@ -197,9 +197,7 @@ class FakeCluster:
             return self.add(made)
         kept = {key: known["metadata"][key] for key in ("uid", "generation", "creationTimestamp")}
         annotations = annotations_of(known) | annotations_of(made)
-        return self.change(
-            known, {**made["metadata"], **kept, "annotations": annotations}, spec=made["spec"]
-        )
+        return self.change(known, {**made["metadata"], **kept, "annotations": annotations}, spec=made["spec"])
 
     async def merge(self, target: Reference, patch: Object, subresource: str = "") -> dict[str, Any]:
         self._before()
@@ -207,9 +205,7 @@ class FakeCluster:
         metadata = {**known["metadata"]}
         for field, value in patch.get("metadata", {}).items():
             metadata[field] = _merged(metadata.get(field), value)
-        parts = {
-            part: _merged(known.get(part), value) for part, value in patch.items() if part != "metadata"
-        }
+        parts = {part: _merged(known.get(part), value) for part, value in patch.items() if part != "metadata"}
         return self.change(known, metadata, **parts)
 
     async def delete(self, target: Reference, propagation: str) -> dict[str, Any]:

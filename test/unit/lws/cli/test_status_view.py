@@ -78,6 +78,23 @@ def test_in_a_rollout() -> None:
     assert data["waitingFor"] == "the controller to take its next step"
 
 
+def test_how_long_nothing_has_moved() -> None:
+    leader = make_leader_statefulset(B, key=record(B).key, partition=2)
+    rolling = snapshot_of(B, HISTORY, [A, A, B], leader=leader)
+    stalled = {**AVAILABLE, "type": "Stalled"}
+    slow = with_status(rolling, conditions=[stalled], lastProgressTime="2026-03-01T11:45:00Z")
+    _, shown, data = seen(slow)
+    assert shown[-3:-1] == [
+        "groups: 2 Outdated, 1 Ready",
+        "last progress 15m ago; stalled is what has none for 600 s",
+    ]
+    assert (data["stalled"], data["lastProgress"]) == (True, "2026-03-01T11:45:00Z")
+    assert data["counts"] == {"Outdated": 2, "Ready": 1}
+    _, shown, data = seen(rolling)
+    assert shown[-2] == "groups: 2 Outdated, 1 Ready"
+    assert (data["stalled"], data["lastProgress"]) == (False, None)
+
+
 def test_the_controller_has_not_looked_yet() -> None:
     facts, shown, _ = seen(snapshot_of(B, HISTORY))
     assert not facts.is_settled
@@ -93,7 +110,7 @@ def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> No
     facts = standing_of(found(snapshot, HISTORY))
 
     def shown(most: int) -> list[str]:
-        return list(plain(status_blocks(facts, most)))[4:-2]
+        return list(plain(status_blocks(facts, most)))[4:-3]
 
     assert [line.split()[0] for line in shown(4)] == ["0", "1", "3", "5", "and"]
     assert shown(4)[-1] == "and 2 more groups, 0 of them waiting"

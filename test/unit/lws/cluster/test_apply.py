@@ -224,7 +224,7 @@ async def test_what_an_older_definition_drops_is_sent_once(
 ) -> None:
     cluster: Any = bench.cluster
     cluster.answers["status demo"] = {**_object("demo", resourceVersion="7"), "status": stored}
-    applier = Applier(cluster, bench, Memory(bench._put, bench._applied))
+    applier = Applier(cluster, bench, Memory(bench._put, bench._applied, bench._refused))
     first = Status(replace(SET, resource_version="6"), {"replicas": 1, "updateRevision": "demo-1"})
     version, patch = then
     for status in (first, Status(replace(SET, resource_version=version), patch)):

@@ -37,6 +37,10 @@ STORED = {"lastProgressTime": BEFORE, "groups": {"counts": {"Ready": 2}}}
         pytest.param({}, {}, JUST_NOW, id="memory lost"),
         pytest.param({}, {"groups": STORED["groups"]}, JUST_NOW, id="the moment lost"),
         pytest.param({"is_progressing": False, "settled": 0}, {}, None, id="no groups wanted"),
+        pytest.param({"is_progressing": False}, {}, None, id="at rest, memory lost or not kept"),
+        pytest.param(
+            {"settled": 1}, {"lastProgressTime": BEFORE, "groups": {}}, JUST_NOW, id="the first group"
+        ),
     ],
 )
 def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str | None) -> None:

@@ -110,8 +110,8 @@ def test_everything_that_can_be_stored() -> None:
         "collisionCount": 1,
         "lastProgressTime": "2024-05-01T10:00:00Z",
         "groups": {
-            "counts": {"Ready": 3, "Starting": 1},
-            "unsettled": [{"name": "a-3", "state": "Starting", "reason": "ContainerCreating"}],
+            "counts": {"Ready": 3, "NotReady": 1},
+            "unsettled": [{"name": "a-3", "state": "NotReady", "reason": "its workers are not ready"}],
         },
         "rollout": {"revision": "a-y-2", "partition": 2},
         "members": {"0": "0123abcd-4567cdef"},
