@@ -64,12 +64,13 @@ def current_members(lws: Object, groups: Iterable[GroupFacts], ready: Collection
     follows = spec.restart_policy_of(lws) == RestartPolicy.NONE
     current: dict[int, Members] = {}
     for group in groups:
-        now = Members.of(group.leader["metadata"]["uid"], group.worker_uids)
-        before = known.get(group.index)
-        is_known = before is not None and before.leader == now.leader
-        if group.index in ready and is_complete(group) and (follows or not is_known):
-            current[group.index] = now
-        elif before is not None and is_known:
+        uid, before = group.leader["metadata"]["uid"], known.get(group.index)
+        if before is not None and before.leader != _hash(uid):
+            before = None
+        is_complete_now = group.index in ready and is_complete(group)
+        if is_complete_now and (follows or before is None):
+            current[group.index] = Members.of(uid, group.worker_uids)
+        elif before is not None:
             current[group.index] = before
     return current
 
