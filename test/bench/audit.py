@@ -1,0 +1,106 @@
+"""What did a controller ask of the API server, and how soon after what it reacted to?
+
+In: the audit log at level Metadata, between two places. Out: requests by verb and kind, and the seconds from
+the creation of each leader pod to the request that creates its workers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+STATEFULSET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
+_EVENTS = "events"
+# The Lease is written whatever happens; reviews are questions, and the last two are about our own scrapes.
+_APART = (_EVENTS, "leases", "tokenreviews", "subjectaccessreviews")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """requests: "verb kind/subresource" → how often. waits: seconds, sorted. refused: answers from 400 on."""
+
+    requests: dict[str, int]
+    waits: list[float]
+    refused: dict[str, int]
+
+    @property
+    def events(self) -> int:
+        """Events written."""
+        return sum(count for what, count in self.requests.items() if _is_write(what) and _EVENTS in what)
+
+    @property
+    def writes(self) -> int:
+        """Writes, but no Events, the Lease and reviews."""
+        return sum(
+            count
+            for what, count in self.requests.items()
+            if _is_write(what) and not what.endswith(_APART)
+        )
+
+    @property
+    def lists(self) -> int:
+        """Lists of collections."""
+        return sum(count for what, count in self.requests.items() if what.startswith("list "))
+
+
+class AuditLog:
+    """The log of one cluster, and the user whose requests count."""
+
+    def __init__(self, path: Path, user: str) -> None:
+        self._path = path
+        self._user = user
+
+    @property
+    def end(self) -> int:
+        """The place where the log ends now, in bytes."""
+        return self._path.stat().st_size
+
+    def between(self, start: int, end: int | None = None) -> Asked:
+        """What was logged from one place to the other."""
+        requests: Counter[str] = Counter()
+        refused: Counter[str] = Counter()
+        pods: dict[str, float] = {}
+        waits: list[float] = []
+        for entry in self._entries(start, end):
+            user, what = entry["user"]["username"], _what(entry)
+            code = (entry.get("responseStatus") or {}).get("code", 0)
+            if user == self._user:
+                requests[what] += 1
+                if code >= 400:
+                    refused[f"{what} {code}"] += 1
+            target = entry.get("objectRef") or {}
+            if user == STATEFULSET_CONTROLLER and what == "create pods" and code < 300:
+                pods[target.get("name", "")] = _seconds(entry["stageTimestamp"])
+            elif user == self._user and what == "create statefulsets" and target.get("name") in pods:
+                asked_at = _seconds(entry["requestReceivedTimestamp"])
+                waits.append(max(0.0, asked_at - pods.pop(target["name"])))
+        return Asked(dict(sorted(requests.items())), sorted(waits), dict(sorted(refused.items())))
+
+    def _entries(self, start: int, end: int | None) -> list[dict[str, Any]]:
+        with self._path.open("rb") as log:
+            log.seek(start)
+            data = log.read() if end is None else log.read(end - start)
+        names = (self._user.encode(), STATEFULSET_CONTROLLER.encode())
+        # The last line may be half written.
+        lines = data[: data.rfind(b"\n") + 1].splitlines()
+        return [orjson.loads(line) for line in lines if any(name in line for name in names)]
+
+
+def _what(entry: dict[str, Any]) -> str:
+    target = entry.get("objectRef") or {}
+    parts = (target.get("resource", entry["requestURI"].partition("?")[0]), target.get("subresource", ""))
+    return f"{entry['verb']} {'/'.join(filter(None, parts))}"
+
+
+def _is_write(what: str) -> bool:
+    return what.partition(" ")[0] in WRITING
+
+
+def _seconds(stamp: str) -> float:
+    return datetime.fromisoformat(stamp).timestamp()

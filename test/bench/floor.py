@@ -1,0 +1,161 @@
+"""How fast is the control plane itself? The same StatefulSets and pods, made and replaced directly.
+
+In: a shape. Out: seconds of each phase without any controller or webhook of ours. What waits here waits only
+for pods: no condition, no status of a set.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from test.bench.crowd import for_each
+from test.bench.ledger import STATEFULSETS, Ledger
+from test.bench.manifests import NEW, OLD, group_name, leaders, set_name, workers
+from test.bench.shapes import Shape
+from tools.localcluster.api import Api, ApiError
+
+_PATIENCE = 900.0
+_NOT_FOUND = 404
+
+
+class Floor:
+    """One shape in one namespace. Each phase begins where the one before has ended."""
+
+    def __init__(self, api: Api, shape: Shape, namespace: str) -> None:
+        self._api = api
+        self._shape = shape
+        self._statefulsets = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._ledger = Ledger(api, namespace, STATEFULSETS)
+        self._image = OLD
+        self._groups = shape.groups
+
+    @property
+    def phases(self) -> dict[str, Callable[[], float]]:
+        """Name → what carries the phase out and returns its seconds."""
+        found = {"create": self._create, "rollout": self._roll, "scale": self._scale, "loss": self._lose}
+        if self._shape.half == self._shape.groups:
+            del found["scale"]
+        return {**found, "delete": self._delete}
+
+    def close(self) -> None:
+        self._ledger.close()
+
+    def _create(self) -> float:
+        began = time.monotonic()
+        made = [leaders(self._shape, index, OLD) for index in range(self._shape.sets)]
+        made += [workers(self._shape, *each, OLD) for each in self._all_groups()]
+        for_each(made, lambda each: self._api.create(self._statefulsets, each))
+        return self._until_ready() - began
+
+    def _roll(self) -> float:
+        """In the waves in which a rollout may go: as many groups of each set at a time, from the top."""
+        began = time.monotonic()
+        self._image = NEW
+        template = leaders(self._shape, 0, NEW)["spec"]["template"]["spec"]
+        names = [set_name(index) for index in range(self._shape.sets)]
+        patch = {"spec": {"template": {"spec": template}}}
+        for_each(names, lambda name: self._api.merge(f"{self._statefulsets}/{name}", patch))
+        self._until_ready()
+        top = self._groups
+        while top:
+            bottom = max(0, top - self._shape.wave)
+            sets = range(self._shape.sets)
+            self._replace([(index, group) for index in sets for group in range(bottom, top)])
+            top = bottom
+        return time.monotonic() - began
+
+    def _scale(self) -> float:
+        began = time.monotonic()
+        former, self._groups = self._groups, self._shape.half
+        gone = [(index, group) for index in range(self._shape.sets) for group in range(self._groups, former)]
+        patch = {"spec": {"replicas": self._groups}}
+        names = [set_name(index) for index in range(self._shape.sets)]
+        for_each(names, lambda name: self._api.merge(f"{self._statefulsets}/{name}", patch))
+        for_each(gone, lambda each: self._api.delete(f"{self._statefulsets}/{group_name(*each)}"))
+        return self._until_ready() - began
+
+    def _lose(self) -> float:
+        began = time.monotonic()
+        self._replace([each for number, each in enumerate(self._all_groups()) if number % 10 == 0])
+        return time.monotonic() - began
+
+    def _delete(self) -> float:
+        began = time.monotonic()
+        for_each(
+            list(self._ledger.statefulsets), lambda name: self._api.delete(f"{self._statefulsets}/{name}")
+        )
+        self._ledger.wait(lambda: "StatefulSets" if self._ledger.statefulsets else "", _PATIENCE)
+        until_no_pods(self._api, self._pods)
+        return time.monotonic() - began
+
+    def _replace(self, groups: list[tuple[int, int]]) -> None:
+        """Workers first, then their leaders, then new workers, as a recreation in the foreground does it."""
+        before = {group_name(*each): self._ledger.statefulsets[group_name(*each)].uid for each in groups}
+        foreground = {"propagationPolicy": "Foreground"}
+        for_each(before, lambda name: self._api.delete(f"{self._statefulsets}/{name}", foreground))
+        former = {name: self._leader(name)["uid"] for name in before}
+        for_each(before, self._lose_leader)
+        self._ledger.wait(
+            lambda: next((name for name in before if name in self._ledger.statefulsets), ""), _PATIENCE
+        )
+        for_each(
+            groups,
+            lambda each: self._api.create(self._statefulsets, workers(self._shape, *each, self._image)),
+        )
+        self._until_ready()
+        for_each(former, lambda name: self._until_replaced(name, former[name]))
+
+    def _leader(self, name: str) -> dict[str, str]:
+        """UID of a leader pod, and whether it is Ready; empty where there is none."""
+        try:
+            pod = self._api.get(f"{self._pods}/{name}")
+        except ApiError as refusal:
+            if refusal.status != _NOT_FOUND:
+                raise
+            return {"uid": "", "ready": ""}
+        conditions = {each["type"]: each["status"] for each in pod["status"].get("conditions") or ()}
+        return {"uid": pod["metadata"]["uid"], "ready": conditions.get("Ready", "")}
+
+    def _until_replaced(self, name: str, former: str) -> None:
+        """The status of a StatefulSet may be older than the loss of its pod."""
+        deadline = time.monotonic() + _PATIENCE
+        while (found := self._leader(name))["ready"] != "True" or found["uid"] == former:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"leader pod {name} is not replaced: {found}")
+            time.sleep(0.02)
+
+    def _lose_leader(self, name: str) -> None:
+        try:
+            self._api.delete(f"{self._pods}/{name}")
+        except ApiError as refusal:
+            if refusal.status != _NOT_FOUND:
+                raise
+
+    def _until_ready(self) -> float:
+        wanted = {group_name(*each): self._shape.size - 1 for each in self._all_groups()}
+        wanted |= {set_name(index): self._groups for index in range(self._shape.sets)}
+
+        def missing() -> str:
+            known = self._ledger.statefulsets
+            if len(known) != len(wanted):
+                return f"{len(known)} of {len(wanted)} StatefulSets"
+            unready = [
+                name for name, each in known.items() if not each.is_ready or each.replicas != wanted.get(name)
+            ]
+            return f"{len(unready)} StatefulSets are not ready: {unready[:3]}" if unready else ""
+
+        return self._ledger.wait(missing, _PATIENCE)
+
+    def _all_groups(self) -> Iterable[tuple[int, int]]:
+        return [(index, group) for index in range(self._shape.sets) for group in range(self._groups)]
+
+
+def until_no_pods(api: Api, path: str) -> None:
+    """Return when there are none; raises TimeoutError."""
+    deadline = time.monotonic() + _PATIENCE
+    while api.get(f"{path}?limit=1")["items"]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"pods do not go: {path}")
+        time.sleep(0.1)

@@ -1,0 +1,143 @@
+"""When is a phase over? Told by what the API server has, never by asking it again and again.
+
+In: the streams of StatefulSets and sets of one namespace. Out: facts about each, and waiting until they are
+as wanted.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import API_VERSION
+from tools.localcluster.api import Api, ApiError, Call
+
+STATEFULSETS, SETS = "statefulsets", "leaderworkersets"
+
+_GROUPS = {STATEFULSETS: "apps/v1", SETS: API_VERSION}
+_WATCH_SECONDS = "3000"
+
+
+class TooLate(RuntimeError):
+    """A phase did not end; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class StatefulSet:
+    """ready, updated: pods, as its controller has reported on its present spec; 0 before that."""
+
+    uid: str
+    image: str
+    replicas: int
+    ready: int
+    updated: int
+    is_going: bool
+
+    @property
+    def is_ready(self) -> bool:
+        return self.ready == self.replicas and not self.is_going
+
+
+@dataclass(frozen=True)
+class Set:
+    """replicas: wanted. ready, updated: as its status counts."""
+
+    replicas: int
+    ready: int
+    updated: int
+    available: bool
+
+    @property
+    def is_done(self) -> bool:
+        return self.available and self.ready == self.updated == self.replicas
+
+
+class Ledger:
+    """What is in one namespace, kept current by threads until `close`."""
+
+    def __init__(self, api: Api, namespace: str, *kinds: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._news = threading.Condition()
+        self._closed = False
+        self.statefulsets: dict[str, StatefulSet] = {}
+        self.sets: dict[str, Set] = {}
+        for kind in kinds:
+            version = self._list(kind)
+            threading.Thread(target=self._follow, args=(kind, version), daemon=True).start()
+
+    def close(self) -> None:
+        """Take in nothing more."""
+        self._closed = True
+
+    def wait(self, missing: Callable[[], str], seconds: float) -> float:
+        """Return when nothing is `missing` (one sentence) any more, with the time.monotonic() of that.
+
+        Raises TooLate.
+        """
+        deadline = time.monotonic() + seconds
+        with self._news:
+            while why := missing():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TooLate(f"after {seconds:.0f} s: {why}")
+                self._news.wait(min(left, 1.0))
+            return time.monotonic()
+
+    def _path(self, kind: str) -> str:
+        return f"/apis/{_GROUPS[kind]}/namespaces/{self._namespace}/{kind}"
+
+    def _list(self, kind: str) -> str:
+        found = self._api.get(self._path(kind))
+        for item in found["items"]:
+            self._take(kind, "ADDED", item)
+        return str(found["metadata"]["resourceVersion"])
+
+    def _follow(self, kind: str, version: str) -> None:
+        while not self._closed:
+            query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS}
+            try:
+                for event in self._api.watch(Call("GET", self._path(kind), query=query)):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    self._take(kind, event["type"], event["object"])
+            except (ApiError, OSError, http.client.HTTPException, ValueError):
+                # An idle stream is cut after a while; at the end of a run the cluster goes first.
+                time.sleep(0.05)
+
+    def _take(self, kind: str, what: str, obj: Mapping[str, Any]) -> None:
+        known: dict[str, Any] = self.statefulsets if kind == STATEFULSETS else self.sets
+        facts = _statefulset(obj) if kind == STATEFULSETS else _set(obj)
+        with self._news:
+            if what == "DELETED":
+                known.pop(obj["metadata"]["name"], None)
+            else:
+                known[obj["metadata"]["name"]] = facts
+            self._news.notify_all()
+
+
+def _statefulset(obj: Mapping[str, Any]) -> StatefulSet:
+    metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
+    is_current = status.get("observedGeneration", 0) >= metadata.get("generation", 0)
+    return StatefulSet(
+        uid=metadata["uid"],
+        image=spec["template"]["spec"]["containers"][0]["image"],
+        replicas=spec.get("replicas", 1),
+        ready=status.get("readyReplicas", 0) if is_current else 0,
+        updated=status.get("updatedReplicas", 0) if is_current else 0,
+        is_going="deletionTimestamp" in metadata,
+    )
+
+
+def _set(obj: Mapping[str, Any]) -> Set:
+    status = obj.get("status") or {}
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    return Set(
+        replicas=obj["spec"].get("replicas", 1),
+        ready=status.get("readyReplicas", 0),
+        updated=status.get("updatedReplicas", 0),
+        available=conditions.get("Available") == "True",
+    )

@@ -1,0 +1,74 @@
+"""What do processes say about themselves? The Prometheus text format.
+
+In: the text of /metrics. Out: series by name and labels; differences; quantiles of histograms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_LINE = re.compile(r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ([^ ]+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+Labels = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Scrape:
+    """One look at one process."""
+
+    series: Mapping[tuple[str, Labels], float]
+
+    def total(self, name: str, /, **labels: str) -> float:
+        """The sum over all series of a name that have these labels."""
+        wanted = frozenset(labels.items())
+        return sum(value for (its, has), value in self.series.items() if its == name and wanted <= has)
+
+    def by(self, name: str, label: str) -> dict[str, float]:
+        """Sums of a name by the values of one label."""
+        found: dict[str, float] = {}
+        for (its, labels), value in self.series.items():
+            key = dict(labels).get(label)
+            if its == name and key is not None:
+                found[key] = found.get(key, 0.0) + value
+        return found
+
+    def since(self, before: Scrape) -> Scrape:
+        """What was added since an earlier look; for counters and histograms."""
+        return Scrape({key: value - before.series.get(key, 0.0) for key, value in self.series.items()})
+
+    def quantile(self, name: str, share: float, /, **labels: str) -> float | None:
+        """The upper bound in seconds below which this share of observations lies, between two buckets
+        linearly; None without observations.
+        """
+        wanted = frozenset(labels.items())
+        buckets: dict[float, float] = {}
+        for (its, has), value in self.series.items():
+            if its == f"{name}_bucket" and wanted <= has:
+                bound = float(dict(has)["le"])
+                buckets[bound] = buckets.get(bound, 0.0) + value
+        bounds = sorted(buckets)
+        if not bounds or not buckets[bounds[-1]]:
+            return None
+        rank, low, below = share * buckets[bounds[-1]], 0.0, 0.0
+        for bound in bounds:
+            if buckets[bound] >= rank:
+                if bound == float("inf"):
+                    return low
+                inside = buckets[bound] - below
+                return low + (bound - low) * (rank - below) / inside if inside else bound
+            low, below = bound, buckets[bound]
+        return low
+
+
+def parse(text: str) -> Scrape:
+    """Comments and what is no number are left out."""
+    series = {}
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if found is not None:
+            name, labels, value = found.groups()
+            series[(name, frozenset(_LABEL.findall(labels or "")))] = float(value)
+    return Scrape(series)

@@ -1,0 +1,62 @@
+"""Which loads are measured?
+
+In: text such as 1x400x4 (sets × groups × pods) or 400x4. Out: a `Shape`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """sets × groups in each × pods in each group. max_unavailable: as the rollout is configured."""
+
+    sets: int
+    groups: int
+    size: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.sets}x{self.groups}x{self.size}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.sets} × {self.groups} × {self.size}"
+
+    @property
+    def all_groups(self) -> int:
+        return self.sets * self.groups
+
+    @property
+    def max_unavailable(self) -> int | str:
+        return "10%" if self.sets == 1 else 1
+
+    @property
+    def wave(self) -> int:
+        """Groups of one set that may be away at the same time."""
+        return max(1, self.groups // 10) if self.sets == 1 else 1
+
+    @property
+    def half(self) -> int:
+        """Groups per set after scaling by half."""
+        return max(1, self.groups // 2)
+
+
+DEFAULT = ("1x100x4", "1x400x4", "200x1x4", "50x4x8")
+LARGE = "1x1000x8"
+
+
+def parse(text: str) -> Shape:
+    """Raises ValueError, which says what a shape looks like."""
+    found = _SHAPE.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(f"{text!r} is no shape: write sets x groups x pods, such as 1x400x4, or 400x4")
+    sets, groups, size = found.groups()
+    shape = Shape(int(sets or 1), int(groups), int(size))
+    if not shape.sets or not shape.groups or shape.size < 2:
+        raise ValueError(f"{text!r}: at least one set, one group and two pods per group")
+    return shape

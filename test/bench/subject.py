@@ -1,0 +1,129 @@
+"""Who is measured? A controller as a process of this host, acting with the ServiceAccount of the chart.
+
+In: a cluster with the chart installed, and optionally another command. Out: a process to start and stop, its
+cost, and what it says about itself.
+"""
+
+from __future__ import annotations
+
+import shlex
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from test.bench import scrape
+from test.bench.processes import Peak, cpu_seconds, family
+from tools.deployment import Deployment, ManagerProcess
+from tools.localcluster import LocalCluster
+from tools.localcluster.cluster import COMPONENTS
+from tools.localcluster.kubeconfig import read_access
+
+_FIRST_PASS_SECONDS = 120.0
+_POLL_SECONDS = 0.05
+_POD_WEBHOOKS = ("mpod.kb.io", "vpod.kb.io")
+_KEPT = ("apiserver_admission_webhook_admission_duration_seconds", "apiserver_cache_list_returned_objects")
+
+
+@dataclass
+class Subject:
+    """against: the command of another controller, in which {config} and {kubeconfig} are replaced by paths;
+    without them both are appended as flags. profile: where a profile of our own manager goes.
+    """
+
+    cluster: LocalCluster
+    deployment: Deployment
+    against: str | None = None
+    profile: Path | None = None
+    peak: Peak = field(default_factory=Peak)
+    _manager: ManagerProcess | None = None
+
+    def start(self) -> float:
+        """Return once it is ready and has finished a first pass, or has none to do; seconds until then."""
+        manager = self._manager = self.deployment.manager()
+        if self.against is not None:
+            manager.command = _filled(self.against, manager.command)
+        elif self.profile is not None:
+            program = [sys.executable, "-m", "test.bench.profiled", str(self.profile)]
+            manager.command = [*program, *manager.command[3:]]
+        self.deployment.point_webhooks(manager)
+        began = time.monotonic()
+        manager.start().wait_ready()
+        self.peak.watch(self.pids)
+        return time.monotonic() - began
+
+    def until_first_pass(self, began: float) -> float:
+        """Seconds from `began` (time.monotonic) until a pass has ended; there must be something to do."""
+        deadline = time.monotonic() + _FIRST_PASS_SECONDS
+        while not self.scrape().total("controller_runtime_reconcile_total"):
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"no pass within {_FIRST_PASS_SECONDS:.0f} s:\n{self._running.last_words()}"
+                )
+            time.sleep(_POLL_SECONDS)
+        return time.monotonic() - began
+
+    def stop(self) -> None:
+        """An orderly end."""
+        if self._manager is not None and self._manager.is_running:
+            self._manager.stop()
+
+    @property
+    def pids(self) -> list[int]:
+        return family(self._running.pid)
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds since its start."""
+        return cpu_seconds(self.pids)
+
+    def scrape(self) -> scrape.Scrape:
+        """What it says about itself now; nothing while it does not listen."""
+        trusting = ssl.create_default_context()
+        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+        token = read_access(self.cluster.kubeconfig.read_text()).token
+        address = f"https://127.0.0.1:{self._running.metrics_port}/metrics"
+        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+        with (
+            suppress(urllib.error.URLError, ConnectionError, TimeoutError),
+            urllib.request.urlopen(request, timeout=10, context=trusting) as answer,
+        ):
+            return scrape.parse(answer.read().decode())
+        return scrape.Scrape({})
+
+    def server_scrape(self) -> scrape.Scrape:
+        """What the API server says about webhooks and lists."""
+        lines = self.cluster.kubectl("get", "--raw", "/metrics").splitlines()
+        return scrape.parse("\n".join(line for line in lines if line.startswith(_KEPT)))
+
+    @property
+    def _running(self) -> ManagerProcess:
+        assert self._manager is not None, "start it first"
+        return self._manager
+
+
+def control_plane_cpu(cluster: LocalCluster) -> float:
+    """CPU seconds of all parts of the control plane and of what plays the kubelets."""
+    pids = (cluster.component(name).pid for name in COMPONENTS)
+    return cpu_seconds(pid for pid in pids if pid is not None)
+
+
+def pod_webhook_quantile(server: scrape.Scrape, share: float) -> float | None:
+    """Seconds that the API server waited for the webhook of pods, TLS and network included."""
+    name = "apiserver_admission_webhook_admission_duration_seconds"
+    found = [server.quantile(name, share, name=webhook) for webhook in _POD_WEBHOOKS]
+    return max((each for each in found if each is not None), default=None)
+
+
+def _filled(command: str, ours: Sequence[str]) -> list[str]:
+    """ours: the command of our manager, whose flags name both files."""
+    flags = dict(flag.removeprefix("--").split("=", 1) for flag in ours if flag.startswith("--"))
+    words = shlex.split(command)
+    if not any("{" in word for word in words):
+        words += ["--config={config}", "--kubeconfig={kubeconfig}"]
+    return [word.format_map(flags) for word in words]

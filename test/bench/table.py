@@ -1,0 +1,66 @@
+"""How are results shown in a terminal?
+
+In: results. Out: text, a line per phase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+_HEAD = (
+    "shape",
+    "phase",
+    "s",
+    "÷ floor",
+    "writes/group",
+    "Events/group",
+    "passes/group",
+    "CPU s/group",
+    "PSS MB",
+    "pod webhook p50/p99 ms",
+    "event→write p50/p99 ms",
+    "control plane CPU s",
+)
+
+
+def rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
+    """One row of cells for each phase of each result."""
+    return [
+        (result["shape"], *_cells(name, phase, result))
+        for result in results
+        for name, phase in result["phases"].items()
+    ]
+
+
+def table(results: Iterable[dict[str, Any]]) -> str:
+    """Columns that are as wide as their widest cell."""
+    return columns([_HEAD, *rows(results)])
+
+
+def columns(lines: Sequence[Sequence[str]]) -> str:
+    """Cells of every line below each other."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _cells(name: str, phase: dict[str, Any], result: dict[str, Any]) -> Iterable[str]:
+    floor = (result["floor"].get(name) or {}).get("seconds")
+    yield name
+    yield f"{phase['seconds']:.1f}"
+    yield f"{phase['seconds'] / floor:.2f}" if floor else "–"
+    yield f"{phase['writes_per_group']:.2f}"
+    yield f"{phase['events_per_group']:.2f}"
+    yield f"{sum(phase['passes'].values()) / phase['groups']:.1f}"
+    yield f"{phase['cpu_per_group']:.4f}"
+    yield f"{phase['peak_pss'] / 1e6:.0f}"
+    yield _pair(phase["pod_webhook_p50"], phase["pod_webhook_p99"])
+    yield _pair(phase["wait_p50"], phase["wait_p99"])
+    yield f"{phase['control_plane_cpu']:.1f}"
+
+
+def _pair(one: float | None, two: float | None) -> str:
+    return "–" if one is None or two is None else f"{one * 1000:.0f} / {two * 1000:.0f}"
