@@ -25,27 +25,28 @@ OnChange = Callable[[Object | None, Object | None], None]
 
 
 class _Index:
-    """Objects by one key that is read off them."""
+    """Objects of each kind by one key that is read off them."""
 
     def __init__(self, key_of: Callable[[Object], Hashable | None]) -> None:
         self._key_of = key_of
-        self._buckets: dict[Hashable, dict[tuple[str, Key], Object]] = {}
+        # Apart by kind: a set has one revision beside a thousand StatefulSets, and every group asks for it.
+        self._buckets: dict[tuple[str, Hashable], dict[Key, Object]] = {}
 
     def add(self, obj: Object) -> None:
         key = self._key_of(obj)
         if key is not None:
-            self._buckets.setdefault(key, {})[(obj["kind"], _key(obj))] = obj
+            self._buckets.setdefault((obj["kind"], key), {})[_key(obj)] = obj
 
     def remove(self, obj: Object) -> None:
-        key = self._key_of(obj)
-        bucket = self._buckets.get(key)
+        place = (obj["kind"], self._key_of(obj))
+        bucket = self._buckets.get(place)
         if bucket is not None:
-            bucket.pop((obj["kind"], _key(obj)), None)
+            bucket.pop(_key(obj), None)
             if not bucket:
-                del self._buckets[key]
+                del self._buckets[place]
 
     def find(self, key: Hashable, kind: str) -> list[Object]:
-        return [obj for (its_kind, _), obj in self._buckets.get(key, {}).items() if its_kind == kind]
+        return list(self._buckets.get((kind, key), {}).values())
 
 
 class Store:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from lws.actions import Object
+from lws.controller.routine import is_routine
 from lws.kube.metadata import controller_of, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -34,7 +35,10 @@ def keys_of(before: Object | None, after: Object | None) -> set[Key]:
     ):
         # Our own status writes come back as events too.
         return set()
-    return {key for obj in (before, after) if obj is not None for key in _ROUTES[obj["kind"]](obj)}
+    keys = {key for obj in (before, after) if obj is not None for key in _ROUTES[obj["kind"]](obj)}
+    if before is not None and after is not None and is_routine(before, after):
+        return {key for key in keys if key.kind == "set"}
+    return keys
 
 
 def _of_set(lws: Object) -> Iterator[Key]:

@@ -7,7 +7,7 @@ never changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
@@ -28,7 +28,7 @@ def is_terminating(obj: Mapping[str, Any]) -> bool:
 def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     """The metadata of an object; empty where it is missing, null or no object."""
     metadata = obj.get("metadata")
-    return metadata if isinstance(metadata, Mapping) else {}
+    return metadata if _is_mapping(metadata) else {}
 
 
 def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -37,7 +37,7 @@ def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     if not isinstance(references, list):
         return None
     for reference in references:
-        if isinstance(reference, Mapping) and reference.get("controller") is True:
+        if _is_mapping(reference) and reference.get("controller") is True:
             return reference
     return None
 
@@ -94,4 +94,9 @@ def _copied_value(value: Any) -> Any:
 
 def _strings_at(obj: Mapping[str, Any], field: str) -> Mapping[str, str]:
     values = metadata_of(obj).get(field)
-    return values if isinstance(values, Mapping) else {}
+    return values if _is_mapping(values) else {}
+
+
+def _is_mapping(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    # Asked for every label of every pod in every pass, and the first question is ten times as quick.
+    return type(value) is dict or isinstance(value, Mapping)

@@ -94,7 +94,7 @@ CASES = [
 @pytest.mark.parametrize("way", ["added", "changed", "deleted"])
 @pytest.mark.parametrize(("obj", "keys"), CASES)
 def test_whom_it_concerns(obj: dict[str, Any], keys: set[Key], way: str) -> None:
-    if way == "changed" and obj["kind"] == "LeaderWorkerSet":
+    if way == "changed":
         before = {**obj, "metadata": obj["metadata"] | {"generation": 1}}
         assert keys_of(before, obj) == keys
     else:
@@ -132,3 +132,8 @@ def _set(**metadata: Any) -> dict[str, Any]:
 def test_of_a_set_only_what_is_wished_counts(after: dict[str, Any], concerns: bool) -> None:
     """Our own status writes come back as events."""
     assert bool(keys_of(_set(), after)) is concerns
+
+
+def test_a_pod_that_comes_up_concerns_no_group() -> None:
+    before = _object("Pod", "demo-3", ("StatefulSet", "demo"))
+    assert keys_of(before, before | {"status": {"phase": "Running"}}) == {SET}

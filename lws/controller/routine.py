@@ -1,0 +1,72 @@
+"""Which changes are no news for a group: its pods come up, its StatefulSet counts them.
+
+In: one object before and after a change, trimmed. Out: yes or no. Half of all changes while a set is created
+are of this kind, and a pass over the group would find nothing to do. A yes too many costs correctness, a no
+too many a pass.
+"""
+
+from __future__ import annotations
+
+from lws.actions import Object
+from lws.kube.metadata import labels_of
+from lws.kube.pods import is_ready
+from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
+
+_VERSION = frozenset({"resourceVersion", "managedFields"})
+_CONTAINERS = ("initContainerStatuses", "containerStatuses")
+_COMING_UP = frozenset({"Pending", "Running"})
+
+
+def is_routine(before: Object, after: Object) -> bool:
+    """True where no decision about a group could come out differently.
+
+    A pod that is placed, starts running or becomes ready; of leaders readiness counts, because workers may
+    wait for it. A StatefulSet of which only the status changed: groups are judged by their pods.
+    """
+    if after["kind"] == "StatefulSet":
+        return _is_same_but_for(before, after, "status")
+    if after["kind"] == "Pod":
+        return _comes_up(before, after) and _is_same_but_for(before, after, "spec", "status")
+    return False
+
+
+def _comes_up(before: Object, after: Object) -> bool:
+    was, now = before.get("status") or {}, after.get("status") or {}
+    if not {was.get("phase", "Pending"), now.get("phase", "Pending")} <= _COMING_UP:
+        return False
+    if (was.get("phase"), now.get("phase")) == ("Running", "Pending"):
+        return False
+    if is_ready(before) and not is_ready(after):
+        return False
+    if is_ready(before) != is_ready(after) and labels_of(after).get(WORKER_INDEX_LABEL) == "0":
+        return False
+    is_calm = _is_calm(was) and _is_calm(now)
+    return is_calm and _node(before) in ("", _node(after))
+
+
+def _is_calm(status: Object) -> bool:
+    """Nothing has happened to a container. A restart that was ignored while the pod was Pending may count
+    once it runs.
+    """
+    if status.keys() - {"phase", "conditions", *_CONTAINERS}:
+        return False
+    entries = (entry for field in _CONTAINERS for entry in status.get(field) or ())
+    return not any(
+        entry.get("restartCount") or entry.get("lastState") or "terminated" in (entry.get("state") or {})
+        for entry in entries
+    )
+
+
+def _node(pod: Object) -> str:
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def _is_same_but_for(before: Object, after: Object, *parts: str) -> bool:
+    if any(before.get(part) != after.get(part) for part in _others(before, after, {"metadata", *parts})):
+        return False
+    one, two = before["metadata"], after["metadata"]
+    return all(one.get(field) == two.get(field) for field in _others(one, two, _VERSION))
+
+
+def _others(one: Object, two: Object, but: frozenset[str] | set[str]) -> set[str]:
+    return set(one.keys() | two.keys()) - but
