@@ -57,9 +57,13 @@ class Set:
 
 
 class Ledger:
-    """What is in one namespace, kept current by threads until `close`."""
+    """What is in one namespace, kept current by threads until `close`.
+
+    check: called while something is waited for; it raises where waiting is in vain.
+    """
 
     def __init__(self, api: Api, namespace: str, *kinds: str) -> None:
+        self.check: Callable[[], None] = lambda: None
         self._api = api
         self._namespace = namespace
         self._news = threading.Condition()
@@ -82,6 +86,7 @@ class Ledger:
         deadline = time.monotonic() + seconds
         with self._news:
             while why := missing():
+                self.check()
                 left = deadline - time.monotonic()
                 if left <= 0:
                     raise TooLate(f"after {seconds:.0f} s: {why}")

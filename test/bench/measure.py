@@ -121,7 +121,7 @@ class _Run:
         self._order = order
         self._subject = subject
         self._audit = AuditLog(cluster.audit_log, MANAGER)
-        self._phases = Phases(cluster.api, order.shape, _BENCH)
+        self._phases = Phases(cluster.api, order.shape, _BENCH, subject.check)
 
     def measure(self) -> Result:
         found: dict[str, Result] = {}

@@ -21,14 +21,15 @@ _PATIENCE = 1800.0
 
 
 class Phases:
-    """One shape in one namespace, in which a controller acts."""
+    """One shape in one namespace, in which a controller acts. check: raises where that one has ended."""
 
-    def __init__(self, api: Api, shape: Shape, namespace: str) -> None:
+    def __init__(self, api: Api, shape: Shape, namespace: str, check: Callable[[], None]) -> None:
         self._api = api
         self._shape = shape
         self._sets = f"/apis/{API_VERSION}/namespaces/{namespace}/leaderworkersets"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._ledger = Ledger(api, namespace, STATEFULSETS, SETS)
+        self._ledger.check = check
         self._image = OLD
         self._groups = shape.groups
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from test.bench import scrape
 from test.bench.processes import Peak, cpu_seconds, family
-from tools.deployment import Deployment, ManagerProcess
+from tools.deployment import Deployment, DeploymentError, ManagerProcess
 from tools.localcluster import LocalCluster
 from tools.localcluster.cluster import COMPONENTS
 from tools.localcluster.kubeconfig import read_access
@@ -72,6 +72,11 @@ class Subject:
         """An orderly end."""
         if self._manager is not None and self._manager.is_running:
             self._manager.stop()
+
+    def check(self) -> None:
+        """Raises DeploymentError where it has ended unasked."""
+        if not self._running.is_running:
+            raise DeploymentError(f"the controller has ended:\n{self._running.last_words()}")
 
     @property
     def pids(self) -> list[int]:
