@@ -19,6 +19,7 @@ from lws.leaderworkerset.revisions import Recorded, parse
 
 _PARSED = 4096
 _APPLIED = 65536
+_WRITTEN = 4096
 _DROPS_SECONDS = 60.0
 
 
@@ -34,6 +35,7 @@ class WriteMemory:
         self.refusals = Refusals(clock)
         self._store = store
         self._clock = clock
+        self._written: OrderedDict[str, float] = OrderedDict()
         self._dropped_at = float("-inf")
         self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
 
@@ -53,7 +55,16 @@ class WriteMemory:
         if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
             dropped = "start" not in (obj["spec"].get("ordinals") or {})
             self._dropped_at = self._clock() if dropped else float("-inf")
+        self._written[obj["metadata"]["uid"]] = self._clock()
+        self._written.move_to_end(obj["metadata"]["uid"])
+        if len(self._written) > _WRITTEN:
+            self._written.popitem(last=False)
         self._store.put(obj)
+
+    def age(self, uid: str) -> float | None:
+        """Seconds since we last wrote the object with this UID; None if that was not lately."""
+        written_at = self._written.get(uid)
+        return None if written_at is None else self._clock() - written_at
 
     def remember_applied(self, action: Apply, stored: Mapping[str, Any]) -> None:
         """Take in what an apply led to."""

@@ -95,6 +95,8 @@ class Observer:
             drops_start_ordinal=self._memory.drops_start_ordinal or any(map(_lacks_start_ordinal, groups)),
             obstructions=(*refused, *shortage.obstructions),
             look_again=shortage.look_again if not refused else _REFUSED_SECONDS,
+            status_age=self._memory.age(uid),
+            leader_age=self._memory.age(leader["metadata"]["uid"]) if leader is not None else None,
         )
 
     async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:

@@ -22,6 +22,7 @@ from lws.leaderworkerset.objects import (
     build_leader_statefulset,
     is_tools_own,
 )
+from lws.leaderworkerset.pacing import paced
 from lws.leaderworkerset.position import Position, beginning, remember, remembered_position
 from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.revision_choice import Choice
@@ -74,7 +75,7 @@ def plan_leaders(
         paused=spec.is_paused(lws),
         reached=known.partition if known is not None and known.revision == choice.name else None,
     )
-    rollout = plan_rollout(state)
+    rollout, delay = paced(state, plan_rollout(state), snapshot.leader_age)
     if leader is None or told is None:
         created = _create_leaders(snapshot, choice, rollout)
         return Part((*choice.actions, created), waiting_for=rollout.waiting_for)
@@ -82,6 +83,9 @@ def plan_leaders(
         # A StatefulSet learns the former of its two templates by its first report.
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
         return Part(choice.actions, waiting_for=waiting_for, again_after=PATIENCE.total_seconds())
+    if delay is not None:
+        covered = _replace_leaders(snapshot, rollout)
+        return Part((*choice.actions, *covered), waiting_for=rollout.waiting_for, again_after=delay)
     guard = _guard(lws, leader, Position(choice.name, rollout.partition), choice.key)
     deeds = (*_replace_leaders(snapshot, rollout), *_apply_leaders(snapshot, leader, choice, rollout))
     return Part(

@@ -20,6 +20,7 @@ from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, adopt, plan_le
 from lws.leaderworkerset.limits import floor_of
 from lws.leaderworkerset.members import current_members, is_complete
 from lws.leaderworkerset.objects import build_service
+from lws.leaderworkerset.pacing import status_delay
 from lws.leaderworkerset.position import remembered_position
 from lws.leaderworkerset.problems import Problem, problems_of
 from lws.leaderworkerset.revision_choice import (
@@ -64,16 +65,18 @@ def plan(snapshot: SetSnapshot) -> Plan:
         revisions = Revisions(current, choice.name, choice.collisions)
     status = _status(snapshot, groups, problems, revisions, leaders)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
+    delay = status_delay(snapshot, written, leaders.has_moved)
     waits = (
         leaders.again_after,
         service.again_after,
         status.due_in,
         snapshot.look_again,
         _unseen_pods(snapshot, groups),
+        delay,
     )
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),
-        statuses=(written,) if status.patch is not None else (),
+        statuses=(written,) if status.patch is not None and delay is None else (),
         announce=announcements.problems(snapshot.lws, problems),
         again_after=min((each for each in waits if each is not None), default=None),
         waiting_for=leaders.waiting_for or service.waiting_for,

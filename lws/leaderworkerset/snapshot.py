@@ -52,6 +52,8 @@ class SetSnapshot:
     lack it.
     obstructions: what the API server refuses, to us or to the controller of its StatefulSets. look_again:
     seconds until there may be more to know about that.
+    status_age, leader_age: seconds since we last wrote the status or the leader StatefulSet, None if that was
+    not lately.
     """
 
     lws: Object
@@ -68,6 +70,8 @@ class SetSnapshot:
     drops_start_ordinal: bool = False
     obstructions: tuple[Obstruction, ...] = ()
     look_again: float | None = None
+    status_age: float | None = None
+    leader_age: float | None = None
 
     @property
     def is_set_alive(self) -> bool:

@@ -113,3 +113,22 @@ def test_a_revision_is_decoded_once_per_version(memory: WriteMemory, monkeypatch
     one, renumbered, other = _revision("u-1", "1"), _revision("u-1", "2"), _revision("u-2", "1")
     found: list[Any] = [memory.parsed(each) for each in (one, one, renumbered, other, other, one)]
     assert found == [1, 1, 2, 3, 3, 4], "the oldest is forgotten first"
+
+
+def test_how_long_ago_an_object_was_written(store: Store) -> None:
+    now = [100.0]
+    memory = WriteMemory(store, clock=lambda: now[0])
+    assert memory.age("u-1") is None
+    memory.put(_statefulset("LeaderWorkerSet"))
+    now[0] = 102.5
+    assert memory.age("u-1") == 2.5
+
+
+def test_only_the_latest_writes_have_an_age(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WRITTEN", 1)
+    memory = WriteMemory(store)
+    memory.put(_statefulset("LeaderWorkerSet"))
+    other = _statefulset("LeaderWorkerSet")
+    other["metadata"] |= {"uid": "u-2", "name": "other"}
+    memory.put(other)
+    assert memory.age("u-1") is None and memory.age("u-2") is not None

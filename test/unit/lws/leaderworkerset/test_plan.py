@@ -779,3 +779,25 @@ def test_conditions_change_together_and_hold_the_generation() -> None:
     conditions = {each["type"]: each for each in status_of(plan(snapshot))["conditions"]}
     told = {type_: (each["status"], each["observedGeneration"]) for type_, each in conditions.items()}
     assert told == {"Available": ("False", 2), "Progressing": ("True", 2), "UpdateInProgress": ("True", 2)}
+
+
+def test_progress_waits_for_its_turn() -> None:
+    snapshot = settled(make_set(replicas=2))
+    losing = replace(snapshot, groups=snapshot.groups[:1])
+    # Available turns False: that is told at once. The number of groups in its message changes later.
+    told = carried_out(losing, plan(losing))
+    lost = replace(told, groups=(), status_age=0.25)
+    assert plan(lost).statuses == () and plan(lost).again_after == 1.75
+    assert plan(replace(lost, status_age=2.0)).statuses != ()
+
+
+def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
+    started = settled(make_set(replicas=20, max_unavailable=6))
+    wanted = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
+    begun = with_reported(carried_out(wanted, plan(wanted)))
+    # Four groups are missing, so that only two may move.
+    moving = replace(begun, groups=begun.groups[4:])
+    assert "apply StatefulSet demo" in [shape(action) for action in actions_of(plan(moving))]
+    waiting = plan(replace(moving, leader_age=0.25, status_age=0.5))
+    assert actions_of(waiting) == []
+    assert waiting.again_after == 1.75

@@ -1,0 +1,68 @@
+"""What can wait a moment, so that several changes make one write?
+
+In: what is to be written, what is stored, and how long ago we wrote it last. Out: seconds to wait, None to
+write at once. Nothing waits that anybody waits for: conditions, generations, names of revisions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lws.actions import Status
+from lws.leaderworkerset.groups import LeaderStatefulSet
+from lws.leaderworkerset.progress import LAST_PROGRESS
+from lws.leaderworkerset.rollout_state import Rollout, RolloutState
+from lws.leaderworkerset.snapshot import SetSnapshot
+
+_STATUS_SECONDS = 2.0
+_STEP_SECONDS = 2.0
+
+# Grows with every group that gets ready or moves; the last of these changes comes with a condition.
+_PROGRESS = frozenset(
+    {"replicas", "readyReplicas", "updatedReplicas", "members", "groups", LAST_PROGRESS, "conditions"}
+)
+
+
+def status_delay(snapshot: SetSnapshot, status: Status, has_moved: bool) -> float | None:
+    """Seconds that the status of a set can wait; None where it cannot, or says nothing.
+
+    has_moved: the step that goes before it writes the status too.
+    """
+    age = 0.0 if has_moved and snapshot.status_age is not None else snapshot.status_age
+    if not status.patch or age is None or age >= _STATUS_SECONDS or not status.patch.keys() <= _PROGRESS:
+        return None
+    stored = (snapshot.lws.get("status") or {}).get("conditions")
+    if "conditions" in status.patch and _told(status.patch["conditions"]) != _told(stored):
+        return None
+    return _STATUS_SECONDS - age
+
+
+def paced(state: RolloutState, rollout: Rollout, age: float | None) -> tuple[Rollout, float | None]:
+    """The step as it is taken now, and the seconds that the leader StatefulSet is told nothing yet, because
+    more groups may move with the next step; None where it is told.
+
+    age: seconds since it was last told anything, None if unknown.
+
+    Each thing that a StatefulSet is told costs its controller a look at all pods. Two thirds of the
+    budget are worth a step, and so is a while.
+    """
+    stored = state.statefulset
+    if stored is None or age is None or age >= _STEP_SECONDS or not _moves_few(state, stored, rollout):
+        return rollout, None
+    # Those that the partition covers already have nothing to wait for.
+    covered = tuple(index for index in rollout.replace if index >= stored.partition)
+    return replace(rollout, replace=covered), _STEP_SECONDS - age
+
+
+def _moves_few(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> bool:
+    """Nothing but the partition changes, by less than two thirds of the budget, and others will follow."""
+    moving = stored.partition - rollout.partition
+    is_move_alone = stored.is_current and rollout.replicas == stored.replicas and moving > 0
+    budget = state.budget.unavailable + state.budget.surge
+    return is_move_alone and 3 * moving < 2 * budget and rollout.partition > state.floor
+
+
+def _told(conditions: Any) -> list[tuple[str, ...]]:
+    """Everything but the numbers in messages."""
+    return [(each["type"], each["status"], each.get("reason", "")) for each in conditions or ()]

@@ -1,0 +1,97 @@
+"""What waits for more of its kind, and what never does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.actions import Reference, Status
+from lws.leaderworkerset.groups import LeaderStatefulSet
+from lws.leaderworkerset.pacing import paced, status_delay
+from lws.leaderworkerset.rollout_state import Budget, Rollout, RolloutState
+from lws.leaderworkerset.snapshot import SetSnapshot
+from test.unit.builders import NOW, make_set
+
+
+def _condition(type_: str, status: str = "True", message: str = "1 of 4") -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": "Because", "message": message}
+
+
+def _delay(age: float | None, has_moved: bool = False, **patch: Any) -> float | None:
+    lws = make_set()
+    lws["status"] = {"readyReplicas": 1, "conditions": [_condition("Progressing")]}
+    snapshot = SetSnapshot(lws=lws, now=NOW, status_age=age)
+    return status_delay(snapshot, Status(Reference.to(lws), patch), has_moved)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"readyReplicas": 2}, id="ready"),
+        pytest.param({"replicas": 3, "updatedReplicas": 2}, id="counters"),
+        pytest.param({"conditions": [_condition("Progressing", message="2 of 4")]}, id="number-in-a-message"),
+    ],
+)
+def test_progress_is_told_every_other_second(patch: dict[str, Any]) -> None:
+    assert _delay(0.25, **patch) == 1.75
+    assert _delay(2.0, **patch) is None
+
+
+def test_the_first_status_of_a_process_is_written_at_once() -> None:
+    assert _delay(None, readyReplicas=2) is None
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"conditions": [_condition("Available")]}, id="another-condition"),
+        pytest.param({"conditions": [_condition("Progressing", "False")]}, id="condition-over"),
+        pytest.param({"readyReplicas": 4, "observedGeneration": 2}, id="generation"),
+        pytest.param({"updateRevision": "demo-abc-2"}, id="revision"),
+        pytest.param({"anything": "else"}, id="unknown-field"),
+    ],
+)
+def test_what_somebody_waits_for_is_written_at_once(patch: dict[str, Any]) -> None:
+    assert _delay(0.25, **patch) is None
+
+
+def test_nothing_to_write_waits_for_nothing() -> None:
+    assert _delay(0.25) is None
+
+
+def test_a_step_that_writes_the_status_is_enough_for_a_while() -> None:
+    assert _delay(60.0, has_moved=True, readyReplicas=2) == 2.0
+    assert _delay(None, has_moved=True, readyReplicas=2) is None
+
+
+def _state(partition: int = 50, unavailable: int = 10, is_current: bool = True) -> RolloutState:
+    stored = LeaderStatefulSet(replicas=100, partition=partition, is_current=is_current)
+    return RolloutState(replicas=100, budget=Budget(unavailable, 0), statefulset=stored)
+
+
+def test_a_few_groups_wait_for_more() -> None:
+    rollout = Rollout(partition=47, replicas=100, replace=(52, 51, 49))
+    step, delay = paced(_state(), rollout, 0.25)
+    assert delay == 1.75
+    # What the partition covers already is replaced now.
+    assert step == Rollout(partition=47, replicas=100, replace=(52, 51))
+
+
+@pytest.mark.parametrize(
+    ("state", "rollout", "age"),
+    [
+        pytest.param(_state(), Rollout(43, 100), 0.25, id="most-of-the-budget"),
+        pytest.param(_state(unavailable=1), Rollout(49, 100), 0.25, id="a-budget-of-one"),
+        pytest.param(_state(), Rollout(47, 100), 2.0, id="some-time-has-passed"),
+        pytest.param(_state(), Rollout(47, 100), None, id="nobody-knows-when"),
+        pytest.param(_state(partition=3), Rollout(0, 100), 0.25, id="the-last-groups"),
+        pytest.param(_state(), Rollout(47, 80), 0.25, id="scaled"),
+        pytest.param(_state(is_current=False), Rollout(47, 100), 0.25, id="new-template"),
+        pytest.param(_state(), Rollout(50, 100), 0.25, id="no-move"),
+        pytest.param(_state(), Rollout(60, 100), 0.25, id="back-up"),
+        pytest.param(RolloutState(100, Budget(10, 0)), Rollout(0, 100), 0.25, id="first"),
+    ],
+)
+def test_every_other_step_is_taken_at_once(state: RolloutState, rollout: Rollout, age: float | None) -> None:
+    assert paced(state, rollout, age) == (rollout, None)
