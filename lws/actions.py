@@ -52,8 +52,21 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """How an Event joins others of its kind that come with it: `template` takes the names of all members at
+    its {}. member: a name that ends in an ordinal.
+    """
+
+    template: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
 class Announce:
-    """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it speaks of."""
+    """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it speaks of.
+
+    fold: it may be told together with others, a few seconds later.
+    """
 
     regarding: Reference
     reason: str
@@ -61,6 +74,7 @@ class Announce:
     note: str
     type: EventType = "Normal"
     related: Reference | None = None
+    fold: Fold | None = None
 
 
 @dataclass(frozen=True, slots=True)

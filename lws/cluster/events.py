@@ -1,7 +1,7 @@
 """How users hear from us: Kubernetes Events (events.k8s.io/v1), in the background, repeated ones counted.
 
 In: `Announce`s. Out: one Event each, or one more in the series of an equal one. An Event that cannot be
-written is logged and forgotten: it never holds a pass.
+written is logged and forgotten: it never holds a pass. A hundred groups that do the same are one Event.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from lws.actions import Announce, Reference
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import ClusterError, NotFound
+from lws.cluster.event_folds import fold_key, folded
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,8 @@ REPORTING_CONTROLLER = "leaderworkerset"
 _SERIES_SECONDS = 360.0
 # A series that goes on is written this often, however fast it grows.
 _SERIES_WRITE_SECONDS = 60.0
+# Long enough for a wave of a rollout, short enough for somebody who looks.
+_FOLD_SECONDS = 3.0
 _REMEMBERED = 4096
 _WAITING = 2000
 _NOTE_BYTES = 1024
@@ -50,10 +53,26 @@ class EventRecorder:
         self._clock = clock
         self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_WAITING)
         self._known: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
+        self._folds: dict[Hashable, list[Announce]] = {}
 
     def announce(self, announce: Announce) -> None:
         """Have an Event written soon; when too many wait already, this one is only logged."""
         log.info("%s %s: %s", announce.regarding, announce.reason, announce.note)
+        key = fold_key(announce)
+        if key is None:
+            self._enqueue(announce)
+        elif key in self._folds:
+            self._folds[key].append(announce)
+        else:
+            self._folds[key] = [announce]
+            asyncio.get_running_loop().call_later(_FOLD_SECONDS, self._unfold, key)
+
+    def _unfold(self, key: Hashable) -> None:
+        # Nothing where it was drained meanwhile.
+        if announces := self._folds.pop(key, None):
+            self._enqueue(folded(announces))
+
+    def _enqueue(self, announce: Announce) -> None:
         try:
             self._waiting.put_nowait(announce)
         except asyncio.QueueFull:
@@ -72,6 +91,8 @@ class EventRecorder:
 
     async def drain(self) -> None:
         """Wait until all that was announced is written."""
+        for key in list(self._folds):
+            self._unfold(key)
         await self._waiting.join()
 
     async def _write(self, announce: Announce) -> None:

@@ -5,9 +5,10 @@ In: a GroupSnapshot. Out: a Plan.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from lws.actions import Action, Announce, Create, Delete, Merge, Object, Plan, Reference
+from lws.actions import Action, Announce, Create, Delete, Fold, Merge, Object, Plan, Reference
 from lws.group.identity import group_index_of, group_size_of
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.restart import restart_needed
@@ -116,14 +117,12 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
             waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
         )
     failed = f"Failed to create worker statefulset for leader pod {leader}"
+    created = f"Created worker statefulset for leader pod {leader}"
+    fold = Fold("Created worker statefulsets for leader pods {}", leader)
     create = Create(
         intent,
         why="the leader pod has no workers yet",
-        announce=(
-            _event(
-                group, "GroupsProgressing", "Create", f"Created worker statefulset for leader pod {leader}"
-            ),
-        ),
+        announce=(replace(_event(group, "GroupsProgressing", "Create", created), fold=fold),),
         failure=_event(group, "FailedCreate", "Create", failed, "Warning"),
     )
     return _plan_child(group, standing, group.worker_statefulset, create)

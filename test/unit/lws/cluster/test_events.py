@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Announce, Reference
+from lws.actions import Announce, Fold, Reference
 from lws.cluster.errors import ApiError, ClusterError, NotFound, NotLeading, Unreachable
 from lws.cluster.events import EventRecorder
 from test.unit.fake_time import in_fake_time, now
@@ -251,3 +251,35 @@ async def test_only_so_many_series_are_remembered() -> None:
                 await recorder.drain()
         await recorder.drain()
         assert len(recorder._known) == 4096
+
+
+def _of_group(index: int, related: Reference | None = POD) -> Announce:
+    note, template = f"Created workers of demo-{index}", "Created workers of {}"
+    return replace(ANNOUNCE, note=note, related=related, fold=Fold(template, f"demo-{index}"))
+
+
+@in_fake_time
+async def test_groups_that_do_the_same_are_one_event() -> None:
+    async with _recording() as (cluster, recorder):
+        for index in (2, 0, 1, 7):
+            recorder.announce(_of_group(index))
+            await asyncio.sleep(0.5)
+        assert cluster.events == []
+        await asyncio.sleep(3.0)
+        assert [event["note"] for event in cluster.events] == ["Created workers of demo-0 to demo-2, demo-7"]
+        assert "related" not in cluster.events[0]
+        recorder.announce(_of_group(8))
+        await asyncio.sleep(4.0)
+        assert cluster.events[1]["note"] == "Created workers of demo-8"
+        assert cluster.events[1]["related"]["name"] == "demo-0"
+
+
+@in_fake_time
+async def test_what_is_folded_is_not_lost_at_the_end() -> None:
+    async with _recording() as (cluster, recorder):
+        recorder.announce(_of_group(0))
+        recorder.announce(_of_group(1))
+        await recorder.drain()
+        assert [event["note"] for event in cluster.events] == ["Created workers of demo-0 to demo-1"]
+        await asyncio.sleep(10.0)
+        assert len(cluster.events) == 1
