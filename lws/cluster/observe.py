@@ -106,18 +106,26 @@ class Observer:
         if leader is None or lws is None:
             self._groups.forget(namespace, name)
             return None
+        if is_terminating(leader) or is_terminating(lws):
+            # Nothing is decided about a group that goes, and its going is many events.
+            return GroupSnapshot(lws=lws, leader=leader, now=now)
         uid = leader["metadata"]["uid"]
         workers = await self._named("StatefulSet", namespace, name, uid)
         service = await self._named("Service", namespace, name, uid)
         pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
         is_its_own = workers is not None and is_controlled_by(workers, uid)
         orphaned = any(obj is not None and controller_of(obj) is None for obj in (workers, service))
-        unrecorded = await self._unrecorded(lws, leader, workers)
+        key = labels_of(leader).get(REVISION_LABEL, "")
+        revision = find(self._history.recorded(lws), key)
+        unrecorded = None
+        if revision is None:
+            unrecorded = await self._unrecorded(lws, key, workers)
+            revision = find(self._history.recorded(lws), key)
         snapshot = GroupSnapshot(
             lws=lws,
             leader=leader,
             now=now,
-            revision=find(self._history.recorded(lws), labels_of(leader).get(REVISION_LABEL, "")),
+            revision=revision,
             unrecorded=unrecorded,
             worker_statefulset=workers,
             workers=tuple(pods),
@@ -207,9 +215,8 @@ class Observer:
             return None
         return lws if is_controlled_by(statefulset, spec.uid_of(lws)) else None
 
-    async def _unrecorded(self, lws: Object, pod: Object, workers: Object | None) -> Running | None:
-        """What a leader pod and its workers run, where no revision records it."""
-        key = labels_of(pod).get(REVISION_LABEL, "")
+    async def _unrecorded(self, lws: Object, key: str, workers: Object | None) -> Running | None:
+        """What a leader pod and its workers run under a key that no revision records."""
         leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
         if not key or leader is None:
             return None

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 log = logging.getLogger(__name__)
 
@@ -19,10 +19,15 @@ _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 30.0
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """What a pass says about the next one. after: seconds, None = only when something changes."""
+    """What a pass says about the next one.
+
+    after: seconds, None = only when something changes. rest: seconds from its beginning until events may
+    start the next one, None = the window of the queue.
+    """
 
     after: float | None = None
     failed: bool = False
+    rest: float | None = field(default=None, compare=False)
 
 
 Work = Callable[[Hashable], Awaitable[Again]]
@@ -30,7 +35,9 @@ Work = Callable[[Hashable], Awaitable[Again]]
 
 @dataclass(slots=True)
 class _Entry:
-    """One key that waits or is worked. timer: starts its next pass, at `due_at` by the loop's clock."""
+    """One key that waits or is worked. timer: starts its next pass, at `due_at` by the loop's clock.
+    rested_at: events start none before that.
+    """
 
     timer: asyncio.Handle | None = None
     due_at: float = 0.0
@@ -38,6 +45,7 @@ class _Entry:
     is_dirty: bool = False
     failures: int = 0
     last_start: float = float("-inf")
+    rested_at: float = float("-inf")
 
 
 class Queue:
@@ -54,7 +62,7 @@ class Queue:
         self._slots = asyncio.Semaphore(concurrency)
         self._on_depth = on_depth
         self._entries: dict[Hashable, _Entry] = {}
-        # When the last pass of a resting key began, until its window ends.
+        # When events may start a pass over a resting key again, until then.
         self._rested: dict[Hashable, float] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_open = False
@@ -88,11 +96,11 @@ class Queue:
             return
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(last_start=self._rested.pop(key, float("-inf")))
+            entry = self._entries[key] = _Entry(rested_at=self._rested.pop(key, float("-inf")))
         if entry.is_running:
             entry.is_dirty = True
         elif entry.failures == 0:
-            self._schedule(key, entry, max(0.0, entry.last_start + self._window - _now()))
+            self._schedule(key, entry, max(0.0, entry.rested_at - _now()))
         # A key that fails is not hurried by events: whatever they bring, its turn comes with the back-off.
 
     def _schedule(self, key: Hashable, entry: _Entry, delay: float) -> None:
@@ -135,6 +143,7 @@ class Queue:
             del self._entries[key]
             return
         entry.failures = entry.failures + 1 if again.failed else 0
+        entry.rested_at = entry.last_start + (self._window if again.rest is None else again.rest)
         if again.failed:
             self._schedule(key, entry, max(again.after or 0.0, _backoff(entry.failures)))
         elif entry.is_dirty:
@@ -143,8 +152,8 @@ class Queue:
             self._schedule(key, entry, again.after)
         else:
             del self._entries[key]
-            self._rested[key] = entry.last_start
-            rest = max(0.0, entry.last_start + self._window - _now())
+            self._rested[key] = entry.rested_at
+            rest = max(0.0, entry.rested_at - _now())
             asyncio.get_running_loop().call_later(rest, self._rested.pop, key, None)
 
 

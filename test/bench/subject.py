@@ -27,6 +27,8 @@ from tools.localcluster.kubeconfig import read_access
 _FIRST_PASS_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 _POD_WEBHOOKS = ("mpod.kb.io", "vpod.kb.io")
+# As the chart calls it.
+_CHART_FLAGS = ("--zap-log-level=2",)
 _KEPT = ("apiserver_admission_webhook_admission_duration_seconds", "apiserver_cache_list_returned_objects")
 
 
@@ -45,7 +47,7 @@ class Subject:
 
     def start(self) -> float:
         """Return once it is ready and has finished a first pass, or has none to do; seconds until then."""
-        manager = self._manager = self.deployment.manager()
+        manager = self._manager = self.deployment.manager(*_CHART_FLAGS)
         if self.against is not None:
             manager.command = _filled(self.against, manager.command)
         elif self.profile is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -194,3 +195,19 @@ async def test_durations_are_measured(bench: _Bench) -> None:
         'controller_runtime_reconcile_time_seconds_count{controller="leaderworkerset"} 1.0'
         in bench.metrics.text().decode()
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "rest"),
+    [
+        pytest.param(0.0001, 0.1, id="quick"),
+        pytest.param(0.02, 0.5, id="slow"),
+        pytest.param(1.0, 1.0, id="huge"),
+    ],
+)
+async def test_a_key_rests_as_its_passes_are_long(bench: _Bench, seconds: float, rest: float) -> None:
+    moments = itertools.count()
+    applier: Any = bench
+    kinds = {"set": Kind(bench.observe, bench.make_plan, "leaderworkerset")}
+    loop = Loop(kinds, applier, bench.metrics, clock=lambda: next(moments) * seconds)
+    assert (await loop.work(KEY)).rest == pytest.approx(rest)

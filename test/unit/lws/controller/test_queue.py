@@ -447,3 +447,14 @@ async def test_whatever_happens_no_event_is_lost(seed: int) -> None:
         assert bench.work.most <= 3
         assert all(bench.work.moments(key)[-1] >= moment for key, moment in added.items())
         assert bench.is_empty
+
+
+@pytest.mark.parametrize(("rest", "second"), [(0.1, 0.1), (0.8, 0.8), (0.0, 0.05)])
+@in_fake_time
+async def test_a_pass_says_how_long_its_key_rests(rest: float, second: float) -> None:
+    async with _bench(says=lambda key: Again(rest=rest)) as bench:
+        bench.queue.add("a")
+        await bench.at(0.05)
+        bench.queue.add("a")
+        await bench.at(5.0)
+        assert bench.work.moments() == [0.0, second]
