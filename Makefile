@@ -16,7 +16,7 @@ SUITES := $(filter-out $(BAD_DAYS) $(CHAOS),$(sort $(dir $(wildcard test/integra
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: demo test test-unit test-integration test-bad-days test-chaos test-e2e lint format generate lock cluster image clean help
+.PHONY: demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e lint format generate lock cluster image clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -53,6 +53,15 @@ test-chaos: $(READY) ## Whether promises hold while everything fails at random (
 test-e2e: $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
 	@$(BUILD)
 	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
+
+bench: $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<command>, RESUME=1, PROFILE=1); writes docs/performance.md.
+	@$(BUILD)
+	@$(BIN)/python -m test.bench $(SHAPES) $(if $(AGAINST),--against="$(AGAINST)") $(if $(RESUME),--resume) \
+		$(if $(PROFILE),--profile)
+
+bench-guard: $(READY) ## Does the product stay within its budget of writes, passes and lists?
+	@$(BUILD)
+	@$(BIN)/python -m test.bench.guard
 
 lint: $(READY) ## ruff, mypy --strict, import contracts.
 	@$(BIN)/ruff check .

@@ -1,6 +1,7 @@
 """Run as `python -m test.bench [SHAPE …]`: measure shapes, print a table, write results and the page.
 
-In: shapes such as 1x400x4; all default ones without any. Out: JSON per shape, plots, docs/performance.md.
+In: shapes such as 1x400x4; all default ones without any. Out: JSON per shape and plots in docs/performance,
+docs/performance.md. What is interrupted goes on with --resume.
 """
 
 from __future__ import annotations
@@ -8,46 +9,83 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from test.bench.measure import Order, measure
-from test.bench.shapes import DEFAULT, parse
-from test.bench.table import table
+from test.bench.goals import verdicts
+from test.bench.measure import Order, Result, commit, measure
+from test.bench.page import draw_flames, write_page
+from test.bench.shapes import DEFAULT, Shape, parse
+from test.bench.table import HEAD, columns, rows
 
-RESULTS = Path(__file__).resolve().parents[2] / "docs" / "performance"
+_DOCS = Path(__file__).resolve().parents[2] / "docs"
+_RESULTS, _PAGE = _DOCS / "performance", _DOCS / "performance.md"
 
 
 def main() -> int:
     """Measure one shape after the other; each result is kept as soon as it is there."""
-    arguments = _arguments()
-    directory: Path = arguments.results
+    given = _arguments()
+    directory: Path = given.results
     directory.mkdir(parents=True, exist_ok=True)
-    began = time.monotonic()
+    say = _clocked(time.monotonic())
+    for shape in map(parse, given.shapes or DEFAULT):
+        path = directory / f"{'against-' if given.against else ''}{shape.name}.json"
+        if given.resume and path.exists() and json.loads(path.read_text())["commit"] == commit():
+            say(f"shape {shape.label}: there is a result of this commit")
+            continue
+        say(f"shape {shape.label}")
+        result = _measured(given, shape, say)
+        # What is looked at while it works is slower.
+        if not given.profile:
+            path.write_text(json.dumps(result, indent=1) + "\n")
+        _print(result)
+        if directory == _RESULTS:
+            write_page(_PAGE, directory)
+    return 0
 
+
+def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
+    phases = tuple(given.phases.split(",")) if given.phases else ()
+    order = Order(shape, given.against, None, phases, not given.no_floor, say)
+    if not given.profile:
+        return measure(order)
+    with tempfile.TemporaryDirectory() as stacks:
+        prefix = Path(stacks) / "stacks"
+        result = measure(Order(shape, None, prefix, ("rollout",), False, say))
+        draw_flames(prefix.parent.glob("stacks.*"), given.results)
+    return result
+
+
+def _print(result: Result) -> None:
+    print(columns([HEAD, *rows([result])]))
+    told = [
+        (each.measure, f"{each.figure:.3g}", f"≤ {each.bound:g}")
+        for each in verdicts(result)
+        if not each.holds
+    ]
+    print(columns([("missed", "", ""), *told]) if told else "every figure is reached", flush=True)
+
+
+def _clocked(began: float) -> Callable[[str], None]:
     def say(line: str) -> None:
         print(f"[{time.monotonic() - began:6.0f} s] {line}", file=sys.stderr, flush=True)
 
-    for shape in map(parse, arguments.shapes or DEFAULT):
-        say(f"shape {shape.label}")
-        phases = tuple(arguments.phases.split(",")) if arguments.phases else ()
-        order = Order(shape, arguments.against, arguments.profile, phases, not arguments.no_floor, say)
-        result = measure(order)
-        path = directory / f"{arguments.prefix}{shape.name}.json"
-        path.write_text(json.dumps(result, indent=1) + "\n")
-        print(table([result]), flush=True)
-    return 0
+    return say
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m test.bench", description=__doc__)
     parser.add_argument("shapes", nargs="*", help="sets x groups x pods, such as 1x400x4 or 400x4")
     parser.add_argument("--against", help="another controller; {config} and {kubeconfig} are paths")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON goes")
-    parser.add_argument("--prefix", default="", help="of the names of the JSON files")
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="where JSON goes")
     parser.add_argument("--phases", help="only these after `create`, separated by commas")
     parser.add_argument("--no-floor", action="store_true", help="leave the floor out")
-    parser.add_argument("--profile", type=Path, help="where stacks of our manager go")
+    parser.add_argument(
+        "--resume", action="store_true", help="leave shapes out that this commit has results of"
+    )
+    parser.add_argument("--profile", action="store_true", help="draw a flame graph of a rollout instead")
     return parser.parse_args()
 
 

@@ -38,9 +38,7 @@ class Asked:
     def writes(self) -> int:
         """Writes, but no Events, the Lease and reviews."""
         return sum(
-            count
-            for what, count in self.requests.items()
-            if _is_write(what) and not what.endswith(_APART)
+            count for what, count in self.requests.items() if _is_write(what) and not what.endswith(_APART)
         )
 
     @property

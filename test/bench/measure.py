@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import platform
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from test.integration.controllers.harness.product import serve_definition, wait_
 from tools.deployment import Deployment
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 
+_REPOSITORY = Path(__file__).resolve().parents[2]
 _NODES = 50
 _QUIET_SECONDS, _LONGEST_UNREST = 2.0, 30.0
 _SETTLED_SECONDS = 10.0
@@ -69,12 +71,19 @@ def measure(order: Order) -> Result:
     return {**_header(order), "floor": floor, **result}
 
 
+def commit() -> str:
+    """What is measured, by the name that git gives it; with a plus sign where the tree has changes."""
+    asked = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
+    return subprocess.run(asked, cwd=_REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
+
+
 def _header(order: Order) -> Result:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "shape": order.shape.name,
         "groups": order.shape.all_groups,
         "against": order.against,
+        "commit": commit(),
         "machine": {
             "cores": os.cpu_count(),
             "memory_gib": round(memory),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-_HEAD = (
+HEAD = (
     "shape",
     "phase",
     "s",
@@ -35,7 +35,7 @@ def rows(results: Iterable[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 def table(results: Iterable[dict[str, Any]]) -> str:
     """Columns that are as wide as their widest cell."""
-    return columns([_HEAD, *rows(results)])
+    return columns([HEAD, *rows(results)])
 
 
 def columns(lines: Sequence[Sequence[str]]) -> str:

@@ -1,0 +1,74 @@
+"""Which figures are to be reached, and are they?
+
+In: the result of one shape. Out: lines of measure, figure, bound and verdict. Counts must hold on any
+machine; seconds, ratios and CPU are judged by who knows what else the machine did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+_MB = 1e6
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One figure beside its bound. is_count: it must hold on any machine."""
+
+    measure: str
+    figure: float
+    bound: float
+    is_count: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return self.figure <= self.bound
+
+
+def verdicts(result: dict[str, Any]) -> list[Verdict]:
+    """What can be judged of one result."""
+    return [*_counts(result), *_costs(result), *_seconds(result)]
+
+
+def _counts(result: dict[str, Any]) -> Iterator[Verdict]:
+    phases, is_of_one = result["phases"], _is_of_one(result)
+    writes = {"create": 6.5 if is_of_one else 1.2, "rollout": 8.0 if is_of_one else 2.5}
+    events = {"create": 5.0 if is_of_one else 0.2, "rollout": 6.0 if is_of_one else 0.5}
+    for name in ("create", "rollout"):
+        # Groups of sets in between have the costs of their set and those of their own.
+        if name in phases and (is_of_one or result["shape"].startswith("1x")):
+            phase = phases[name]
+            yield Verdict(f"writes per group, {name}", phase["writes_per_group"], writes[name], True)
+            yield Verdict(f"Events per group, {name}", phase["events_per_group"], events[name], True)
+    yield Verdict("writes in 10 s, settled", result["settled"]["writes"], 0, True)
+    yield Verdict("writes after a restart, settled", result["restart"]["writes"], 0, True)
+
+
+def _costs(result: dict[str, Any]) -> Iterator[Verdict]:
+    phases = result["phases"]
+    if not _is_of_one(result):
+        for name, bound in (("create", 0.012), ("rollout", 0.020)):
+            if name in phases:
+                yield Verdict(f"CPU s per group, {name}", phases[name]["cpu_per_group"], bound)
+    yield Verdict("peak PSS in MB", max(each["peak_pss"] for each in phases.values()) / _MB, 110)
+    yield Verdict("share of a core, settled", result["settled"]["core"], 0.01)
+
+
+def _seconds(result: dict[str, Any]) -> Iterator[Verdict]:
+    phases, floor = result["phases"], result["floor"]
+    create = phases["create"]["seconds"]
+    if "create" in floor:
+        bound = 1.6 if _is_of_one(result) else 1.25
+        yield Verdict("create, time ÷ floor", create / floor["create"]["seconds"], bound)
+    if "rollout" in phases and not _is_of_one(result):
+        bound = 2.0 if result["shape"].startswith("1x") else 2.5
+        yield Verdict("rollout, time ÷ create time", phases["rollout"]["seconds"] / create, bound)
+    if phases["create"]["pod_webhook_p99"] is not None:
+        yield Verdict("pod webhook p99 in ms, create", phases["create"]["pod_webhook_p99"] * 1000, 25)
+    yield Verdict("start to first pass in s", result["restart"]["first_pass"], 3)
+
+
+def _is_of_one(result: dict[str, Any]) -> bool:
+    return bool(result["shape"].split("x")[1] == "1")

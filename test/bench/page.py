@@ -1,0 +1,160 @@
+"""What does docs/performance.md show? The part between two marks, written anew from the results there are.
+
+In: a directory with results. Out: SVGs beside them, and the page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from test.bench.goals import Verdict, verdicts
+from test.bench.plots import Bars, bars, flames
+from test.bench.shapes import parse
+from test.bench.table import HEAD, rows
+
+FLAMES = "flames"
+BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
+
+Result = dict[str, Any]
+
+
+def write_page(page: Path, directory: Path) -> None:
+    """Bring the figures of the page up to date; what stands around the marks stays."""
+    results = sorted(map(_read, directory.glob("*.json")), key=lambda result: _order(result["shape"]))
+    ours = [result for result in results if result["against"] is None]
+    charts = _draw(ours, directory)
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    figures = "\n\n".join(_sections(ours, results, charts, directory.name))
+    page.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}", encoding="utf-8")
+
+
+def _sections(ours: Sequence[Result], all_: Sequence[Result], charts: Iterable[str], where: str) -> list[str]:
+    others = [result for result in all_ if result["against"] is not None]
+    found = [_machine(ours), _markdown(HEAD, rows(ours)), _floors(ours)]
+    found += [f"![{name.replace('-', ' ')}]({where}/{name}.svg)" for name in charts]
+    found += ["### Figures to reach", _goals(ours)]
+    found += ["### Requests of the controller", _requests(ours)]
+    if others:
+        found += ["### Another controller", _markdown(HEAD, rows(others))]
+    return found
+
+
+def _machine(results: Sequence[Result]) -> str:
+    lines = []
+    for result in results:
+        machine = result["machine"]
+        lines.append(
+            f"- {parse(result['shape']).label}: {machine['cores']} cores shared with the control plane, "
+            f"{machine['memory_gib']} GiB, Python {machine['python']}, load average {machine['load_before']} "
+            f"before the run, commit {result['commit'][:10]}"
+        )
+    return "\n".join(lines)
+
+
+def _floors(results: Iterable[Result]) -> str:
+    cells = [
+        (result["shape"], name, f"{phase['seconds']:.1f}", f"{phase['control_plane_cpu']:.1f}")
+        for result in results
+        for name, phase in result["floor"].items()
+    ]
+    return _markdown(("shape", "floor", "s", "control plane CPU s"), cells)
+
+
+def _goals(results: Iterable[Result]) -> str:
+    cells = [(result["shape"], *_verdict(each)) for result in results for each in verdicts(result)]
+    return _markdown(("shape", "measure", "figure", "to reach", ""), cells)
+
+
+def _verdict(verdict: Verdict) -> tuple[str, ...]:
+    said = "holds" if verdict.holds else "**missed**"
+    return verdict.measure, f"{verdict.figure:.3g}", f"≤ {verdict.bound:g}", said
+
+
+def _requests(results: Iterable[Result]) -> str:
+    cells = [
+        (result["shape"], name, what, str(count), f"{count / phase['groups']:.2f}")
+        for result in results
+        for name, phase in result["phases"].items()
+        for what, count in phase["requests"].items()
+    ]
+    return _markdown(("shape", "phase", "request", "count", "per group"), cells)
+
+
+def draw_flames(profiles: Iterable[Path], directory: Path) -> None:
+    """The flame graph of the process that was looked at most: the one that rolled."""
+    texts = [path.read_text() for path in profiles]
+    stacks = max(([_stack(line) for line in text.splitlines()] for text in texts), key=_samples)
+    (directory / f"{FLAMES}.svg").write_text(flames(stacks, "Where the CPU time of a rollout goes"))
+
+
+def _samples(stacks: list[tuple[list[str], int]]) -> int:
+    return sum(count for _, count in stacks)
+
+
+def _draw(results: Sequence[Result], directory: Path) -> list[str]:
+    """Names of the plots, which are files then."""
+    made = {
+        "seconds": Bars(
+            "Seconds of each phase",
+            "s",
+            ("the product", "floor"),
+            {
+                f"{result['shape']} {name}": (phase["seconds"], _floor(result, name))
+                for result in results
+                for name, phase in result["phases"].items()
+            },
+            {},
+        ),
+        "writes-per-group": _per_group(results, "writes_per_group", "writes"),
+        "cpu-per-group": _per_group(results, "cpu_per_group", "CPU s"),
+    }
+    for name, chart in made.items():
+        (directory / f"{name}.svg").write_text(bars(chart))
+    return [*made, *([FLAMES] if (directory / f"{FLAMES}.svg").exists() else [])]
+
+
+def _per_group(results: Iterable[Result], field: str, unit: str) -> Bars:
+    labelled = {
+        f"{result['shape']} {name}": (result, name, phase)
+        for result in results
+        for name, phase in result["phases"].items()
+        if name in ("create", "rollout")
+    }
+    measure = {"writes_per_group": "writes per group", "cpu_per_group": "CPU s per group"}[field]
+    limits = {
+        label: each.bound
+        for label, (result, name, _) in labelled.items()
+        for each in verdicts(result)
+        if each.measure == f"{measure}, {name}"
+    }
+    values = {label: (phase[field],) for label, (_, _, phase) in labelled.items()}
+    return Bars(measure.capitalize() if unit == "writes" else measure, unit, ("the product",), values, limits)
+
+
+def _floor(result: Result, name: str) -> float | None:
+    found: Result = result["floor"].get(name) or {}
+    return found.get("seconds")
+
+
+def _markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    made = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines)]
+    return "\n".join(made)
+
+
+def _stack(line: str) -> tuple[list[str], int]:
+    frames, _, count = line.rpartition(" ")
+    return frames.split(";"), int(count)
+
+
+def _order(shape: str) -> tuple[bool, int]:
+    parsed = parse(shape)
+    return parsed.sets > 1, parsed.all_groups
+
+
+def _read(path: Path) -> Result:
+    result: Result = json.loads(path.read_text())
+    return result
