@@ -34,11 +34,15 @@ class FakeCluster:
         self.objects: dict[Key, dict[str, Any]] = {}
         self.log: defaultdict[str, list[tuple[bool, dict[str, Any]]]] = defaultdict(list)
         """By kind, in order: is it gone, and its state then."""
+        self.images: dict[str, str] = {}
+        """By UID, of every pod that there ever was."""
         self.now = _START
         self.writes = 0
         self.before_write: Callable[[], None] = lambda: None
         self._version = 100
         self._uids = 0
+        self._children: defaultdict[str, set[Key]] = defaultdict(set)
+        self._to_collect: set[Key] = set()
 
     # What everybody in this world uses.
 
@@ -52,11 +56,11 @@ class FakeCluster:
 
     def owned_by(self, uid: str, kind: str = "") -> list[dict[str, Any]]:
         """Objects that the owner with `uid` controls."""
-        return [
-            obj
-            for (its_kind, _), obj in self.objects.items()
-            if (not kind or its_kind == kind) and (owner := controller_of(obj)) and owner["uid"] == uid
-        ]
+        return [self.objects[key] for key in sorted(self._children[uid]) if not kind or key[0] == kind]
+
+    def orphans(self, kind: str) -> list[dict[str, Any]]:
+        """Objects of a kind that nobody controls."""
+        return [obj for obj in self.of_kind(kind) if controller_of(obj) is None]
 
     def pass_time(self, seconds: float) -> None:
         """Nothing but the clock moves."""
@@ -77,6 +81,8 @@ class FakeCluster:
             "generation": 1,
             "creationTimestamp": self._timestamp,
         }
+        if obj["kind"] == "Pod":
+            self.images[metadata["uid"]] = obj["spec"]["containers"][0]["image"]
         return self._store({**obj, "metadata": metadata})
 
     def change(self, obj: Mapping[str, Any], metadata: Object | None = None, **parts: Any) -> dict[str, Any]:
@@ -95,6 +101,8 @@ class FakeCluster:
         self._version += 1
         metadata = {**known["metadata"], "resourceVersion": str(self._version)}
         self.log[key[0]].append((True, {**known, "metadata": metadata}))
+        self._unlink(key, known)
+        self._to_collect |= self._children.pop(known["metadata"]["uid"], set())
 
     def condemn(self, obj: Object, foreground: bool = False) -> dict[str, Any] | None:
         """Delete: what it leaves for its kubelet or its dependents, None if it is gone at once."""
@@ -124,17 +132,17 @@ class FakeCluster:
 
     def collect(self) -> bool:
         """One round of the garbage collector; True if it did anything."""
-        version = self._version
-        uids = {obj["metadata"]["uid"] for obj in self.objects.values()}
-        for key in list(self.objects):
+        version, keys = self._version, sorted(self._to_collect)
+        for key in keys:
             obj = self.objects.get(key)
             if obj is None:
-                continue
-            owner = controller_of(obj)
-            if owner is not None and owner["uid"] not in uids and not is_terminating(obj):
-                self.condemn(obj)
+                self._to_collect.discard(key)
             elif _FOREGROUND in obj["metadata"].get("finalizers", ()):
                 self._finalize(obj)
+            else:
+                self._to_collect.discard(key)
+                if not is_terminating(obj):
+                    self.condemn(obj)
         return self._version != version
 
     def _finalize(self, obj: dict[str, Any]) -> None:
@@ -152,9 +160,21 @@ class FakeCluster:
     def _store(self, obj: dict[str, Any]) -> dict[str, Any]:
         self._version += 1
         made = {**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self._version)}}
-        self.objects[obj["kind"], obj["metadata"]["name"]] = made
-        self.log[obj["kind"]].append((False, made))
+        key = (obj["kind"], obj["metadata"]["name"])
+        self._unlink(key, self.objects.get(key))
+        self.objects[key] = made
+        self.log[key[0]].append((False, made))
+        owner = controller_of(made)
+        if owner is not None:
+            self._children[owner["uid"]].add(key)
+        if _FOREGROUND in made["metadata"].get("finalizers", ()):
+            self._to_collect.add(key)
         return made
+
+    def _unlink(self, key: Key, obj: Object | None) -> None:
+        owner = controller_of(obj) if obj is not None else None
+        if owner is not None:
+            self._children[owner["uid"]].discard(key)
 
     @property
     def version(self) -> str:

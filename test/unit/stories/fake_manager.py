@@ -7,7 +7,7 @@ it; a new one begins with a list.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -54,11 +54,11 @@ class _Silence:
 class FakeManager:
     """on_plan: told each pass's key, snapshot and plan before anything is written."""
 
-    def __init__(self, cluster: FakeCluster, runner: asyncio.Runner, on_plan: OnPlan) -> None:
+    def __init__(self, cluster: FakeCluster, loop: asyncio.AbstractEventLoop, on_plan: OnPlan) -> None:
         self.queue = _Queue()
         self.timers: dict[Key, datetime] = {}
         self._cluster = cluster
-        self._runner = runner
+        self._loop = loop
         self._on_plan = on_plan
         self._read = dict.fromkeys(KINDS, 0)
         client = cast(Cluster, cluster)
@@ -112,7 +112,7 @@ class FakeManager:
         key = key if key is not None else next(iter(self.queue.keys))
         del self.queue.keys[key]
         self.timers.pop(key, None)
-        self._runner.run(self._pass(key))
+        self._pass(key)
         return True
 
     def ring(self) -> bool:
@@ -125,19 +125,27 @@ class FakeManager:
             self.queue.add(key)
         return True
 
-    async def _pass(self, key: Key) -> None:
-        now = self._cluster.now
-        if key.kind == "set":
-            snapshot: Any = await self._observer.observe_set(key.namespace, key.name, now)
-        else:
-            snapshot = await self._observer.observe_group(key.namespace, key.name, now)
+    def _pass(self, key: Key) -> None:
+        now, is_set = self._cluster.now, key.kind == "set"
+        observe = self._observer.observe_set if is_set else self._observer.observe_group
+        snapshot: Any = _at_once(observe(key.namespace, key.name, now))
         if snapshot is None:
             return
-        plan = plan_set(snapshot) if key.kind == "set" else plan_group(snapshot)
+        plan = plan_set(snapshot) if is_set else plan_group(snapshot)
         self._on_plan(key, snapshot, plan)
         after = plan.again_after
         if not plan.is_empty:
-            outcome = await self._applier.apply(plan)
+            # Sequences run side by side, as tasks.
+            outcome = self._loop.run_until_complete(self._applier.apply(plan))
             after = 1.0 if outcome.errors else after
         if after is not None:
             self.timers[key] = now + timedelta(seconds=after)
+
+
+def _at_once(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """The result of a coroutine that never waits: nothing in this world does."""
+    try:
+        coroutine.send(None)
+    except StopIteration as done:
+        return done.value
+    raise AssertionError("it waits")

@@ -31,6 +31,8 @@ class FakeNodes:
         self.hopeless: frozenset[str] = frozenset()
         self.held: set[str] = set()
         self._cluster = cluster
+        # By identity: objects are never changed in place.
+        self._hashes: dict[int, tuple[Object, str]] = {}
 
     def sync_all(self) -> bool:
         """One pass of the StatefulSet controller over every StatefulSet; True if anything changed."""
@@ -50,6 +52,11 @@ class FakeNodes:
         count = sum(each["restartCount"] for each in status.get("containerStatuses", ()))
         self._report(pod, ready=False, restarts=count + 1)
 
+    def hang(self, pod: Object) -> None:
+        """The pod is not ready, and will not be."""
+        self.stuck.add(pod["metadata"]["uid"])
+        self._report(pod, ready=False)
+
     def fail(self, pod: Object) -> None:
         """The pod was evicted."""
         self._cluster.change(pod, status={"phase": "Failed", "reason": "Evicted"})
@@ -63,37 +70,33 @@ class FakeNodes:
 
     def sync(self, statefulset: dict[str, Any]) -> None:
         """One pass of the StatefulSet controller."""
-        cluster, uid = self._cluster, statefulset["metadata"]["uid"]
-        if ("StatefulSet", statefulset["metadata"]["name"]) not in cluster.objects:
+        cluster, name = self._cluster, statefulset["metadata"]["name"]
+        if is_terminating(statefulset) or cluster.find("StatefulSet", name) is None:
             return
         pods = self._pods_of(statefulset)
         told = self._told(statefulset)
-        current = told.current
-        if not is_terminating(statefulset):
-            did = sync(told, [_seen(pod) for pod in pods.values()])
-            for ordinal in did.deleted:
-                cluster.condemn(pods[ordinal])
-            for ordinal, revision in did.create:
-                self._create(statefulset, ordinal, revision)
-            current = did.current
+        did = sync(told, [_seen(pod) for pod in pods.values()])
+        for ordinal in did.deleted:
+            cluster.condemn(pods[ordinal])
+        for ordinal, revision in did.create:
+            self._create(statefulset, ordinal, revision)
         ready = sum(_seen(pod).ready for pod in pods.values())
         status = {
             "observedGeneration": statefulset["metadata"]["generation"],
             "replicas": len(pods),
             "readyReplicas": ready,
             "availableReplicas": ready,
-            "currentRevision": current,
+            "currentRevision": did.current,
             "updateRevision": told.update,
         }
-        stored = cluster.find("StatefulSet", statefulset["metadata"]["name"])
-        if stored is not None and stored["metadata"]["uid"] == uid and stored.get("status") != status:
-            cluster.change(stored, status=status)
+        if statefulset.get("status") != status:
+            cluster.change(statefulset, status=status)
 
     def _pods_of(self, statefulset: Object) -> dict[int, dict[str, Any]]:
         metadata = statefulset["metadata"]
         wanted = statefulset["spec"]["selector"]["matchLabels"].items()
-        for pod in list(self._cluster.of_kind("Pod")):
-            if controller_of(pod) is None and wanted <= pod["metadata"]["labels"].items():
+        for pod in self._cluster.orphans("Pod"):
+            if wanted <= pod["metadata"]["labels"].items():
                 self._cluster.change(pod, {"ownerReferences": [owner_reference(statefulset)]})
         return {_ordinal(pod): pod for pod in self._cluster.owned_by(metadata["uid"], "Pod")}
 
@@ -113,8 +116,11 @@ class FakeNodes:
     def _revision(self, statefulset: Object) -> str:
         """The name of the StatefulSet's own revision of its template, which is stored if it is new."""
         metadata, template = statefulset["metadata"], statefulset["spec"]["template"]
-        hashed = zlib.crc32(json.dumps(template, sort_keys=True).encode())
-        name = f"{metadata['name']}-{hashed:08x}"
+        known = self._hashes.get(id(template))
+        if known is None:
+            hashed = zlib.crc32(json.dumps(template, sort_keys=True).encode())
+            known = self._hashes[id(template)] = (template, f"{hashed:08x}")
+        name = f"{metadata['name']}-{known[1]}"
         if self._cluster.find("ControllerRevision", name) is None:
             self._cluster.add(
                 {
@@ -136,6 +142,9 @@ class FakeNodes:
         assert recorded is not None
         template = recorded["data"]["spec"]["template"]
         name = f"{statefulset['metadata']['name']}-{ordinal}"
+        if self._cluster.find("Pod", name) is not None:
+            # Of a StatefulSet that is gone: it is tried again.
+            return
         own = {_HASH: revision, "statefulset.kubernetes.io/pod-name": name}
         metadata = {
             **template["metadata"],

@@ -1,0 +1,140 @@
+"""What is promised of every pass, told from objects alone: nothing here asks the product's own decisions.
+
+In: the snapshot and the plan of a pass, before anything is written. Out: an AssertionError where a promise is
+broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from typing import Any
+
+from lws.actions import Action, Apply, Create, Delete, Plan
+from lws.group.snapshot import GroupSnapshot
+from lws.kube.metadata import controller_of, is_terminating
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, REVISION_LABEL
+
+SIZES = {"A": 2, "B": 2, "C": 1, "D": 3, "E": 1, "F": 2}
+"""Pods per group of each revision, which is called by the image of its containers."""
+
+
+Images = Mapping[str, str]
+"""By UID of a leader pod, its revision: the store keeps no containers."""
+
+
+def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
+    """Not over the ceiling, not under the floor, no healthy group replaced but for another revision."""
+    apply = next((each for each in _actions(plan) if isinstance(each, Apply)), None)
+    deleted = [each for each in _actions(plan) if isinstance(each, Delete) and each.target.kind == "Pod"]
+    groups = {group.leader["metadata"]["uid"]: group for group in snapshot.groups}
+    wanted = revision_of(snapshot.lws["spec"]["leaderWorkerTemplate"]["workerTemplate"])
+    replaced = {groups[each.target.uid].index for each in deleted}
+    for each in deleted:
+        assert images[each.target.uid] != wanted, f"{each.target} is replaced without a reason"
+
+    def outdated(group: GroupFacts) -> bool:
+        return images[group.leader["metadata"]["uid"]] != wanted
+
+    spec = snapshot.lws["spec"]
+    unavailable, surge = limits(spec)
+    if snapshot.leader is None:
+        assert apply is None or apply.intent["spec"]["replicas"] == spec["replicas"], "surge on creation"
+        return
+    stored, partition = _position(snapshot.leader)
+    replicas, lowered = (stored, partition) if apply is None else _position(apply.intent)
+    assert replicas <= max(spec["replicas"] + surge, stored), f"{replicas} groups are more than the ceiling"
+    if (
+        snapshot.leader.get("status", {}).get("observedGeneration")
+        != snapshot.leader["metadata"]["generation"]
+    ):
+        assert not deleted, "deleted before the StatefulSet controller has reported"
+    going = replaced | set(range(replicas, stored))
+    has_moved = lowered < partition or revision_of(snapshot.leader["spec"]["template"]) != wanted
+    if has_moved:
+        # The StatefulSet controller may take everything outdated that the partition covers from now on.
+        going |= {each.index for each in snapshot.groups if each.index >= lowered and outdated(each)}
+    ready = {each.index for each in snapshot.groups if is_ready(each, images)}
+    _check_floor(snapshot, going, ready, replicas, spec["replicas"] - unavailable)
+
+
+def check_group_pass(snapshot: GroupSnapshot, plan: Plan, images: Images, incidents: Container[str]) -> None:
+    """No group is restarted without an incident, and its workers are of its leader's revision."""
+    for action in _actions(plan):
+        if isinstance(action, Delete) and action.target.kind == "Pod":
+            assert action.target.uid in incidents, f"{action.target} is restarted without a reason"
+        if isinstance(action, Create) and action.intent["kind"] == "StatefulSet":
+            check_workers(action.intent, snapshot.leader, images)
+
+
+def check_workers(workers: Any, leader: Any, images: Images) -> None:
+    """Leader and workers are of one revision: template, key and size."""
+    revision = images[leader["metadata"]["uid"]]
+    assert revision_of(workers["spec"]["template"]) == revision, "workers of another revision"
+    assert workers["spec"]["replicas"] == SIZES[revision] - 1, "workers of another size"
+    keys = {
+        each["metadata"]["labels"].get(REVISION_LABEL)
+        for each in (workers, workers["spec"]["template"], leader)
+    }
+    assert len(keys) == 1, f"keys {keys} in one group"
+
+
+def limits(spec: Any) -> tuple[int, int]:
+    """maxUnavailable and maxSurge as they act, in groups."""
+    replicas = spec["replicas"]
+    rolling = spec["rolloutStrategy"].get("rollingUpdateConfiguration", {})
+    unavailable = _scaled(rolling.get("maxUnavailable", 1), replicas, 0)
+    surge = min(_scaled(rolling.get("maxSurge", 0), replicas, 99), replicas)
+    return (min(unavailable, replicas - 1), surge) if surge else (max(1, unavailable), 0)
+
+
+def revision_of(podlike: Any) -> str:
+    """The revision of a pod or a template, by its image."""
+    image: str = podlike["spec"]["containers"][0]["image"]
+    return image
+
+
+def is_ready(group: GroupFacts, images: Images) -> bool:
+    """Leader and workers serve, and will go on serving."""
+    leader, workers = group.leader, group.workers
+    status = leader["status"]
+    conditions = {each["type"]: each["status"] for each in status.get("conditions", ())}
+    if is_terminating(leader) or status["phase"] != "Running" or conditions.get("Ready") != "True":
+        return False
+    if SIZES[images[leader["metadata"]["uid"]]] == 1:
+        return True
+    if workers is None or (controller_of(workers) or {}).get("uid") != leader["metadata"]["uid"]:
+        return False
+    told = workers.get("status", {})
+    is_observed = told.get("observedGeneration") == workers["metadata"]["generation"]
+    return is_observed and told["availableReplicas"] == workers["spec"]["replicas"]
+
+
+def _check_floor(
+    snapshot: SetSnapshot, going: set[int], ready: set[int], replicas: int, must_stay: int
+) -> None:
+    stored, _ = _position(snapshot.leader)
+    wanted = snapshot.lws["spec"]["replicas"]
+    asked = snapshot.leader["metadata"].get("annotations", {}).get(REPLICAS_ANNOTATION)  # type: ignore[index]
+    # Groups that the user scales away are not missed, as long as they are no surge.
+    counted = replicas if asked == str(stored) and stored > wanted else stored
+    before = {index for index in ready if index < counted}
+    if before & going:
+        left, least = len(before - going), min(must_stay, len(before) - 1)
+        assert left >= least, f"{left} groups stay ready of {len(before)}, {must_stay} must; {going} go"
+
+
+def _position(statefulset: Any) -> tuple[int, int]:
+    return statefulset["spec"]["replicas"], statefulset["spec"]["updateStrategy"]["rollingUpdate"][
+        "partition"
+    ]
+
+
+def _scaled(limit: int | str, replicas: int, rounding: int) -> int:
+    if isinstance(limit, int):
+        return limit
+    return (int(limit[:-1]) * replicas + rounding) // 100
+
+
+def _actions(plan: Plan) -> Iterable[Action]:
+    return (action for sequence in plan.sequences for action in sequence)
