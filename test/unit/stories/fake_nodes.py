@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from lws.actions import Object
-from lws.kube.metadata import controller_of, is_terminating, owner_reference
+from lws.kube.metadata import is_terminating, owner_reference
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.statefulset_sync import SeenPod, Told, sync
 

@@ -1,0 +1,254 @@
+"""Situations that rollouts get into, each played to its end with the feature MaxUnavailableStatefulSet off
+and on: how few groups were ready, how many there were, and who was replaced in which step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from test.unit.stories.story import Story, Wish
+
+FEATURES = pytest.mark.parametrize("has_feature", [False, True], ids=["feature off", "feature on"])
+
+
+@dataclass
+class Course:
+    """What was seen after every round. replaced: leaders deleted by us, pass by pass."""
+
+    fewest_ready: int
+    most_groups: int
+    rounds: int
+    replaced: list[str]
+    at_rest: bool
+
+
+def course_of(story: Story) -> Course:
+    """Play to the end, round by round."""
+    story.told.clear()
+    fewest, most, rounds = _ready(story), _groups(story), 0
+    while story.settle() or story.moves():
+        fewest, most = min(fewest, _ready(story)), max(most, _groups(story))
+        for move in story.moves():
+            move()
+        rounds += 1
+        assert rounds < 200, story.told
+    replaced = [line.split()[3] for line in story.told]
+    return Course(fewest, most, rounds, [each for each in replaced if each != "-"], story.is_finished)
+
+
+def _ready(story: Story) -> int:
+    return sum(state.ready for state in story.states)
+
+
+def _groups(story: Story) -> int:
+    return len(story.states)
+
+
+def settled(has_feature: bool, replicas: int, unavailable: int = 1, surge: int = 0, **more: int) -> Story:
+    return Story(Wish(replicas, unavailable=unavailable, surge=surge, **more), has_feature).settled()
+
+
+@FEATURES
+@pytest.mark.parametrize(
+    ("broken", "fewest"),
+    [
+        pytest.param([4], 4, id="at the top: costs nothing"),
+        pytest.param([2], 3, id="in the middle: one healthy group at a time"),
+        pytest.param([0], 3, id="at the bottom: one healthy group at a time"),
+        pytest.param([0, 2, 4], 2, id="here and there"),
+        pytest.param([0, 1, 2, 3, 4], 0, id="everywhere"),
+    ],
+)
+def test_broken_groups_do_not_block_a_rollout(has_feature: bool, broken: list[int], fewest: int) -> None:
+    story = settled(has_feature, 5)
+    for index in broken:
+        story.break_group(index)
+    story.wish.revision = "B"
+    course = course_of(story)
+    assert course.at_rest
+    assert course.fewest_ready == fewest
+    assert course.most_groups == 5
+
+
+@FEATURES
+@pytest.mark.parametrize("surge", [0, 1])
+def test_broken_groups_are_replaced_together_with_the_healthy_ones_above_them(
+    has_feature: bool, surge: int
+) -> None:
+    story = settled(has_feature, 5, unavailable=2, surge=surge)
+    for index in (3, 2):
+        story.break_group(index)
+    story.wish.revision = "B"
+    course = course_of(story)
+    assert course.at_rest
+    assert {2, 3} <= set(map(int, ",".join(course.replaced[:2]).split(",")))
+
+
+@FEATURES
+@pytest.mark.parametrize("stuck", [5, 4, 3])
+def test_one_stuck_group_does_not_block_those_below(has_feature: bool, stuck: int) -> None:
+    story = settled(has_feature, 6, unavailable=2)
+    story.wish.revision = "B"
+    assert story.statefulset is not None
+    while not any(
+        pod.revision == "B" and not pod.terminating
+        for index, pod in story.statefulset.pods.items()
+        if index == stuck
+    ):
+        story.play(rounds=1)
+    story.break_group(stuck)
+    course = course_of(story)
+    updated = {state.index for state in story.states if state.settled}
+    assert updated == set(range(6)) - {stuck}
+    assert course.fewest_ready >= 4
+
+
+@FEATURES
+@pytest.mark.parametrize(("unavailable", "surge"), [(1, 0), (2, 0), (0, 1), (1, 2), (0, 0)])
+def test_the_fix_for_a_set_that_is_broken_all_over_always_proceeds(
+    has_feature: bool, unavailable: int, surge: int
+) -> None:
+    story = settled(has_feature, 4, unavailable, surge)
+    for index in range(4):
+        story.break_group(index)
+    story.wish.revision = "B"
+    course = course_of(story)
+    assert course.at_rest
+    assert course.rounds <= 10
+
+
+@FEATURES
+@pytest.mark.parametrize(("unavailable", "surge"), [(1, 0), (2, 0), (0, 1), (1, 2)])
+def test_the_fix_for_a_revision_that_never_works_proceeds(
+    has_feature: bool, unavailable: int, surge: int
+) -> None:
+    story = settled(has_feature, 4, unavailable, surge)
+    story.wish.revision, story.wish.bad = "B", frozenset("B")
+    course = course_of(story)
+    assert not course.at_rest
+    assert course.fewest_ready >= 4 - unavailable
+    story.wish.revision = "C"
+    course = course_of(story)
+    assert course.at_rest
+    assert course.fewest_ready >= 4 - unavailable
+
+
+@FEATURES
+@pytest.mark.parametrize(
+    ("replicas", "surge", "fewest", "most"),
+    [
+        pytest.param(6, 0, 3, 6, id="up"),
+        pytest.param(6, 2, 3, 8, id="up, with surge"),
+        pytest.param(2, 0, 1, 4, id="down"),
+        pytest.param(2, 2, 1, 4, id="down, with surge"),
+        pytest.param(0, 1, 0, 4, id="to nothing"),
+    ],
+)
+def test_a_new_revision_together_with_scaling(
+    has_feature: bool, replicas: int, surge: int, fewest: int, most: int
+) -> None:
+    story = settled(has_feature, 4, unavailable=1, surge=surge)
+    story.wish.revision, story.wish.replicas = "B", replicas
+    course = course_of(story)
+    assert course.at_rest
+    assert course.fewest_ready >= fewest
+    assert course.most_groups <= most
+
+
+@FEATURES
+@pytest.mark.parametrize("revisions", ["BC", "BA", "BCA", "BAB", "BCDE"])
+@pytest.mark.parametrize(
+    ("rounds", "fewest"),
+    [
+        pytest.param(0, 3, id="at once"),
+        pytest.param(1, 3, id="a round apart"),
+        pytest.param(3, 3, id="three rounds apart"),
+        # Groups that still start on the former revision serve nobody: one healthy one may go before them.
+        pytest.param(6, 2, id="while two groups start"),
+    ],
+)
+def test_several_changes_in_a_row_end_at_the_last(
+    has_feature: bool, revisions: str, rounds: int, fewest: int
+) -> None:
+    story = settled(has_feature, 4, unavailable=1, surge=1)
+    for revision in revisions[:-1]:
+        story.wish.revision = revision
+        if rounds:
+            story.play(rounds)
+        else:
+            story.run_pass()
+    story.wish.revision = revisions[-1]
+    course = course_of(story)
+    assert course.at_rest
+    assert course.fewest_ready >= fewest
+
+
+def test_a_change_back_replaces_only_what_has_moved() -> None:
+    story = settled(False, 4)
+    story.wish.revision = "B"
+    story.play(rounds=5)
+    moved = [state.index for state in story.states if not state.outdated]
+    story.wish.revision = "A"
+    course = course_of(story)
+    assert course.at_rest
+    assert set(map(int, course.replaced)) == set(moved) < {0, 1, 2, 3}
+
+
+@FEATURES
+@pytest.mark.parametrize("replicas", [1, 2, 4])
+def test_a_budget_of_nothing_acts_as_one_group(has_feature: bool, replicas: int) -> None:
+    story = settled(has_feature, replicas, unavailable=0, surge=0)
+    story.wish.revision = "B"
+    course = course_of(story)
+    assert course.at_rest
+    assert (course.fewest_ready, course.most_groups) == (replicas - 1, replicas)
+    assert course.replaced == [str(index) for index in reversed(range(replicas))]
+
+
+@FEATURES
+@pytest.mark.parametrize("rounds", [0, 2, 6])
+def test_a_garbled_record_of_the_replicas_heals(has_feature: bool, rounds: int) -> None:
+    story = settled(has_feature, 4, unavailable=1, surge=1)
+    story.wish.revision = "B"
+    story.play(rounds)
+    assert story.statefulset is not None
+    story.statefulset.asked = None
+    story.wish.replicas = 5
+    course = course_of(story)
+    assert course.at_rest
+    assert course.fewest_ready >= 3
+    assert story.statefulset.asked == 5
+
+
+@FEATURES
+@pytest.mark.parametrize("surge", [0, 2])
+@pytest.mark.parametrize("broken", [[], [0], [1, 3]], ids=["all ready", "one broken", "two broken"])
+def test_a_plain_scale_down_shrinks_at_once(has_feature: bool, surge: int, broken: list[int]) -> None:
+    story = settled(has_feature, 6, surge=surge)
+    for index in broken:
+        story.break_group(index)
+    story.wish.replicas = 2
+    story.run_pass()
+    assert story.statefulset is not None
+    assert (story.statefulset.replicas, story.statefulset.partition) == (2, 0)
+
+
+@FEATURES
+def test_a_partition_may_move_either_way(has_feature: bool) -> None:
+    story = settled(has_feature, 6, floor=4)
+    story.wish.revision = "B"
+    floors: list[tuple[int, Callable[[int], bool]]] = [
+        (4, lambda index: index >= 4),
+        (2, lambda index: index >= 2),
+        (5, lambda index: index >= 2),
+        (0, lambda index: True),
+    ]
+    for floor, is_updated in floors:
+        story.wish.floor = floor
+        course = course_of(story)
+        assert course.at_rest
+        assert course.fewest_ready >= 5
+        assert all(state.settled == is_updated(state.index) for state in story.states)
