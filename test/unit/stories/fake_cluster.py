@@ -43,6 +43,7 @@ class FakeCluster:
         self._uids = 0
         self._children: defaultdict[str, set[Key]] = defaultdict(set)
         self._to_collect: set[Key] = set()
+        self._living: set[str] = set()
 
     # What everybody in this world uses.
 
@@ -81,6 +82,7 @@ class FakeCluster:
             "generation": 1,
             "creationTimestamp": self._timestamp,
         }
+        self._living.add(metadata["uid"])
         if obj["kind"] == "Pod":
             self.images[metadata["uid"]] = obj["spec"]["containers"][0]["image"]
         return self._store({**obj, "metadata": metadata})
@@ -102,6 +104,7 @@ class FakeCluster:
         metadata = {**known["metadata"], "resourceVersion": str(self._version)}
         self.log[key[0]].append((True, {**known, "metadata": metadata}))
         self._unlink(key, known)
+        self._living.discard(known["metadata"]["uid"])
         self._to_collect |= self._children.pop(known["metadata"]["uid"], set())
 
     def condemn(self, obj: Object, foreground: bool = False) -> dict[str, Any] | None:
@@ -167,6 +170,8 @@ class FakeCluster:
         owner = controller_of(made)
         if owner is not None:
             self._children[owner["uid"]].add(key)
+            if owner["uid"] not in self._living:
+                self._to_collect.add(key)
         if _FOREGROUND in made["metadata"].get("finalizers", ()):
             self._to_collect.add(key)
         return made

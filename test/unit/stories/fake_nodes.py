@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from lws.actions import Object
-from lws.kube.metadata import is_terminating, owner_reference
+from lws.kube.metadata import controller_of, is_terminating, owner_reference
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.statefulset_sync import SeenPod, Told, sync
 
@@ -96,7 +96,8 @@ class FakeNodes:
         metadata = statefulset["metadata"]
         wanted = statefulset["spec"]["selector"]["matchLabels"].items()
         for pod in self._cluster.orphans("Pod"):
-            if wanted <= pod["metadata"]["labels"].items():
+            is_member = pod["metadata"]["name"].rpartition("-")[0] == metadata["name"]
+            if is_member and wanted <= pod["metadata"]["labels"].items():
                 self._cluster.change(pod, {"ownerReferences": [owner_reference(statefulset)]})
         return {_ordinal(pod): pod for pod in self._cluster.owned_by(metadata["uid"], "Pod")}
 
@@ -121,7 +122,10 @@ class FakeNodes:
             hashed = zlib.crc32(json.dumps(template, sort_keys=True).encode())
             known = self._hashes[id(template)] = (template, f"{hashed:08x}")
         name = f"{metadata['name']}-{known[1]}"
-        if self._cluster.find("ControllerRevision", name) is None:
+        stored = self._cluster.find("ControllerRevision", name)
+        if stored is not None and controller_of(stored) is None:
+            self._cluster.change(stored, {"ownerReferences": [owner_reference(statefulset)]})
+        if stored is None:
             self._cluster.add(
                 {
                     "apiVersion": "apps/v1",

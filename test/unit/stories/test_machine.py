@@ -28,6 +28,7 @@ _COMMON: dict[str, Any] = {
     "deadline": None,
     "database": None,
     "print_blob": True,
+    "report_multiple_bugs": False,
     "suppress_health_check": list(HealthCheck),
 }
 PROFILES = {
@@ -105,6 +106,10 @@ class Machine(RuleBasedStateMachine):
     def garble(self) -> None:
         self.world.garble()
 
+    @rule(leaves_pods=st.booleans())
+    def lose_statefulset(self, leaves_pods: bool) -> None:
+        self.world.lose_statefulset(leaves_pods)
+
     @rule()
     def restart(self) -> None:
         self.world.restart()
@@ -123,7 +128,7 @@ class Machine(RuleBasedStateMachine):
         self.world.manager.ring()
 
     def teardown(self) -> None:
-        if hasattr(self, "world"):
+        if hasattr(self, "world") and self.world.is_sound:
             self.world.settle()
 
 

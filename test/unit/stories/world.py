@@ -33,6 +33,8 @@ class World:
         self.nodes = FakeNodes(self.cluster)
         self.told: list[str] = []
         """What the product did, and why."""
+        self.is_sound = True
+        """No promise has been broken so far."""
         self._loop = loop
         self._incidents: set[str] = set()
         self._trouble = 0.0
@@ -111,6 +113,16 @@ class World:
             annotations = {**statefulset["metadata"]["annotations"], REPLICAS_ANNOTATION: "many"}
             self.cluster.change(statefulset, {"annotations": annotations})
 
+    def lose_statefulset(self, leaves_pods: bool) -> None:
+        """Somebody deletes the leader StatefulSet, with or without its pods."""
+        statefulset = self.cluster.find("StatefulSet", NAME)
+        if statefulset is None:
+            return
+        if leaves_pods:
+            for child in self.cluster.owned_by(statefulset["metadata"]["uid"]):
+                self.cluster.change(child, {"ownerReferences": None})
+        self.cluster.end(statefulset)
+
     def restart(self) -> None:
         """The manager ends; the next one begins with a list."""
         self.manager = self._new_manager()
@@ -130,6 +142,7 @@ class World:
 
     def go_on(self, moves: int, seed: int, trouble: float = 0.0) -> None:
         """So many moves, in random order; writes meet trouble now and then."""
+        self.is_sound = False
         self._random, self._trouble = random.Random(seed), trouble
         for _ in range(moves):
             choices = self._choices()
@@ -137,11 +150,11 @@ class World:
                 break
             self._random.choice(choices)()
             self.check()
-        self._trouble = 0.0
+        self._trouble, self.is_sound = 0.0, True
 
     def settle(self) -> None:
         """Everything takes its course, fairly, until nothing moves any more; then all is as wished."""
-        rings = 0
+        rings, self.is_sound = 0, False
         for _ in range(MOST_ROUNDS):
             if self._round():
                 rings = 0
@@ -151,6 +164,7 @@ class World:
                 rings = 0
             else:
                 self._check_end()
+                self.is_sound = True
                 return
         raise AssertionError(f"no end: {self.picture}")
 
