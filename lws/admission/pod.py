@@ -1,42 +1,58 @@
-"""What does a pod of a set get when it is created: its place in the set, as labels and as environment.
+"""What does a pod of a set get when it is created: its place in the set, as labels, affinity and environment.
 
 In: the pod as the API server decoded it, before a name may have been generated. Out: the same dict with
-labels, subdomain and environment set, or a refusal that leaves it as it was.
+labels, annotations, subdomain, affinity and environment set, or a refusal that leaves it as it was.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.admission.errors import Refused, rendered
+from lws.admission.pod_tpu import tpu_variables
 from lws.group.identity import group_key, is_leader, leader_address, leader_name
+from lws.group.placement import REQUIRED, exclusive
+from lws.group.subgroups import subgroup_key, subgroup_of
 from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
 from lws.kube.names import parent_and_ordinal
 from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     GROUP_SIZE_ENV,
     LEADER_ADDRESS_ENV,
+    LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     SIZE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_INDEX_LABEL,
+    SUBGROUP_KEY_LABEL,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
     WORKER_INDEX_ENV,
     WORKER_INDEX_LABEL,
     SubdomainPolicy,
+    SubGroupPolicyType,
 )
 
 _REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet made"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
+
+
+GangAnnotations = Callable[[Mapping[str, str]], Mapping[str, str]]
+"""What a gang scheduler reads from a pod, by the labels of the pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
     """What is known and decided about one pod; each rule makes a new one, only the end is written.
 
-    labels, subdomain: the pod's own at first, then with what the rules add or replace.
+    labels, annotations, subdomain, affinity: the pod's own at first, then with what the rules add or replace.
     """
 
     name: str
@@ -44,13 +60,15 @@ class _Member:
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     subdomain: str
+    affinity: Mapping[str, Any] = field(default_factory=dict)
 
 
-def admit(raw: dict[str, Any], namespace: str) -> None:
+def admit(raw: dict[str, Any], namespace: str, gang: GangAnnotations | None = None) -> None:
     """Make a pod that carries the name label a member of its set, in place; any other pod stays untouched.
 
-    namespace: that of the request, for pods that do not say theirs. Admitting an admitted pod changes
-    nothing. Raises `Refused` for a pod that cannot be a member; it is then as it was.
+    namespace: that of the request, for pods that do not say theirs. gang: for pods that are scheduled as one.
+    Admitting an admitted pod changes nothing. Raises `Refused` for a pod that cannot be a member; it is then
+    as it was.
     """
     if NAME_LABEL not in labels_of(raw):
         return
@@ -58,7 +76,15 @@ def admit(raw: dict[str, Any], namespace: str) -> None:
     containers = _containers_of(raw)
     member = _member(raw, namespace)
     member = _as_leader(member) if is_leader(raw) else _as_worker(member)
-    _write(member, _variables(member, size), raw, containers)
+    member = _in_subgroup(member, int(size), is_leader(raw))
+    if gang is not None:
+        member = replace(member, annotations=merged(member.annotations, gang(member.labels)))
+    variables = _variables(member, size)
+    added = tpu_variables(raw, member.labels, member.annotations, member.subdomain)
+    _write(member, raw)
+    for container in containers:
+        own = [*(container.get("env") or []), *added.get(id(container), ())]
+        container["env"] = _environment(variables, own)
 
 
 def _group_size(raw: Mapping[str, Any]) -> str:
@@ -84,6 +110,7 @@ def _member(raw: Mapping[str, Any], namespace: str) -> _Member:
         annotations=annotations_of(raw),
         labels=labels_of(raw),
         subdomain=(raw.get("spec") or {}).get("subdomain") or "",
+        affinity=_affinity_of(raw),
     )
 
 
@@ -95,11 +122,42 @@ def _as_leader(member: _Member) -> _Member:
     has_own_subdomain = (
         member.annotations.get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA
     )
-    return replace(member, labels=labels, subdomain=member.name if has_own_subdomain else member.subdomain)
+    member = replace(member, labels=labels, subdomain=member.name if has_own_subdomain else member.subdomain)
+    return _apart(member, GROUP_KEY_LABEL, EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
 def _as_worker(member: _Member) -> _Member:
     return replace(member, labels=merged(member.labels, {WORKER_INDEX_LABEL: _ordinal(member)}))
+
+
+def _in_subgroup(member: _Member, size: int, leads: bool) -> _Member:
+    """The pod in its subgroup, unless the set has none, or keeps its leaders out of them."""
+    annotations = member.annotations
+    subgroup_size = annotations.get(SUBGROUP_SIZE_ANNOTATION)
+    if subgroup_size is None or member.labels.get(SUBGROUP_INDEX_LABEL):
+        return member
+    if leads and annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION) == SubGroupPolicyType.LEADER_EXCLUDED:
+        return member
+    if not isinstance(subgroup_size, str) or not _POSITIVE.fullmatch(subgroup_size):
+        raise Refused(
+            f"annotation {SUBGROUP_SIZE_ANNOTATION} of pod {member.name} must be a number above 0, not "
+            f"{rendered(subgroup_size)}; the controller sets it, templates must not"
+        )
+    worker = 0 if leads else int(member.labels[WORKER_INDEX_LABEL])
+    leader = member.name if leads else annotations.get(LEADER_NAME_ANNOTATION)
+    index = subgroup_of(worker, size, int(subgroup_size))
+    key = subgroup_key(leader or parent_and_ordinal(member.name)[0], index)
+    labels = merged(member.labels, {SUBGROUP_INDEX_LABEL: str(index), SUBGROUP_KEY_LABEL: key})
+    member = replace(member, labels=labels)
+    return _apart(member, SUBGROUP_KEY_LABEL, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+
+def _apart(member: _Member, label: str, annotation: str) -> _Member:
+    """The pod kept away from all that have another key than its own, where the annotation asks for it."""
+    topology = member.annotations.get(annotation)
+    if not topology:
+        return member
+    return replace(member, affinity=exclusive(member.affinity, label, member.labels[label], topology))
 
 
 def _ordinal(member: _Member) -> str:
@@ -127,16 +185,15 @@ def _variables(member: _Member, size: str) -> dict[str, str]:
     }
 
 
-def _write(
-    member: _Member, variables: Mapping[str, str], raw: dict[str, Any], containers: list[dict[str, Any]]
-) -> None:
+def _write(member: _Member, raw: dict[str, Any]) -> None:
     raw["metadata"]["labels"] = dict(member.labels)
-    if member.subdomain:
-        if raw.get("spec") is None:
-            raw["spec"] = {}
-        raw["spec"]["subdomain"] = member.subdomain
-    for container in containers:
-        container["env"] = _environment(variables, container.get("env") or [])
+    if member.annotations != annotations_of(raw):
+        raw["metadata"]["annotations"] = dict(member.annotations)
+    changed = {"subdomain": member.subdomain, "affinity": member.affinity}
+    wanted = {name: value for name, value in changed.items() if value}
+    if wanted:
+        raw["spec"] = raw.get("spec") or {}
+        raw["spec"].update(wanted)
 
 
 def _environment(variables: Mapping[str, str], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -165,6 +222,23 @@ def _containers_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
             _objects(f"{path}[{index}].env", container.get("env"))
             containers.append(container)
     return containers
+
+
+def _affinity_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    affinity = _object("spec.affinity", (raw.get("spec") or {}).get("affinity"))
+    for kind in ("podAffinity", "podAntiAffinity"):
+        path = f"spec.affinity.{kind}"
+        _objects(f"{path}.{REQUIRED}", _object(path, affinity.get(kind)).get(REQUIRED))
+    return affinity
+
+
+def _object(path: str, value: Any) -> Mapping[str, Any]:
+    """`value` if it is an object, an empty one for null; anything else is refused."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Refused(f"{path} must be an object, not {rendered(value)}")
+    return value
 
 
 def _objects(path: str, value: Any) -> list[dict[str, Any]]:

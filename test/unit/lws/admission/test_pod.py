@@ -13,9 +13,12 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_NAME_ANNOTATION,
+    LEADER_REQUESTS_TPUS_ANNOTATION,
     NAME_LABEL,
     SIZE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
 )
 
@@ -410,6 +413,15 @@ FULL = [
         initContainers=[{"name": "i", "env": [{"name": "A", "value": "1"}]}],
     ),
     make_worker(containers=[{"name": "c", "env": [{"name": "A", "value": "1"}]}]),
+    make_worker(
+        annotations={
+            SUBGROUP_SIZE_ANNOTATION: "2",
+            SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "host",
+            LEADER_REQUESTS_TPUS_ANNOTATION: "true",
+        },
+        affinity={"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "a"}]}},
+        containers=[{"name": "c", "resources": {"limits": {"google.com/tpu": "4"}}}],
+    ),
 ]
 
 

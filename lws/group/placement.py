@@ -1,0 +1,88 @@
+"""Where may the pods of a group run, so that no other group shares their part of the cluster (KEP-115)?
+
+In: keys of groups, labels of nodes, affinity as pods have it. Out: affinity with more terms; the topology of
+a group and the value that its workers must select.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lws.actions import Object
+from lws.kube.metadata import annotations_of, labels_of
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.revisions import Recorded, restore
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+)
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_TOPOLOGY = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+
+def exclusive(affinity: Mapping[str, Any], label: str, key: str, topology: str) -> dict[str, Any]:
+    """The affinity of a pod with two terms more: beside pods with this key, and with no others that have one.
+
+    label: of the pods' keys. topology: label of nodes. A pod that has required terms of both kinds about this
+    topology already keeps them: whoever wrote them decides. Selectors reach no other namespace.
+    """
+    if has_both_terms(affinity, topology):
+        return dict(affinity)
+    together: list[dict[str, Any]] = [{"key": label, "operator": "In", "values": [key]}]
+    apart: list[dict[str, Any]] = [
+        {"key": label, "operator": "Exists"},
+        {"key": label, "operator": "NotIn", "values": [key]},
+    ]
+    return {
+        **affinity,
+        "podAffinity": _with_term(affinity.get("podAffinity"), together, topology),
+        "podAntiAffinity": _with_term(affinity.get("podAntiAffinity"), apart, topology),
+    }
+
+
+def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:
+    """True if required affinity and anti-affinity both have terms about this topology, whatever they say."""
+    return all(
+        any(term.get("topologyKey") == topology for term in _terms(affinity.get(kind)))
+        for kind in ("podAffinity", "podAntiAffinity")
+    )
+
+
+def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
+    """The set as the revision had it, for the group of this leader.
+
+    Revisions of earlier releases record no topology: there the leader tells what it was made with.
+    """
+    restored = restore(lws, revision)
+    if revision.topology is not None:
+        return restored
+    live = annotations_of(lws)
+    told = {key: value for key, value in annotations_of(leader).items() if key in _TOPOLOGY}
+    kept = {key: value for key, value in live.items() if key not in _TOPOLOGY}
+    return {**restored, "metadata": {**restored["metadata"], "annotations": {**kept, **told}}}
+
+
+def exclusive_topology(restored: Object) -> str:
+    """The node label whose value a group shares with no other; empty where the set asks for none."""
+    return spec.topology_annotations(restored).get(EXCLUSIVE_TOPOLOGY_ANNOTATION, "")
+
+
+def node_selector(node: Object, topology: str) -> dict[str, str] | None:
+    """What keeps workers in the part of the cluster that their leader is in; None if the node has no such
+    label.
+    """
+    value = labels_of(node).get(topology)
+    return {topology: value} if value is not None else None
+
+
+def _with_term(
+    existing: Mapping[str, Any] | None, expressions: list[dict[str, Any]], topology: str
+) -> dict[str, Any]:
+    term = {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
+    return {**(existing or {}), REQUIRED: [*_terms(existing), term]}
+
+
+def _terms(kind: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    return list((kind or {}).get(REQUIRED) or ())

@@ -1,0 +1,173 @@
+"""lws.admission.pod: subgroups, exclusive placement and gangs of pods being created."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.admission.errors import Refused
+from lws.admission.pod import admit
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_KEY_LABEL,
+    NAME_LABEL,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_INDEX_LABEL,
+    SUBGROUP_KEY_LABEL,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
+)
+from test.unit.lws.admission.test_pod import RC_0_KEY, make_leader, make_worker
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+SG_0_0_KEY = "4ae5bd831de8b89a0fa2e7ef54147fddb0950464"
+IN_TWOS = {SUBGROUP_SIZE_ANNOTATION: "2", SUBGROUP_POLICY_TYPE_ANNOTATION: "LeaderWorker"}
+EXCLUDED = {**IN_TWOS, SUBGROUP_POLICY_TYPE_ANNOTATION: "LeaderExcluded"}
+OF_FIVE = {"leaderworkerset.sigs.k8s.io/size": "5"}
+
+
+def pair(label: str, key: str, topology: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The two terms that keep pods with one key together and apart from others."""
+    together = [{"key": label, "operator": "In", "values": [key]}]
+    apart = [{"key": label, "operator": "Exists"}, {"key": label, "operator": "NotIn", "values": [key]}]
+    return (
+        {"labelSelector": {"matchExpressions": together}, "topologyKey": topology},
+        {"labelSelector": {"matchExpressions": apart}, "topologyKey": topology},
+    )
+
+
+def affinity(*pairs: tuple[dict[str, Any], dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "podAffinity": {REQUIRED: [together for together, _ in pairs]},
+        "podAntiAffinity": {REQUIRED: [apart for _, apart in pairs]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("pod", "index"),
+    [
+        pytest.param(make_leader(annotations=IN_TWOS), "0", id="leader"),
+        pytest.param(make_leader(annotations={**EXCLUDED, **OF_FIVE}), None, id="excluded leader"),
+        pytest.param(make_worker("rc-0-1", annotations=IN_TWOS), "0", id="4 in twos: 1"),
+        pytest.param(make_worker("rc-0-2", annotations=IN_TWOS), "1", id="4 in twos: 2"),
+        pytest.param(make_worker("rc-0-3", annotations=IN_TWOS), "1", id="4 in twos: 3"),
+        pytest.param(make_worker("rc-0-2", annotations={**IN_TWOS, **OF_FIVE}), "0", id="5 in twos: 2"),
+        pytest.param(make_worker("rc-0-3", annotations={**IN_TWOS, **OF_FIVE}), "1", id="5 in twos: 3"),
+        pytest.param(make_worker("rc-0-2", annotations={**EXCLUDED, **OF_FIVE}), "0", id="leader out: 2"),
+        pytest.param(make_worker("rc-0-4", annotations={**EXCLUDED, **OF_FIVE}), "1", id="leader out: 4"),
+        pytest.param(
+            make_worker(annotations=IN_TWOS, labels={SUBGROUP_INDEX_LABEL: ""}),
+            "1",
+            id="empty counts as none",
+        ),
+        pytest.param(make_worker(annotations=IN_TWOS, labels={SUBGROUP_INDEX_LABEL: "7"}), "7", id="has one"),
+        pytest.param(make_worker(), None, id="no subgroups"),
+    ],
+)
+def test_subgroup(pod: dict[str, Any], index: str | None) -> None:
+    admit(pod, "default")
+    assert pod["metadata"]["labels"].get(SUBGROUP_INDEX_LABEL) == index
+    assert "affinity" not in pod["spec"]
+    again = copy.deepcopy(pod)
+    admit(again, "default")
+    assert again == pod
+
+
+def test_the_key_is_that_of_leader_and_index() -> None:
+    leader = make_leader("sg-0", annotations=IN_TWOS)
+    worker = make_worker("sg-0-1", annotations={**IN_TWOS, "leaderworkerset.sigs.k8s.io/leader-name": "sg-0"})
+    for pod in (leader, worker):
+        admit(pod, "default")
+        assert pod["metadata"]["labels"][SUBGROUP_KEY_LABEL] == SG_0_0_KEY
+
+
+def test_exclusive_placement_of_a_group_is_on_its_leader_alone() -> None:
+    asked = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    leader, worker = make_leader(annotations=asked), make_worker(annotations=asked)
+    for pod in (leader, worker):
+        admit(pod, "default")
+    assert leader["spec"]["affinity"] == affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"))
+    assert "affinity" not in worker["spec"]
+
+
+def test_exclusive_placement_of_subgroups_is_on_all_their_pods() -> None:
+    asked = {**IN_TWOS, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "host"}
+    for pod in (make_leader(annotations=asked), make_worker(annotations=asked)):
+        admit(pod, "default")
+        key = pod["metadata"]["labels"][SUBGROUP_KEY_LABEL]
+        assert pod["spec"]["affinity"] == affinity(pair(SUBGROUP_KEY_LABEL, key, "host"))
+    excluded = make_leader(
+        annotations={**EXCLUDED, **OF_FIVE, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "host"}
+    )
+    admit(excluded, "default")
+    assert "affinity" not in excluded["spec"]
+
+
+def test_both_levels_and_the_users_own_terms() -> None:
+    asked = {
+        **IN_TWOS,
+        EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
+        SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "host",
+    }
+    own = {"labelSelector": {}, "topologyKey": "zone"}
+    node = {"preferredDuringSchedulingIgnoredDuringExecution": []}
+    pod = make_leader(annotations=asked, affinity={"nodeAffinity": node, "podAffinity": {REQUIRED: [own]}})
+    admit(pod, "default")
+    key = pod["metadata"]["labels"][SUBGROUP_KEY_LABEL]
+    made = affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"), pair(SUBGROUP_KEY_LABEL, key, "host"))
+    made["podAffinity"][REQUIRED].insert(0, own)
+    assert pod["spec"]["affinity"] == {"nodeAffinity": node, **made}
+    again = copy.deepcopy(pod)
+    admit(again, "default")
+    assert again == pod
+
+
+def test_one_topology_for_both_levels_is_that_of_the_group() -> None:
+    asked = {
+        **IN_TWOS,
+        EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
+        SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
+    }
+    pod = make_leader(annotations=asked)
+    admit(pod, "default")
+    assert pod["spec"]["affinity"] == affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"))
+
+
+@pytest.mark.parametrize("size", ["0", "two", "", 2], ids=str)
+def test_a_subgroup_size_that_is_none_is_refused(size: Any) -> None:
+    pod = make_worker(annotations={SUBGROUP_SIZE_ANNOTATION: size})
+    before = copy.deepcopy(pod)
+    with pytest.raises(Refused, match=r"subgroup-size of pod rc-0-2 must be a number above 0, not "):
+        admit(pod, "default")
+    assert pod == before
+
+
+@pytest.mark.parametrize(
+    ("affinity", "expected"),
+    [
+        ("x", 'spec.affinity must be an object, not "x"'),
+        ({"podAffinity": []}, r"spec.affinity.podAffinity must be an object, not \[\]"),
+        ({"podAntiAffinity": {REQUIRED: {}}}, f"spec.affinity.podAntiAffinity.{REQUIRED} must be a list"),
+        (
+            {"podAffinity": {REQUIRED: [None]}},
+            rf"spec.affinity.podAffinity.{REQUIRED}\[0\] must be an object",
+        ),
+    ],
+)
+def test_an_affinity_of_a_wrong_shape_is_refused(affinity: Any, expected: str) -> None:
+    with pytest.raises(Refused, match=expected):
+        admit(make_leader(affinity=affinity), "default")
+
+
+def test_pods_of_a_gang_are_told_apart_by_their_labels() -> None:
+    def gang(labels: Any) -> dict[str, str]:
+        return {"group": f"{labels[NAME_LABEL]} {labels[GROUP_KEY_LABEL][:4]}"}
+
+    for pod in (make_leader(), make_worker()):
+        admit(pod, "default", gang)
+        assert pod["metadata"]["annotations"]["group"] == "rc 341f"
+        again = copy.deepcopy(pod)
+        admit(again, "default", gang)
+        assert again == pod
