@@ -17,6 +17,7 @@ from lws.cluster.history import History
 from lws.cluster.memory import WriteMemory
 from lws.cluster.shortages import Shortages
 from lws.cluster.store import Store
+from lws.group.placement import is_placed
 from lws.group.restart import ignores_losses
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
@@ -132,6 +133,9 @@ class Observer:
             replaced=self._groups.replaced(leader, pods if is_its_own else ()),
             service=service,
             owners_alive=self._owners_alive(workers, service),
+            node=await self._node_of(leader)
+            if workers is None and is_placed(lws, revision, leader)
+            else None,
             reread=await self._reread(leader) if orphaned else None,
             drops_start_ordinal=self._memory.drops_start_ordinal,
         )
@@ -242,6 +246,13 @@ class Observer:
             return bool(known["metadata"]["uid"] == owner["uid"])
         # Sets and their pods are all watched; any other pod or StatefulSet may live without our seeing it.
         return owner["kind"] != KIND and NAME_LABEL not in labels_of(obj)
+
+    async def _node_of(self, pod: Object) -> Object | None:
+        name = pod["spec"].get("nodeName")
+        try:
+            return await self._cluster.get("Node", "", name) if name else None
+        except NotFound:
+            return None
 
     async def _reread(self, obj: Object) -> Object | None:
         try:

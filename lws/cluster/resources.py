@@ -39,6 +39,7 @@ LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l
 STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
 CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 PODS = Resource("v1", "Pod", "pods")
+NODES = Resource("v1", "Node", "nodes", False)
 SERVICES = Resource("v1", "Service", "services")
 SECRETS = Resource("v1", "Secret", "secrets")
 EVENTS = Resource("events.k8s.io/v1", "Event", "events")
@@ -65,6 +66,7 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
             STATEFULSETS,
             CONTROLLER_REVISIONS,
             PODS,
+            NODES,
             SERVICES,
             SECRETS,
             EVENTS,
@@ -84,6 +86,8 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
         # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
         # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
         ("", "pods/finalizers"): frozenset({"update"}),
+        # Workers of exclusively placed groups select a label of their leader's node.
+        ("", "nodes"): frozenset({"get"}),
         # The same plugin lets only those who may delete an object change its owners: adoption needs `delete`.
         ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         # Server-side apply of an object that does not exist yet is authorised as `patch` *and* `create`.

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lws.group.tpu import tpu_containers
+
 _PREFIX = "leaderworkerset.sigs.k8s.io/"
 # Which of its StatefulSet's own revisions a pod was made from.
 _ALSO_KEPT = frozenset({"controller-revision-hash"})
@@ -49,12 +51,18 @@ def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
         restarted = [_restarted(entry) for entry in status.get(field) or () if entry.get("restartCount")]
         if restarted:
             trimmed_status[field] = restarted
-    node = pod.get("spec", {}).get("nodeName")
+    spec = pod.get("spec", {})
+    kept = {"nodeName": spec["nodeName"]} if spec.get("nodeName") else {}
+    # Workers are told whether their leader uses TPUs.
+    if using := tpu_containers(spec):
+        kept["containers"] = [
+            {key: each[key] for key in ("name", "resources") if key in each} for each in using
+        ]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": _metadata(pod, _ours),
-        "spec": {"nodeName": node} if node else {},
+        "spec": kept,
         "status": trimmed_status,
     }
 

@@ -6,9 +6,11 @@ In: the leader pod and the set with the revision of that leader restored into it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lws.actions import Object
+from lws.group.tpu import tpu_containers
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.objects import (
@@ -22,6 +24,7 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_NAME_ANNOTATION,
+    LEADER_REQUESTS_TPUS_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
     SIZE_ANNOTATION,
@@ -29,11 +32,13 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 
-def build_worker_statefulset(restored: Object, leader: Object) -> dict[str, Any]:
+def build_worker_statefulset(
+    restored: Object, leader: Object, node_selector: Mapping[str, str] | None = None
+) -> dict[str, Any]:
     """The StatefulSet of a group's workers, owned by the leader pod: it goes when the leader goes.
 
     restored: the set as the leader's revision had it; its own labels and annotations are live, but for those
-    that ask for exclusive placement.
+    that ask for exclusive placement. node_selector: of all workers, on top of what the user wants.
     """
     name = leader["metadata"]["name"]
     of_leader = leader["metadata"]["labels"]
@@ -64,21 +69,28 @@ def build_worker_statefulset(restored: Object, leader: Object) -> dict[str, Any]
             # Worker 0 is the leader: it has its own StatefulSet.
             "ordinals": {"start": 1},
             "selector": {"matchLabels": identity},
-            "template": decorated(
-                spec.template_of(restored)["workerTemplate"], labels, _worker_annotations(restored, name)
-            ),
+            "template": _worker_template(restored, leader, labels, node_selector or {}),
             **build_storage(restored),
         },
     }
 
 
-def _worker_annotations(restored: Object, leader_name: str) -> dict[str, str]:
-    return {
+def _worker_template(
+    restored: Object, leader: Object, labels: Mapping[str, str], node_selector: Mapping[str, str]
+) -> dict[str, Any]:
+    annotations = {
         SIZE_ANNOTATION: str(spec.size_of(restored)),
-        LEADER_NAME_ANNOTATION: leader_name,
+        LEADER_NAME_ANNOTATION: leader["metadata"]["name"],
         **spec.topology_annotations(restored),
         **spec.subgroup_annotations(restored),
     }
+    if tpu_containers(leader.get("spec") or {}):
+        annotations[LEADER_REQUESTS_TPUS_ANNOTATION] = "true"
+    template = decorated(spec.template_of(restored)["workerTemplate"], labels, annotations)
+    if node_selector:
+        own = template["spec"].get("nodeSelector") or {}
+        template["spec"]["nodeSelector"] = {**own, **node_selector}
+    return template
 
 
 def build_group_service(restored: Object, leader: Object) -> dict[str, Any]:

@@ -7,6 +7,7 @@ a group and the value that its workers must select.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from lws.actions import Object
@@ -20,6 +21,18 @@ from lws_api.leaderworkerset.v1 import (
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _TOPOLOGY = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What the workers of a group must select, or what is missing to know it.
+
+    waiting_for: empty if all is known. is_stuck: only somebody else can bring what is missing.
+    """
+
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    waiting_for: str = ""
+    is_stuck: bool = False
 
 
 def exclusive(affinity: Mapping[str, Any], label: str, key: str, topology: str) -> dict[str, Any]:
@@ -69,12 +82,34 @@ def exclusive_topology(restored: Object) -> str:
     return spec.topology_annotations(restored).get(EXCLUSIVE_TOPOLOGY_ANNOTATION, "")
 
 
-def node_selector(node: Object, topology: str) -> dict[str, str] | None:
-    """What keeps workers in the part of the cluster that their leader is in; None if the node has no such
-    label.
+def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
+    """Whether the workers of this leader must know where it is."""
+    if revision is None:
+        return bool(annotations_of(leader).get(EXCLUSIVE_TOPOLOGY_ANNOTATION))
+    return bool(exclusive_topology(restored_for(lws, revision, leader)))
+
+
+def worker_placement(restored: Object, leader: Object, node: Object | None) -> Placement:
+    """Workers go where the scheduler has put their leader.
+
+    node: the one that the leader is on, None if it is not known.
     """
+    topology = exclusive_topology(restored)
+    if not topology:
+        return Placement()
+    pod, place = leader["metadata"]["name"], (leader.get("spec") or {}).get("nodeName")
+    if not place:
+        return Placement(waiting_for=f"leader pod {pod} to be scheduled: its workers follow it")
+    if node is None:
+        return Placement(waiting_for=f"node {place}, on which leader pod {pod} is, to be there")
     value = labels_of(node).get(topology)
-    return {topology: value} if value is not None else None
+    if value is None:
+        why = (
+            f"node {place}, on which leader pod {pod} is, has no label {topology}: its workers cannot be "
+            f"kept beside it; label the node, or have leaders select nodes that have the label"
+        )
+        return Placement(waiting_for=why, is_stuck=True)
+    return Placement({topology: value})
 
 
 def _with_term(

@@ -11,6 +11,7 @@ from typing import Any
 from lws.actions import Action, Announce, Create, Delete, Fold, Merge, Object, Plan, Reference
 from lws.group.identity import group_index_of, group_size_of
 from lws.group.objects import build_group_service, build_worker_statefulset
+from lws.group.placement import Placement, restored_for, worker_placement
 from lws.group.restart import restart_needed
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import annotations_of, is_terminating, labels_of, missing_labels
@@ -19,7 +20,7 @@ from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import as_recorded, reconstruct
 from lws.leaderworkerset.objects import build_adoption
-from lws.leaderworkerset.revisions import Recorded, restore
+from lws.leaderworkerset.revisions import Recorded
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -49,7 +50,7 @@ def plan(group: GroupSnapshot) -> Plan:
     revision = group.revision if group.revision is not None else _rebuilt_revision(group)
     if revision is None:
         return _missing_revision(group)
-    restored = restore(group.lws, revision)
+    restored = restored_for(group.lws, revision, group.leader)
     restart = _plan_restart(group, spec.size_of(restored))
     if restart is not None:
         return restart
@@ -108,7 +109,8 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
         {NAME_LABEL: spec.name_of(group.lws), GROUP_KEY_LABEL: labels_of(group.leader)[GROUP_KEY_LABEL]},
         group.owners_alive,
     )
-    intent = build_worker_statefulset(restored, group.leader)
+    placement = worker_placement(restored, group.leader, group.node)
+    intent = build_worker_statefulset(restored, group.leader, placement.node_selector)
     if standing == Standing.OURS and group.worker_statefulset is not None:
         return _plan_existing_workers(group.worker_statefulset, intent)
     if standing == Standing.ABSENT and group.drops_start_ordinal:
@@ -116,6 +118,8 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
             again_after=_LOOK_AGAIN_SECONDS,
             waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
         )
+    if standing == Standing.ABSENT and placement.waiting_for:
+        return _unplaced(group, placement)
     failed = f"Failed to create worker statefulset for leader pod {leader}"
     created = f"Created worker statefulset for leader pod {leader}"
     fold = Fold("Created worker statefulsets for leader pods {}", leader)
@@ -126,6 +130,17 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
         failure=_event(group, "FailedCreate", "Create", failed, "Warning"),
     )
     return _plan_child(group, standing, group.worker_statefulset, create)
+
+
+def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
+    """A leader that is not scheduled yet wakes us when it is; nodes are not watched."""
+    scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
+    warning = _event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
+    return Plan(
+        announce=(warning,) if placement.is_stuck else (),
+        again_after=_LOOK_AGAIN_SECONDS if scheduled else None,
+        waiting_for=placement.waiting_for,
+    )
 
 
 def _plan_existing_workers(existing: Object, intent: Object) -> Plan:

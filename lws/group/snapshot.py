@@ -27,6 +27,7 @@ class GroupSnapshot:
     replaced: names of workers that are other pods by now than they were under this leader.
     service: the Service that has the leader's name, whoever owns it.
     owners_alive: UIDs of other controllers of `worker_statefulset` and `service` that were found alive.
+    node: the node that the leader pod is on, only where workers are still to be placed beside it.
     reread: the leader pod as a read past every cache returned it, only where an orphan could be adopted.
     drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
     """
@@ -41,5 +42,6 @@ class GroupSnapshot:
     replaced: tuple[str, ...] = ()
     service: Object | None = None
     owners_alive: frozenset[str] = frozenset()
+    node: Object | None = None
     reread: Object | None = None
     drops_start_ordinal: bool = False

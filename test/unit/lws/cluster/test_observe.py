@@ -19,7 +19,12 @@ from lws.kube.applied import digest
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service
 from lws.leaderworkerset.revisions import build_revision, record
-from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL, SUBDOMAIN_POLICY_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SUBDOMAIN_POLICY_ANNOTATION,
+)
 from test.unit import api_server
 from test.unit.builders import (
     NOW,
@@ -453,6 +458,34 @@ async def test_a_new_group_asks_for_nothing() -> None:
     snapshot = await world.of_group()
     assert (snapshot.worker_statefulset, snapshot.workers, snapshot.service) == (None, (), None)
     assert world.cluster.asked == [], "a create that meets a stranger fails and shows it"
+
+
+EXCLUSIVE = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1", "labels": {"zone": "z-1"}}}
+
+
+@pytest.mark.parametrize(
+    ("shown", "hidden", "asked", "node"),
+    [
+        pytest.param([], [NODE], ["Node /node-1"], NODE, id="a new group"),
+        pytest.param([], [], ["Node /node-1"], None, id="a node that is gone"),
+        pytest.param([WORKERS[1]], [NODE], [], None, id="workers are placed once"),
+    ],
+)
+async def test_the_node_of_a_leader_is_read_where_its_workers_follow_it(
+    shown: list[dict[str, Any]], hidden: list[dict[str, Any]], asked: list[str], node: Any
+) -> None:
+    lws = make_set(size=3, annotations=EXCLUSIVE)
+    revision = api_server.stored(dict(build_revision(lws, record(lws), 1)))
+    leader = make_leader_pod(
+        lws, 0, key=revision["metadata"]["labels"][REVISION_LABEL], annotations=EXCLUSIVE
+    )
+    world = World(lws, LEADERS, SERVICE, revision, leader, *shown)
+    for each in hidden:
+        world.hide(each)
+    snapshot = await world.of_group()
+    assert snapshot.node == node
+    assert world.cluster.asked == asked
 
 
 @pytest.mark.parametrize(

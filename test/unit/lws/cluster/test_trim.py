@@ -66,6 +66,14 @@ def test_pods_keep_where_they_are_whose_they_are_and_how_they_do() -> None:
     }
 
 
+def test_of_containers_those_are_kept_that_use_tpus() -> None:
+    """Workers are told whether their leader does."""
+    pod, using = _pod(), {"limits": {"google.com/tpu": "4"}}
+    pod["spec"]["containers"].append({"name": "tpu", "image": "app:1", "resources": using})
+    assert trim(pod)["spec"] == {"nodeName": "n-1", "containers": [{"name": "tpu", "resources": using}]}
+    assert trim(trim(pod)) == trim(pod)
+
+
 @pytest.mark.parametrize(
     ("status", "kept"),
     [

@@ -215,3 +215,30 @@ def test_the_service_of_a_group() -> None:
             "selector": {f"{PREFIX}/name": "demo", f"{PREFIX}/group-index": "3"},
         },
     }
+
+
+TPUS = {"name": "main", "resources": {"limits": {"google.com/tpu": "4"}}}
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"), [([TPUS], "true"), ([{"name": "main"}], None), (None, None)], ids=str
+)
+def test_workers_are_told_that_their_leader_uses_tpus(containers: Any, expected: str | None) -> None:
+    leader = make_leader_pod()
+    leader["spec"] = {"containers": containers} if containers else {}
+    made = build_worker_statefulset(make_set(), leader)
+    told = made["spec"]["template"]["metadata"]["annotations"]
+    assert told.get(f"{PREFIX}/leader-requests-tpus") == expected
+
+
+def test_workers_select_the_place_of_their_leader_beside_what_the_user_wants() -> None:
+    lws = make_set()
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"pool": "a", "zone": "z"}
+    before = copy.deepcopy(lws)
+    made = build_worker_statefulset(lws, make_leader_pod(), {"zone": "z-1"})
+    assert made["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "a", "zone": "z-1"}
+    assert lws == before
+    assert (
+        "nodeSelector"
+        not in build_worker_statefulset(make_set(), make_leader_pod())["spec"]["template"]["spec"]
+    )

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from lws.group.placement import exclusive, exclusive_topology, node_selector, restored_for
+from lws.group.placement import (
+    Placement,
+    exclusive,
+    exclusive_topology,
+    is_placed,
+    restored_for,
+    worker_placement,
+)
 from lws.leaderworkerset.revisions import build_revision, parse, record
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -83,10 +90,44 @@ def test_the_topology_of_a_set(annotations: dict[str, str], expected: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("labels", "expected"), [({ZONE: "a"}, {ZONE: "a"}), ({ZONE: ""}, {ZONE: ""}), ({"x": "y"}, None)]
+    ("topology", "node_name", "labels", "expected"),
+    [
+        pytest.param("", None, None, Placement(), id="anywhere"),
+        pytest.param(ZONE, "n", {ZONE: "a"}, Placement({ZONE: "a"}), id="beside the leader"),
+        pytest.param(ZONE, "n", {ZONE: ""}, Placement({ZONE: ""}), id="an empty label is one"),
+        pytest.param(
+            ZONE,
+            None,
+            None,
+            Placement(waiting_for="leader pod demo-0 to be scheduled: its workers follow it"),
+            id="not scheduled yet",
+        ),
+        pytest.param(
+            ZONE,
+            "n",
+            None,
+            Placement(waiting_for="node n, on which leader pod demo-0 is, to be there"),
+            id="a node that nobody knows",
+        ),
+        pytest.param(
+            ZONE,
+            "n",
+            {"x": "y"},
+            Placement(
+                waiting_for=f"node n, on which leader pod demo-0 is, has no label {ZONE}: its workers "
+                "cannot be kept beside it; label the node, or have leaders select nodes that have the label",
+                is_stuck=True,
+            ),
+            id="a node without the label",
+        ),
+    ],
 )
-def test_the_selector_of_workers(labels: dict[str, str], expected: dict[str, str] | None) -> None:
-    assert node_selector({"metadata": {"name": "n", "labels": labels}}, ZONE) == expected
+def test_where_workers_go(topology: str, node_name: Any, labels: Any, expected: Placement) -> None:
+    lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: topology})
+    leader = make_leader_pod()
+    leader["spec"]["nodeName"] = node_name
+    node = None if labels is None else {"metadata": {"name": "n", "labels": labels}}
+    assert worker_placement(lws, leader, node) == expected
 
 
 @pytest.mark.parametrize("records", [True, False], ids=["recorded", "told by the leader"])
@@ -109,3 +150,13 @@ def test_a_group_keeps_the_topology_that_it_was_made_with(records: bool) -> None
     restored = restored_for(live, parse(revision), leader)
     assert restored["metadata"]["annotations"] == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE, "mine": "2"}
     assert live["metadata"]["annotations"][EXCLUSIVE_TOPOLOGY_ANNOTATION] == "rack"
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_leader_without_revision_tells_itself_whether_its_workers_follow_it(told: bool) -> None:
+    leader = make_leader_pod(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if told else {})
+    assert is_placed(make_set(), None, leader) is told
+    lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if told else {})
+    revision = dict(build_revision(lws, record(lws), 1, key=KEY))
+    revision |= {"data": {"spec": lws["spec"]}}
+    assert is_placed(lws, parse(revision), make_leader_pod()) is told

@@ -15,6 +15,7 @@ from lws.group.plan import plan
 from lws.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions import Recorded, build_revision, parse, record
 from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_NAME_ANNOTATION,
@@ -178,6 +179,50 @@ def test_no_workers_are_made_where_they_would_be_taken_for_leaders() -> None:
     planned = plan(group(drops_start_ordinal=True))
     assert planned.is_empty
     assert planned.waiting_for == "an API server that keeps spec.ordinals.start of StatefulSets"
+
+
+ZONE = "topology.kubernetes.io/zone"
+EXCLUSIVE = {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE}
+NODE = {"metadata": {"name": "node-1", "labels": {ZONE: "z-1"}}}
+
+
+@pytest.mark.parametrize(
+    ("live", "own", "selector"),
+    [
+        pytest.param(EXCLUSIVE, EXCLUSIVE, {ZONE: "z-1"}, id="beside the leader"),
+        pytest.param({EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}, EXCLUSIVE, {ZONE: "z-1"}, id="as its revision"),
+        pytest.param({}, EXCLUSIVE, {ZONE: "z-1"}, id="although new groups go anywhere"),
+        pytest.param(EXCLUSIVE, {}, None, id="anywhere, although new groups do not"),
+    ],
+)
+def test_workers_follow_their_leader_where_groups_have_a_place_of_their_own(
+    live: dict[str, str], own: dict[str, str], selector: dict[str, str] | None
+) -> None:
+    made = group(make_set(annotations=live), of=make_set(annotations=own), node=NODE)
+    template = the_create(plan(made)).intent["spec"]["template"]
+    assert template["spec"].get("nodeSelector") == selector
+    told = template["metadata"]["annotations"].get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
+    assert told == own.get(EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+
+@pytest.mark.parametrize(
+    ("scheduled", "node", "says", "looks_again"),
+    [
+        pytest.param(False, None, False, False, id="a leader that is not scheduled wakes us"),
+        pytest.param(True, None, False, True, id="nobody knows the node"),
+        pytest.param(True, {"metadata": {"name": "node-1"}}, True, True, id="the node has no such label"),
+    ],
+)
+def test_workers_wait_for_the_place_of_their_leader(
+    scheduled: bool, node: Any, says: bool, looks_again: bool
+) -> None:
+    made = group(make_set(annotations=EXCLUSIVE), node=node)
+    pod = dict(made.leader) | ({} if scheduled else {"spec": {}})
+    planned = plan(replace(made, leader=pod))
+    assert planned.sequences == ()
+    assert planned.waiting_for
+    assert [each.note for each in planned.announce] == ([planned.waiting_for] if says else [])
+    assert (planned.again_after is not None) is looks_again
 
 
 LABELS = "labels that tell whose workers they are were edited"
