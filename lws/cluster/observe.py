@@ -26,6 +26,7 @@ from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import find
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.leaderworkerset.storage import claims_of
 from lws_api.leaderworkerset.v1 import (
     KIND,
     NAME_LABEL,
@@ -90,6 +91,9 @@ class Observer:
             revisions=revisions,
             live_keys=keys,
             unrecorded=unrecorded,
+            claims=tuple(self._store.labelled(namespace, name, "PersistentVolumeClaim"))
+            if claims_of(lws)
+            else (),
             owners_alive=self._owners_alive(leader, service),
             reread=reread,
             applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,

@@ -41,6 +41,7 @@ CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevi
 PODS = Resource("v1", "Pod", "pods")
 NODES = Resource("v1", "Node", "nodes", False)
 SERVICES = Resource("v1", "Service", "services")
+CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SECRETS = Resource("v1", "Secret", "secrets")
 EVENTS = Resource("events.k8s.io/v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
@@ -68,6 +69,7 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
             PODS,
             NODES,
             SERVICES,
+            CLAIMS,
             SECRETS,
             EVENTS,
             LEASES,
@@ -90,6 +92,8 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
         ("", "nodes"): frozenset({"get"}),
         # The same plugin lets only those who may delete an object change its owners: adoption needs `delete`.
         ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        # Claims of workers are made to go with their set: owners again.
+        ("", "persistentvolumeclaims"): frozenset({"list", "watch", "patch", "delete"}),
         # Server-side apply of an object that does not exist yet is authorised as `patch` *and* `create`.
         ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         ("apps", "controllerrevisions"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),

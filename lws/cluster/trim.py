@@ -112,6 +112,10 @@ def _service(service: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": claim["kind"], "metadata": _metadata(claim, _ours)}
+
+
 def _controller_revision(revision: Mapping[str, Any]) -> dict[str, Any]:
     """StatefulSets' own revisions carry our labels too (they copy the pod template's): their data is not
     kept.
@@ -155,4 +159,5 @@ _TRIMMERS = {
     "StatefulSet": _statefulset,
     "Service": _service,
     "ControllerRevision": _controller_revision,
+    "PersistentVolumeClaim": _claim,
 }

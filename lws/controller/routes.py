@@ -82,6 +82,11 @@ def _of_child(obj: Object) -> Iterator[Key]:
             yield Key("set", namespace, set_name)
 
 
+def _of_claim(claim: Object) -> Iterator[Key]:
+    if set_name := labels_of(claim).get(NAME_LABEL):
+        yield Key("set", claim["metadata"]["namespace"], set_name)
+
+
 def _is_same_wish(before: Object, after: Object) -> bool:
     """Spec (by its generation), labels, annotations and deletion are as they were."""
     one, two = before["metadata"], after["metadata"]
@@ -97,4 +102,5 @@ _ROUTES = {
     "StatefulSet": _of_child,
     "Service": _of_child,
     "ControllerRevision": _of_child,
+    "PersistentVolumeClaim": _of_claim,
 }

@@ -17,13 +17,20 @@ from lws.actions import Object
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import ClusterError
 from lws.cluster.informer import Informer
-from lws.cluster.resources import CONTROLLER_REVISIONS, LEADERWORKERSETS, PODS, SERVICES, STATEFULSETS
+from lws.cluster.resources import (
+    CLAIMS,
+    CONTROLLER_REVISIONS,
+    LEADERWORKERSETS,
+    PODS,
+    SERVICES,
+    STATEFULSETS,
+)
 from lws.cluster.store import Store
 from lws_api.leaderworkerset.v1 import GROUP, KIND, NAME_LABEL, VERSION
 
 log = logging.getLogger(__name__)
 
-CHILDREN = (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS)
+CHILDREN = (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS, CLAIMS)
 
 _CATCH_UP_SECONDS = 0.1
 _RETRY_SECONDS = 2.0

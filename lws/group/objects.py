@@ -16,10 +16,10 @@ from lws.leaderworkerset import spec
 from lws.leaderworkerset.objects import (
     annotations_of_set,
     build_service,
-    build_storage,
     decorated,
     labels_of_set,
 )
+from lws.leaderworkerset.storage import build_worker_storage
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -70,7 +70,7 @@ def build_worker_statefulset(
             "ordinals": {"start": 1},
             "selector": {"matchLabels": identity},
             "template": _worker_template(restored, leader, labels, node_selector or {}),
-            **build_storage(restored),
+            **build_worker_storage(restored),
         },
     }
 

@@ -45,6 +45,11 @@ def differences(
     return [".".join(path) for path in found]
 
 
+def covers(intent: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
+    """True if the stored object has every intended value, whoever owns it, and lists hold no more."""
+    return next(_unlike(intent, stored, {}, ()), None) is None
+
+
 def digest(intent: Mapping[str, Any]) -> str:
     """A short fingerprint of an intent: equal for equal intents."""
     return hashlib.sha256(json.dumps(intent, sort_keys=True).encode()).hexdigest()[:16]

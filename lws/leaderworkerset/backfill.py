@@ -15,8 +15,8 @@ from lws.actions import Object, Reference
 from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.canonical import equality_form
-from lws.leaderworkerset.objects import build_storage
 from lws.leaderworkerset.revisions import Record, Recorded, record
+from lws.leaderworkerset.storage import claims_of, common_claim
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -91,7 +91,7 @@ def reconstruct(lws: Object, running: Running) -> Reconstruction | None:
     # The key is a hash of what was recorded: then the templates need not be asked.
     is_hash = wanted.key == running.key
     shown, live = _shown(lws, running), _live(lws, running)
-    is_equal = is_hash or equality_form(shown) == equality_form(live)
+    is_equal = is_hash or equality_form(_comparable(shown)) == equality_form(_comparable(live))
     made = Record(wanted.spec if is_equal else _recordable(lws, shown, live), topology)
     is_wanted = is_equal and topology == wanted.topology
     size = int(shown["leaderWorkerTemplate"]["size"])
@@ -152,7 +152,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
 def _live(lws: Object, running: Running) -> dict[str, Any]:
     """What the set asks for, as far as StatefulSets would show it."""
     template = spec.template_of(lws)
-    claims = build_storage(lws).get("volumeClaimTemplates", ())
+    claims = claims_of(lws)
     return _shape(
         spec.leader_template_of(lws),
         template["workerTemplate"],
@@ -181,7 +181,7 @@ def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
     """What StatefulSets show, in the shape of a spec that a user would have written."""
     asked, template = spec.template_of(lws), dict(shown["leaderWorkerTemplate"])
     if _claims_form(shown) == _claims_form(live):
-        # StatefulSets show a part of them only.
+        # StatefulSets of earlier releases show a part of them only.
         template["volumeClaimTemplates"] = asked.get("volumeClaimTemplates")
     template = {key: value for key, value in template.items() if value}
     if asked.get("leaderTemplate") is None:
@@ -199,7 +199,7 @@ def _form(template: Object) -> str:
 
 
 def _claims_form(shape: Object) -> str:
-    claims = shape["leaderWorkerTemplate"]["volumeClaimTemplates"]
+    claims = _comparable(shape)["leaderWorkerTemplate"]["volumeClaimTemplates"]
     return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
 
 
@@ -216,7 +216,21 @@ def _stripped(template: Object, domain: str) -> dict[str, Any]:
 
 
 def _claim(claim: Object) -> dict[str, Any]:
-    return {"metadata": {"name": claim["metadata"]["name"]}, "spec": claim.get("spec") or {}}
+    told = {key: claim["metadata"].get(key) for key in ("name", "labels", "annotations")}
+    return {
+        "metadata": {key: value for key, value in told.items() if value},
+        "spec": claim.get("spec") or {},
+    }
+
+
+def _comparable(shape: Object) -> dict[str, Any]:
+    """What every release shows of it: of claims, a part."""
+    template = dict(shape["leaderWorkerTemplate"])
+    common = (common_claim(claim, "") for claim in template["volumeClaimTemplates"])
+    template["volumeClaimTemplates"] = [
+        {"metadata": {"name": each["metadata"]["name"]}, "spec": each["spec"]} for each in common
+    ]
+    return {**shape, "leaderWorkerTemplate": template}
 
 
 def _topology(running: Running) -> dict[str, str]:

@@ -127,7 +127,7 @@ def _apply_leaders(
 ) -> tuple[Action, ...]:
     lws = snapshot.lws
     update = RollingUpdate(rollout.partition, rollout.replicas, told_max_unavailable(lws))
-    intent = build_leader_statefulset(lws, choice.key, update)
+    intent = build_leader_statefulset(lws, choice.key, update, stored)
     changed = applied.differences(intent, stored, FIELD_MANAGER, _is_kept_annotation)
     # Without these labels it would drop out of every stream, or count as another revision.
     lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))

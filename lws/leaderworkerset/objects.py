@@ -1,7 +1,7 @@
 """The objects a set consists of: leader StatefulSet and shared headless Service.
 
-In: the set, the revision key, partition and replicas. Out: complete new objects; what exists is not looked
-at, but for the owners of what is adopted.
+In: the set, the revision key, partition and replicas. Out: complete new objects; what exists is looked at for
+what cannot be changed, and for the owners of what is adopted.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 from lws.actions import Object
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.storage import build_leader_storage
 from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
     REPLICAS_ANNOTATION,
@@ -50,8 +51,13 @@ def is_tools_own(annotation: str) -> bool:
     return annotation in _TOOLS_OWN or annotation.startswith(_TOOLS_OWN_PREFIXES)
 
 
-def build_leader_statefulset(lws: Object, key: str, update: RollingUpdate) -> dict[str, Any]:
-    """The StatefulSet of the leaders, as the whole intent of a server-side apply."""
+def build_leader_statefulset(
+    lws: Object, key: str, update: RollingUpdate, stored: Object | None = None
+) -> dict[str, Any]:
+    """The StatefulSet of the leaders, as the whole intent of a server-side apply.
+
+    stored: the one that exists, for what a StatefulSet cannot change.
+    """
     name = spec.name_of(lws)
     strategy = lws["spec"].get("rolloutStrategy") or {}
     statefulset: dict[str, Any] = {
@@ -76,7 +82,7 @@ def build_leader_statefulset(lws: Object, key: str, update: RollingUpdate) -> di
             "template": _leader_pod_template(lws, key),
         },
     }
-    statefulset["spec"].update(build_storage(lws))
+    statefulset["spec"].update(build_leader_storage(lws, stored))
     return statefulset
 
 
@@ -99,41 +105,6 @@ def decorated(
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
     result["metadata"] = metadata
     return result
-
-
-def build_storage(lws: Object) -> dict[str, Any]:
-    """The parts of a StatefulSet spec that concern claims (KEP-622); empty where the set has none."""
-    template = spec.template_of(lws)
-    storage: dict[str, Any] = {}
-    claims = template.get("volumeClaimTemplates") or ()
-    if claims:
-        storage["volumeClaimTemplates"] = [_claim_template(claim, spec.namespace_of(lws)) for claim in claims]
-    retention = template.get("persistentVolumeClaimRetentionPolicy")
-    if retention is not None:
-        # Both, because the original controller owns both: what is owned and not intended would be written.
-        wanted = {field: retention.get(field) or "Retain" for field in ("whenDeleted", "whenScaled")}
-        storage["persistentVolumeClaimRetentionPolicy"] = wanted
-    return storage
-
-
-def _claim_template(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
-    """The fields of a claim that children have always carried; those of a StatefulSet cannot be changed."""
-    claimed = claim.get("spec") or {}
-    wanted: dict[str, Any] = {
-        field: copy.deepcopy(claimed[field])
-        for field in ("accessModes", "storageClassName", "volumeMode")
-        if claimed.get(field) is not None
-    }
-    resources = claimed.get("resources") or {}
-    wanted["resources"] = {
-        field: dict(resources[field]) for field in ("requests", "limits") if resources.get(field)
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "PersistentVolumeClaim",
-        "metadata": {"name": claim["metadata"]["name"], "namespace": namespace},
-        "spec": wanted,
-    }
 
 
 def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: Object) -> dict[str, Any]:

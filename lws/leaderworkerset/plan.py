@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lws.actions import Create, Merge, Object, Plan, Reference, Status
-from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels
-from lws.kube.ownership import Standing, clash_note, standing_of
+from lws.actions import Object, Plan, Reference, Status
+from lws.kube.metadata import is_controlled_by, is_terminating
+from lws.kube.ownership import Standing, standing_of
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import announcements, spec
 from lws.leaderworkerset.groups import GroupState, Wanted, group_states
-from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, adopt, plan_leaders
+from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, plan_leaders
 from lws.leaderworkerset.limits import floor_of
 from lws.leaderworkerset.members import current_members, is_complete
-from lws.leaderworkerset.objects import build_service
 from lws.leaderworkerset.pacing import status_delay
 from lws.leaderworkerset.position import remembered_position
 from lws.leaderworkerset.problems import Problem, problems_of
@@ -30,10 +29,11 @@ from lws.leaderworkerset.revision_choice import (
     plan_adoption,
     plan_pruning,
 )
-from lws.leaderworkerset.revisions import restore
+from lws.leaderworkerset.service import plan_service
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import Observed, Revisions, SetStatus, is_update_done, set_status
-from lws_api.leaderworkerset.v1 import NAME_LABEL, SubdomainPolicy
+from lws.leaderworkerset.storage import plan_owners
+from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
 def plan(snapshot: SetSnapshot) -> Plan:
@@ -50,12 +50,13 @@ def plan(snapshot: SetSnapshot) -> Plan:
     choice = choose_revision(snapshot, standing)
     groups = _groups(snapshot, choice)
     leaders = plan_leaders(snapshot, standing, choice, groups)
-    service = _plan_service(snapshot)
-    problems = problems_of(snapshot, [part.problem for part in (leaders, service) if part.problem])
-    sequences = [leaders.sequence, service.sequence, plan_adoption(snapshot, choice)]
     is_done = standing == Standing.OURS and is_update_done(
         groups, spec.replicas_of(snapshot.lws), floor_of(snapshot.lws)
     )
+    service = plan_service(snapshot, is_done)
+    problems = problems_of(snapshot, [part.problem for part in (leaders, service) if part.problem])
+    sequences = [leaders.sequence, service.sequence, plan_adoption(snapshot, choice)]
+    sequences.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if is_done:
         sequences.append(plan_pruning(snapshot, choice))
     revisions = Revisions()
@@ -81,37 +82,6 @@ def plan(snapshot: SetSnapshot) -> Plan:
         again_after=min((each for each in waits if each is not None), default=None),
         waiting_for=leaders.waiting_for or service.waiting_for,
     )
-
-
-def _plan_service(snapshot: SetSnapshot) -> Part:
-    """The shared headless Service. It stays when the policy changes: groups may still be using it."""
-    lws, service = snapshot.lws, snapshot.service
-    if not _needs_shared_service(snapshot):
-        return Part()
-    name = spec.name_of(lws)
-    standing = standing_of(service, spec.uid_of(lws), {NAME_LABEL: name}, snapshot.owners_alive)
-    if standing == Standing.ABSENT:
-        intent = build_service(name, name, {NAME_LABEL: name}, lws)
-        failure = announcements.failed_service(lws)
-        return Part((Create(intent, why="pods of the set find each other through it", failure=failure),))
-    if service is not None and standing == Standing.ORPHAN:
-        return adopt(snapshot, service)
-    if service is not None and standing == Standing.CLASH:
-        note = clash_note(service, "LeaderWorkerSet", name)
-        return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
-    labels = missing_labels(service, {NAME_LABEL: name}, (NAME_LABEL,)) if service is not None else {}
-    if service is not None and standing == Standing.OURS and labels:
-        # Without it the Service would drop out of every stream.
-        patch = {"metadata": {"labels": labels}}
-        return Part((Merge(Reference.to(service), patch, why="its name label was edited"),))
-    return Part(waiting_for="the former Service to be gone" if standing == Standing.LEAVING else "")
-
-
-def _needs_shared_service(snapshot: SetSnapshot) -> bool:
-    """Groups whose turn in a rollout has not come keep the subdomain of their own revision."""
-    lws, live_keys = snapshot.lws, snapshot.live_keys
-    running = [restore(lws, each) for each in snapshot.revisions if each.key in live_keys and not each.broken]
-    return any(spec.subdomain_policy_of(each) == SubdomainPolicy.SHARED for each in (lws, *running))
 
 
 def _status(

@@ -45,6 +45,8 @@ class SetSnapshot:
     revisions: recorded revisions that the set owns or may adopt.
     live_keys: keys that pods or StatefulSets of the set still carry, or come back with.
     unrecorded: what runs under keys that no revision records, as reads past every cache found it.
+    claims: PersistentVolumeClaims that carry the name of the set, whoever owns them; none where the set has
+    no claim templates.
     owners_alive: UIDs of other controllers of `leader` and `service` that were found alive.
     reread: the set as a read past every cache returned it, only where an orphan could be adopted.
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
@@ -64,6 +66,7 @@ class SetSnapshot:
     revisions: tuple[Recorded, ...] = ()
     live_keys: frozenset[str] = frozenset()
     unrecorded: tuple[Running, ...] = ()
+    claims: tuple[Object, ...] = ()
     owners_alive: frozenset[str] = frozenset()
     reread: Object | None = None
     applied: tuple[str, int] | None = None

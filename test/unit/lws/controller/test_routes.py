@@ -83,6 +83,13 @@ CASES = [
         set(),
         id="revision-of-a-StatefulSet",
     ),
+    pytest.param(_object("PersistentVolumeClaim", "data-demo-3-2"), {SET}, id="claim"),
+    pytest.param(
+        _object("PersistentVolumeClaim", "data-demo-3-2", ("StatefulSet", "demo-3")),
+        {SET},
+        id="claim-of-a-StatefulSet",
+    ),
+    pytest.param(_object("PersistentVolumeClaim", "data", set_name=None), set(), id="claim-without-label"),
     pytest.param(
         _object("ControllerRevision", "demo-abc-1"),
         {SET, Key("set", "ns", "demo-abc-1"), Key("group", "ns", "demo-abc-1")},

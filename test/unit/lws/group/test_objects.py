@@ -189,7 +189,7 @@ def test_an_old_group_is_made_of_its_own_revision_and_nothing_else() -> None:
         f"{PREFIX}/subgroup-size": "3",
     }
     assert [claim["metadata"]["name"] for claim in spec["volumeClaimTemplates"]] == ["old-data"]
-    assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
+    assert spec["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
     assert made["metadata"]["labels"]["team"] == "new", "metadata of the set is no part of a revision"
     assert made["metadata"]["annotations"]["note"] == "new"
 

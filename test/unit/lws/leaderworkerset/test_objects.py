@@ -13,7 +13,6 @@ from lws.leaderworkerset.objects import (
     build_adoption,
     build_leader_statefulset,
     build_service,
-    build_storage,
     decorated,
     is_tools_own,
 )
@@ -231,86 +230,6 @@ def test_templates_with_little_metadata(template: dict[str, Any]) -> None:
 def test_other_metadata_of_a_template_stays() -> None:
     made = decorated({"metadata": {"name": "x", "finalizers": ["f"]}, "spec": {}}, {}, {})
     assert made["metadata"] == {"name": "x", "finalizers": ["f"], "labels": {}, "annotations": {}}
-
-
-CLAIM = {
-    "metadata": {"name": "data", "labels": {"dropped": "x"}, "annotations": {"dropped": "x"}},
-    "spec": {
-        "accessModes": ["ReadWriteOnce"],
-        "storageClassName": "",
-        "volumeMode": "Block",
-        "resources": {"requests": {"storage": "1Gi"}, "limits": {"storage": "2Gi"}, "claims": []},
-        "selector": {},
-        "volumeName": "dropped",
-        "dataSource": {"kind": "PersistentVolumeClaim", "name": "dropped"},
-        "volumeAttributesClassName": "dropped",
-    },
-    "status": {},
-}
-
-
-@pytest.mark.parametrize(
-    ("template", "expected"),
-    [
-        pytest.param({}, {}, id="none"),
-        pytest.param({"volumeClaimTemplates": []}, {}, id="empty list"),
-        pytest.param({"volumeClaimTemplates": None}, {}, id="null"),
-        pytest.param(
-            {"volumeClaimTemplates": [CLAIM]},
-            {
-                "volumeClaimTemplates": [
-                    {
-                        "apiVersion": "v1",
-                        "kind": "PersistentVolumeClaim",
-                        "metadata": {"name": "data", "namespace": "default"},
-                        "spec": {
-                            "accessModes": ["ReadWriteOnce"],
-                            "storageClassName": "",
-                            "volumeMode": "Block",
-                            "resources": {"requests": {"storage": "1Gi"}, "limits": {"storage": "2Gi"}},
-                        },
-                    }
-                ]
-            },
-            id="the fields that children have always carried",
-        ),
-        pytest.param(
-            {"volumeClaimTemplates": [{"metadata": {"name": "data"}}]},
-            {
-                "volumeClaimTemplates": [
-                    {
-                        "apiVersion": "v1",
-                        "kind": "PersistentVolumeClaim",
-                        "metadata": {"name": "data", "namespace": "default"},
-                        "spec": {"resources": {}},
-                    }
-                ]
-            },
-            id="a claim without a spec",
-        ),
-        pytest.param(
-            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}},
-            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"}},
-            id="retention",
-        ),
-        pytest.param(
-            {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete", "whenDeleted": ""}},
-            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Delete"}},
-            id="half of a retention",
-        ),
-        pytest.param(
-            {"persistentVolumeClaimRetentionPolicy": {}},
-            {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"}},
-            id="empty retention",
-        ),
-    ],
-)
-def test_storage(template: dict[str, Any], expected: dict[str, Any]) -> None:
-    lws = make_set(template=template)
-    assert build_storage(lws) == expected
-    spec = build_leader_statefulset(lws, "k1", UPDATE)["spec"]
-    fields = ("volumeClaimTemplates", "persistentVolumeClaimRetentionPolicy")
-    assert {field: spec[field] for field in fields if field in spec} == expected
 
 
 def test_the_service() -> None:

@@ -20,6 +20,8 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
     NAME_LABEL,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
@@ -524,6 +526,28 @@ def test_groups_that_still_use_the_shared_service_keep_it() -> None:
     (key,) = {group.leader["metadata"]["labels"][REVISION_LABEL] for group in lost.groups}
     done = replace(with_groups(lost), live_keys=lost.live_keys - {key})
     assert ["create Service demo"] not in shapes(plan(done))
+
+
+def test_claims_of_workers_go_with_the_set_where_it_says_so() -> None:
+    template = {
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"},
+    }
+    labels = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "1", GROUP_KEY_LABEL: "k"}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": "data-demo-1-1",
+            "namespace": "default",
+            "labels": labels,
+            "resourceVersion": "1",
+        },
+    }
+    at_rest = settled(make_set(template=template))
+    planned = plan(replace(at_rest, claims=(claim,)))
+    assert shapes(planned) == [["merge PersistentVolumeClaim data-demo-1-1"]]
+    assert plan(at_rest).is_empty
 
 
 # --- Rollouts -----------------------------------------------------------------------------------------------
