@@ -7,11 +7,16 @@ warnings, in the order, at the paths and in the words of the original controller
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, required
 from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
+from lws.admission.placement import placement_errors, placement_warnings
+from lws.admission.siblings import clash_errors
+from lws.admission.storage import claim_change_errors, storage_errors
+from lws.admission.subgroups import SUBGROUP_SIZE_PATH, subgroup_errors
+from lws.admission.templates import template_errors, template_warnings
 from lws.kube.metadata import annotations_of, copied, is_terminating, metadata_of
 from lws.kube.names import (
     LABEL_LENGTH,
@@ -27,7 +32,6 @@ from lws_api.leaderworkerset.v1 import (
     RestartPolicy,
     RolloutStrategyType,
     SubdomainPolicy,
-    SubGroupPolicyType,
 )
 
 _READ_ANNOTATIONS = (
@@ -45,8 +49,6 @@ _PERCENT_MESSAGE = (
 )
 _MAX_UNAVAILABLE_PATH = ".".join((*ROLLING_UPDATE, "maxUnavailable"))
 _MAX_SURGE_PATH = ".".join((*ROLLING_UPDATE, "maxSurge"))
-# The capital S is no field of the API, but clients of the original controller know this path.
-_SUBGROUP_SIZE_PATH = ".".join((*TEMPLATE, "SubGroupPolicy", "subGroupSize"))
 
 
 def default(raw: dict[str, Any]) -> None:
@@ -78,8 +80,14 @@ def default(raw: dict[str, Any]) -> None:
         network["subdomainPolicy"] = SubdomainPolicy.SHARED.value
 
 
-def errors_in(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[FieldError]:
+def errors_in(
+    new: Mapping[str, Any],
+    old: Mapping[str, Any] | None = None,
+    others: Iterable[Mapping[str, Any]] = (),
+) -> list[FieldError]:
     """Everything that forbids storing `new`, in rule order; `old` is what is stored, None or empty on create.
+
+    others: the sets of its namespace, whose names it must not need.
 
     A set that is being deleted, or whose spec and the annotations that we read are as before, is never
     refused: whoever removes a finalizer or adds a label has nothing to do with what was stored earlier. Of
@@ -98,19 +106,47 @@ def errors_in(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> l
         *_count_errors(facts),
         *_budget_errors(facts),
         *_empty_budget_errors(facts, before),
-        *_subgroup_errors(new, facts),
+        *subgroup_errors(new, facts),
     ]
     if before is not None:
         errors += _update_errors(new, facts, before)
-    return errors + _name_length_errors(new, facts, before)
+    errors += _name_length_errors(new, facts, before)
+    known = {str(each) for each in _later_errors(old, before)} if old and before is not None else set()
+    errors += [each for each in _later_errors(new, facts) if str(each) not in known]
+    if old:
+        errors += claim_change_errors(new, old)
+    return errors + clash_errors(new, old, others)
 
 
-def warnings_in(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[str]:
-    """What is stored although it is unwise; `old` is the stored object, None or empty on create."""
-    if not old or _needs_no_check(new, old) or shape_errors(new):
+def _later_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+    """What the original controller stores, and what nothing can ever be made of."""
+    return [*template_errors(raw, facts), *storage_errors(raw), *placement_errors(raw, facts)]
+
+
+def warnings_in(
+    new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: bool = False
+) -> list[str]:
+    """What is stored although it is unwise; `old` is the stored object, None or empty on create.
+
+    gang: another scheduler places groups as one. Nothing is told twice that was so before.
+    """
+    if _needs_no_check(new, old) or shape_errors(new):
         return []
-    facts, before = facts_of(new), facts_of(old)
-    if facts.replicas == before.replicas or _budgets_changed(facts, before) or not _allows_no_step(facts):
+    facts = facts_of(new)
+    before = facts_of(old) if old else None
+    known = set(_unwise(old, before, gang)) if old and before is not None else set()
+    found = [each for each in _unwise(new, facts, gang) if each not in known]
+    return [*_empty_budget_warnings(facts, before), *found]
+
+
+def _unwise(raw: Mapping[str, Any], facts: Facts, gang: bool) -> list[str]:
+    return [*template_warnings(raw), *placement_warnings(raw, facts, gang)]
+
+
+def _empty_budget_warnings(facts: Facts, before: Facts | None) -> list[str]:
+    if before is None or facts.replicas == before.replicas:
+        return []
+    if _budgets_changed(facts, before) or not _allows_no_step(facts):
         return []
     return [
         f"{_MAX_UNAVAILABLE_PATH}: {facts.max_unavailable} with maxSurge {facts.max_surge} lets none of "
@@ -196,33 +232,8 @@ def _budgets_changed(facts: Facts, before: Facts) -> bool:
     return (facts.max_unavailable, facts.max_surge) != (before.max_unavailable, before.max_surge)
 
 
-def _subgroup_errors(new: Mapping[str, Any], facts: Facts) -> list[FieldError]:
-    policy, size, path = facts.subgroup, facts.size, _SUBGROUP_SIZE_PATH
-    if policy is None:
-        topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
-        if topology is None:
-            return []
-        path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
-        return [invalid(path, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")]
-    subgroup_size = policy.get("subGroupSize")
-    if subgroup_size is None:
-        return [required(path, "subGroupSize must be set when subGroupPolicy is")]
-    if subgroup_size < 1:
-        return [invalid(path, subgroup_size, "subGroupSize must be equal or greater than 1")]
-    errors = []
-    if size % subgroup_size and (size - 1) % subgroup_size:
-        errors.append(invalid(path, subgroup_size, "size or size - 1 must be divisible by subGroupSize"))
-    if size < subgroup_size:
-        errors.append(invalid(path, subgroup_size, "subGroupSize cannot be larger than size"))
-    excluded = policy.get("subGroupPolicyType") == SubGroupPolicyType.LEADER_EXCLUDED
-    if excluded and (size - 1) % subgroup_size:
-        why = "size-1 must be divisible by subGroupSize when using LeaderExcluded"
-        errors.append(invalid(path, subgroup_size, why))
-    return errors
-
-
 def _update_errors(new: Mapping[str, Any], facts: Facts, before: Facts) -> list[FieldError]:
-    path, after_policy, before_policy = _SUBGROUP_SIZE_PATH, facts.subgroup, before.subgroup
+    path, after_policy, before_policy = SUBGROUP_SIZE_PATH, facts.subgroup, before.subgroup
     after_size = (after_policy or {}).get("subGroupSize")
     before_size = (before_policy or {}).get("subGroupSize")
     errors = []

@@ -17,6 +17,7 @@ from lws.cluster.history import History
 from lws.cluster.memory import WriteMemory
 from lws.cluster.shortages import Shortages
 from lws.cluster.store import Store
+from lws.group.gang import GangProvider
 from lws.group.placement import is_placed
 from lws.group.restart import ignores_losses
 from lws.group.snapshot import GroupSnapshot
@@ -51,6 +52,8 @@ class Observer:
         self._history = History(cluster, store, memory)
         self._groups = GroupMemory()
         self._shortages = Shortages(cluster)
+        self.gang: GangProvider | None = None
+        """Who schedules groups as a whole; None for nobody, or as long as its API is not there."""
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
         """Everything about one set; None if there is no such set."""
@@ -118,8 +121,10 @@ class Observer:
         workers = await self._named("StatefulSet", namespace, name, uid)
         service = await self._named("Service", namespace, name, uid)
         pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
+        pod_group = await self._pod_group(leader)
         is_its_own = workers is not None and is_controlled_by(workers, uid)
-        orphaned = any(obj is not None and controller_of(obj) is None for obj in (workers, service))
+        named = (workers, service, pod_group)
+        orphaned = any(obj is not None and controller_of(obj) is None for obj in named)
         key = labels_of(leader).get(REVISION_LABEL, "")
         revision = find(self._history.recorded(lws), key)
         unrecorded = None
@@ -136,11 +141,13 @@ class Observer:
             workers=tuple(pods),
             replaced=self._groups.replaced(leader, pods if is_its_own else ()),
             service=service,
-            owners_alive=self._owners_alive(workers, service),
+            owners_alive=self._owners_alive(*named),
             node=await self._node_of(leader)
             if workers is None and is_placed(lws, revision, leader)
             else None,
             reread=await self._reread(leader) if orphaned else None,
+            gang=self.gang,
+            pod_group=pod_group,
             drops_start_ordinal=self._memory.drops_start_ordinal,
         )
         if ignores_losses(snapshot, _size(snapshot)):
@@ -250,6 +257,13 @@ class Observer:
             return bool(known["metadata"]["uid"] == owner["uid"])
         # Sets and their pods are all watched; any other pod or StatefulSet may live without our seeing it.
         return owner["kind"] != KIND and NAME_LABEL not in labels_of(obj)
+
+    async def _pod_group(self, leader: Object) -> Object | None:
+        metadata = leader["metadata"]
+        if self.gang is None:
+            return None
+        name = self.gang.name_of(labels_of(leader))
+        return await self._named("PodGroup", metadata["namespace"], name, metadata["uid"])
 
     async def _node_of(self, pod: Object) -> Object | None:
         name = pod["spec"].get("nodeName")

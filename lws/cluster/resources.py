@@ -42,6 +42,7 @@ PODS = Resource("v1", "Pod", "pods")
 NODES = Resource("v1", "Node", "nodes", False)
 SERVICES = Resource("v1", "Service", "services")
 CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+POD_GROUPS = Resource("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups")
 SECRETS = Resource("v1", "Secret", "secrets")
 EVENTS = Resource("events.k8s.io/v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
@@ -70,6 +71,7 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
             NODES,
             SERVICES,
             CLAIMS,
+            POD_GROUPS,
             SECRETS,
             EVENTS,
             LEASES,
@@ -109,6 +111,11 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     }
 )
 """(API group, resource) → verbs that the code uses cluster-wide."""
+
+GANG_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
+    {("scheduling.volcano.sh", "podgroups"): frozenset({"get", "list", "watch", "create", "patch", "delete"})}
+)
+"""(API group, resource) → verbs that the code uses cluster-wide where gang scheduling is configured."""
 
 NAMESPACED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {

@@ -12,8 +12,8 @@ from typing import Any
 from lws.group.tpu import tpu_containers
 
 _PREFIX = "leaderworkerset.sigs.k8s.io/"
-# Which of its StatefulSet's own revisions a pod was made from.
-_ALSO_KEPT = frozenset({"controller-revision-hash"})
+# Which of its StatefulSet's own revisions a pod was made from; of which gang it is.
+_ALSO_KEPT = frozenset({"controller-revision-hash", "scheduling.k8s.io/group-name"})
 _METADATA = (
     "name",
     "namespace",
@@ -28,9 +28,7 @@ _WORKERS_STATUS = ("observedGeneration", "replicas", "availableReplicas", "curre
 
 
 def trim(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a Pod, StatefulSet, Service or ControllerRevision that decisions read; others come back
-    whole.
-    """
+    """The part of an object that decisions read; kinds that sets do not produce come back whole."""
     return _TRIMMERS.get(obj["kind"], dict)(obj)
 
 
@@ -112,8 +110,9 @@ def _service(service: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _claim(claim: Mapping[str, Any]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": claim["kind"], "metadata": _metadata(claim, _ours)}
+def _whose(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """Of claims and PodGroups nothing matters but that they are there, and whose they are."""
+    return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": _metadata(obj, _ours)}
 
 
 def _controller_revision(revision: Mapping[str, Any]) -> dict[str, Any]:
@@ -159,5 +158,6 @@ _TRIMMERS = {
     "StatefulSet": _statefulset,
     "Service": _service,
     "ControllerRevision": _controller_revision,
-    "PersistentVolumeClaim": _claim,
+    "PersistentVolumeClaim": _whose,
+    "PodGroup": _whose,
 }

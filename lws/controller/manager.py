@@ -12,6 +12,7 @@ import signal
 import socket
 import uuid
 from collections.abc import Awaitable, Coroutine
+from functools import partial
 from typing import Any
 
 from lws import __version__
@@ -27,6 +28,7 @@ from lws.cluster.observe import Observer
 from lws.cluster.rate_limit import RateLimit
 from lws.cluster.store import Store
 from lws.config import Settings
+from lws.controller.gangs import Gangs
 from lws.controller.health import Check, HealthServer
 from lws.controller.loop import Kind, Loop
 from lws.controller.metrics import Metrics
@@ -90,6 +92,10 @@ class Manager:
         self._sets = SetStream(cluster, self._store)
         self._silence = Silence()
         self._serving = Serving(settings, cluster, metrics)
+        self._gangs: Gangs | None = None
+        if settings.gang_provider is not None:
+            wake = partial(self._wakeup.everything, self._store)
+            self._gangs = Gangs(settings.gang_provider, cluster, self._store, observer, wake)
 
     async def run(self) -> int:
         """Run until a signal comes; 0 after an orderly end, 1 if a part died."""
@@ -112,8 +118,10 @@ class Manager:
     def _start_parts(self) -> list[asyncio.Task[Any]]:
         self._silence.begin()
         streams = [self._task(f"watch {each.resource.plural}", each.run()) for each in self._informers]
+        gangs = [self._task("gangs", self._gangs.run())] if self._gangs is not None else []
         return [
             *streams,
+            *gangs,
             self._task("kopf", self._run_kopf()),
             self._task("compare leaderworkersets", self._sets.run(_COMPARE_SECONDS)),
             self._task("events", self._recorder.run()),
@@ -131,7 +139,7 @@ class Manager:
 
     async def _run_kopf(self) -> None:
         server = self._serving.server
-        registry = build_registry(self._cluster, self._store, server)
+        registry = build_registry(self._cluster, self._store, server, self._settings.gang_provider)
         await run_operator(registry, build_settings(server), self._kopf_stop, self._on_signals)
 
     async def _supervise(self, tasks: list[asyncio.Task[Any]]) -> int:
@@ -287,11 +295,6 @@ async def run(settings: Settings, kubeconfig: str | None) -> int:
     cluster.on_response = lambda method, status: metrics.observe_request(host, method, status)
     try:
         await _greet(cluster)
-        if settings.gang_provider is not None:
-            log.warning(
-                "gang scheduling (%s) is not served by this release: PodGroups are not made",
-                settings.gang_provider,
-            )
         log.info("lws %s, effective configuration:\n%s", __version__, settings.effective)
         return await Manager(settings, cluster, metrics).run()
     finally:

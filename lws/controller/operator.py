@@ -11,14 +11,18 @@ import datetime
 import itertools
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import kopf
 
+from lws.actions import Object
 from lws.cluster.connection import Cluster
 from lws.cluster.store import Store
 from lws.controller import watch, webhooks
 from lws.controller.admission_server import AdmissionServer
+from lws.group.gang import PROVIDERS
+from lws_api.leaderworkerset.v1 import KIND
 
 # What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.
 _REFUSAL = "failed permanently"
@@ -54,8 +58,10 @@ def build_settings(server: AdmissionServer | None) -> kopf.OperatorSettings:
     return settings
 
 
-def build_registry(cluster: Cluster, store: Store, server: AdmissionServer | None) -> kopf.OperatorRegistry:
-    """Every handler of the process on an explicit registry."""
+def build_registry(
+    cluster: Cluster, store: Store, server: AdmissionServer | None, gang_provider: str | None = None
+) -> kopf.OperatorRegistry:
+    """Every handler of the process on an explicit registry. gang_provider: as in Settings."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -76,8 +82,13 @@ def build_registry(cluster: Cluster, store: Store, server: AdmissionServer | Non
 
     watch.register(registry, store)
     if server is not None:
-        webhooks.register(registry)
+        gang = PROVIDERS[gang_provider] if gang_provider is not None else None
+        webhooks.register(registry, partial(_sets_in, store), gang)
     return registry
+
+
+def _sets_in(store: Store, namespace: str) -> Iterator[Object]:
+    return (each for each in store.of_kind(KIND) if each["metadata"]["namespace"] == namespace)
 
 
 async def run_operator(

@@ -87,6 +87,12 @@ def _of_claim(claim: Object) -> Iterator[Key]:
         yield Key("set", claim["metadata"]["namespace"], set_name)
 
 
+def _of_pod_group(pod_group: Object) -> Iterator[Key]:
+    owner = controller_of(pod_group)
+    if owner is not None and owner["kind"] == "Pod":
+        yield Key("group", pod_group["metadata"]["namespace"], owner["name"])
+
+
 def _is_same_wish(before: Object, after: Object) -> bool:
     """Spec (by its generation), labels, annotations and deletion are as they were."""
     one, two = before["metadata"], after["metadata"]
@@ -103,4 +109,5 @@ _ROUTES = {
     "Service": _of_child,
     "ControllerRevision": _of_child,
     "PersistentVolumeClaim": _of_claim,
+    "PodGroup": _of_pod_group,
 }

@@ -6,15 +6,17 @@ the paths that webhook configurations have always called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
 import kopf
 
+from lws.actions import Object
 from lws.admission import leaderworkerset, pod
 from lws.admission.errors import Refused, aggregate
 from lws.cluster.resources import LEADERWORKERSETS, PODS, Resource
+from lws.group.gang import GangProvider
 
 MUTATE_SET = "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
 VALIDATE_SET = "validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
@@ -33,12 +35,24 @@ ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
 
 _FORBIDDEN = 403
 
+Handler = Callable[..., Coroutine[None, None, None]]
 
-def register(registry: kopf.OperatorRegistry) -> None:
-    """Put the handlers of all `ENDPOINTS` on a registry."""
+
+Siblings = Callable[[str], Iterable[Object]]
+"""The sets of a namespace, as far as they are known."""
+
+
+def _nobody(namespace: str) -> Iterable[Object]:
+    return ()
+
+
+def register(
+    registry: kopf.OperatorRegistry, siblings: Siblings = _nobody, gang: GangProvider | None = None
+) -> None:
+    """Put the handlers of all `ENDPOINTS` on a registry. gang: who schedules groups as a whole."""
     kopf.on.mutate(**_options(MUTATE_SET, registry))(_default_set)
-    kopf.on.validate(**_options(VALIDATE_SET, registry))(_validate_set)
-    kopf.on.mutate(**_options(MUTATE_POD, registry))(_admit_pod)
+    kopf.on.validate(**_options(VALIDATE_SET, registry))(_set_validator(siblings, gang is not None))
+    kopf.on.mutate(**_options(MUTATE_POD, registry))(_pod_admitter(gang))
     kopf.on.validate(**_options(VALIDATE_POD, registry))(_allow_pod)
 
 
@@ -58,26 +72,34 @@ async def _default_set(*, patch: kopf.Patch, **_: Any) -> None:
     patch.fns.append(cast("kopf.PatchFn", leaderworkerset.default))
 
 
-async def _validate_set(*, warnings: list[str], **review: Any) -> None:
-    new, old = review["new"], review["old"]
-    # Nothing is new when a set is deleted.
-    if new is None:
-        return
-    after, before = dict(new), None if old is None else dict(old)
-    warnings.extend(leaderworkerset.warnings_in(after, before))
-    errors = leaderworkerset.errors_in(after, before)
-    if errors:
-        raise kopf.AdmissionError(aggregate(errors), code=_FORBIDDEN)
+def _set_validator(siblings: Siblings, has_gangs: bool) -> Handler:
+    async def validate_set(*, warnings: list[str], namespace: str | None, **review: Any) -> None:
+        new, old = review["new"], review["old"]
+        # Nothing is new when a set is deleted.
+        if new is None:
+            return
+        after, before = dict(new), None if old is None else dict(old)
+        warnings.extend(leaderworkerset.warnings_in(after, before, has_gangs))
+        errors = leaderworkerset.errors_in(after, before, siblings(namespace or ""))
+        if errors:
+            raise kopf.AdmissionError(aggregate(errors), code=_FORBIDDEN)
+
+    return validate_set
 
 
-async def _admit_pod(*, patch: kopf.Patch, namespace: str | None, **_: Any) -> None:
-    def admit(raw: Any) -> None:
-        try:
-            pod.admit(raw, namespace or "")
-        except Refused as refused:
-            raise kopf.AdmissionError(str(refused), code=_FORBIDDEN) from refused
+def _pod_admitter(gang: GangProvider | None) -> Handler:
+    annotations = gang.pod_annotations if gang is not None else None
 
-    patch.fns.append(admit)
+    async def admit_pod(*, patch: kopf.Patch, namespace: str | None, **_: Any) -> None:
+        def admit(raw: Any) -> None:
+            try:
+                pod.admit(raw, namespace or "", annotations)
+            except Refused as refused:
+                raise kopf.AdmissionError(str(refused), code=_FORBIDDEN) from refused
+
+        patch.fns.append(admit)
+
+    return admit_pod
 
 
 async def _allow_pod(**_: Any) -> None:

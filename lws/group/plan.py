@@ -54,7 +54,18 @@ def plan(group: GroupSnapshot) -> Plan:
     restart = _plan_restart(group, spec.size_of(restored))
     if restart is not None:
         return restart
-    plans = [_plan_service(group, restored), _plan_workers(group, restored)]
+    gang = _plan_gang(group, restored)
+    service = _plan_service(group, restored)
+    if gang.waiting_for and group.worker_statefulset is None:
+        return _together(service, gang)
+    workers = _plan_workers(group, restored)
+    # Pods that come before their PodGroup would be placed without it, or by one that is going.
+    chained = tuple(action for each in (gang, workers) for sequence in each.sequences for action in sequence)
+    rest = [replace(each, sequences=()) for each in (gang, workers)]
+    return _together(service, Plan(sequences=(chained,) if chained else ()), *rest)
+
+
+def _together(*plans: Plan) -> Plan:
     return Plan(
         sequences=tuple(sequence for each in plans for sequence in each.sequences),
         announce=tuple(announce for each in plans for announce in each.announce),
@@ -94,6 +105,20 @@ def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
     )
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
     return _plan_child(group, standing, group.service, create)
+
+
+def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
+    if group.gang is None:
+        return Plan()
+    leader = group.leader["metadata"]
+    standing = standing_of(
+        group.pod_group, leader["uid"], {NAME_LABEL: spec.name_of(group.lws)}, group.owners_alive
+    )
+    failed = f"Failed to create PodGroup for leader pod {leader['name']}"
+    failure = _event(group, "FailedCreate", "Create", failed, "Warning")
+    why = "the scheduler places the pods of the group together"
+    create = Create(group.gang.pod_group(restored, group.leader), why=why, failure=failure)
+    return _plan_child(group, standing, group.pod_group, create)
 
 
 def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lws.actions import Object
+from lws.group.gang import GangProvider
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import Recorded
 
@@ -26,9 +27,11 @@ class GroupSnapshot:
     workers: pods that `worker_statefulset` controls, terminating ones included.
     replaced: names of workers that are other pods by now than they were under this leader.
     service: the Service that has the leader's name, whoever owns it.
-    owners_alive: UIDs of other controllers of `worker_statefulset` and `service` that were found alive.
+    owners_alive: UIDs of other controllers of these and of `pod_group` that were found alive.
     node: the node that the leader pod is on, only where workers are still to be placed beside it.
     reread: the leader pod as a read past every cache returned it, only where an orphan could be adopted.
+    gang: who schedules the group as a whole, None for nobody. pod_group: the PodGroup of the group's name,
+    whoever owns it.
     drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
     """
 
@@ -44,4 +47,6 @@ class GroupSnapshot:
     owners_alive: frozenset[str] = frozenset()
     node: Object | None = None
     reread: Object | None = None
+    gang: GangProvider | None = None
+    pod_group: Object | None = None
     drops_start_ordinal: bool = False

@@ -26,6 +26,17 @@ _DNS1035_LABEL_MESSAGE = (
 )
 _DNS1123_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS1123_SUBDOMAIN = re.compile(rf"{_DNS1123_LABEL}(\.{_DNS1123_LABEL})*")
+_DNS1123_LABEL_MESSAGE = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    f"and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    f"'{_DNS1123_LABEL}')"
+)
+_LABEL_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_LABEL_NAME_MESSAGE = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    f"'{_LABEL_NAME.pattern}')"
+)
 _DNS1123_SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
@@ -42,6 +53,20 @@ def dns1035_label_errors(name: str) -> list[str]:
 def dns1123_subdomain_errors(name: str) -> list[str]:
     """What is wrong with `name` as a DNS-1123 subdomain, such as the name of a Secret; empty when nothing."""
     return _name_errors(name, _DNS1123_SUBDOMAIN, SUBDOMAIN_LENGTH, _DNS1123_SUBDOMAIN_MESSAGE)
+
+
+def dns1123_label_errors(name: str) -> list[str]:
+    """What is wrong with `name` as a DNS-1123 label, such as the name of a volume; empty when nothing."""
+    return _name_errors(name, re.compile(_DNS1123_LABEL), LABEL_LENGTH, _DNS1123_LABEL_MESSAGE)
+
+
+def label_key_errors(key: str) -> list[str]:
+    """What is wrong with `key` as the key of a label, such as `zone` or `example.com/zone`; empty when
+    nothing.
+    """
+    prefix, slash, name = key.rpartition("/")
+    wrong = [f"prefix part {why}" for why in dns1123_subdomain_errors(prefix)] if slash else []
+    return wrong + _name_errors(name, _LABEL_NAME, LABEL_LENGTH, _LABEL_NAME_MESSAGE)
 
 
 def generate_name_errors(prefix: str) -> list[str]:

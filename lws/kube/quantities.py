@@ -27,6 +27,8 @@ _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {0: "", **{exponent: suffix for suffix, exponent in _BINARY.items()}}
 
 _MOST_DIGITS = 18
+# Powers of ten that no cluster has of anything, and whose digits would fill the memory.
+_ABSURD = 100
 _LARGEST_BINARY = 2**63 - 1
 
 _PERCENT = re.compile(r"[0-9]+%")
@@ -63,6 +65,16 @@ class Quantity:
     def __str__(self) -> str:
         """The text that Kubernetes puts into JSON for this quantity."""
         return self.text or _written(self)
+
+    def plus(self, other: Quantity) -> Quantity:
+        """The sum, in the notation of this one."""
+        if max(self.exponent, other.exponent) > _ABSURD:
+            return max(self, other)
+        exponent = min(self.exponent, other.exponent)
+        mantissa: int = sum(
+            each.mantissa * 10 ** (each.exponent - exponent) for each in (self, other) if each.mantissa
+        )
+        return Quantity(mantissa, exponent, self.notation)
 
     def rounded_up(self, exponent: int) -> Quantity:
         """Without digits below 10^`exponent`, rounded away from zero."""

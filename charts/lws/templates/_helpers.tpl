@@ -37,6 +37,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   "webhook" (dict "port" (int .Values.service.port))
   "leaderElection" (dict "leaderElect" true)
   "internalCertManagement" (dict "enable" (not .Values.enableCertManager)) -}}
+{{- with .Values.gangSchedulingManagement -}}
+{{- $_ := set $own "gangSchedulingManagement" . -}}
+{{- end -}}
 {{- mergeOverwrite (deepCopy .Values.configuration) $own | toYaml -}}
 {{- end -}}
 

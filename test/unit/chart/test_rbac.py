@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.resources import NAMESPACED_VERBS, VERBS
+from lws.cluster.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
 from test.unit.chart.templates import TEMPLATES, stripped
 
-RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml")
+RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml", "gang.yaml")
 OBJECTS = [each for name in RBAC for each in stripped(TEMPLATES / "rbac" / name)]
 # A create is authorised before the name is known, so it cannot be restricted by name.
 BY_NAME = {
@@ -45,7 +45,7 @@ def granted(rules: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], frozens
 
 @pytest.mark.parametrize(
     ("kind", "needed"),
-    [("ClusterRole", VERBS), ("Role", NAMESPACED_VERBS)],
+    [("ClusterRole", {**VERBS, **GANG_VERBS}), ("Role", NAMESPACED_VERBS)],
     ids=["cluster-wide", "in its own namespace"],
 )
 def test_roles_grant_what_the_code_declares(

@@ -11,7 +11,7 @@ from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 
 from lws.cli.manager import manager
-from lws.cluster.resources import NAMESPACED_VERBS, VERBS
+from lws.cluster.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
 from lws.config.flags import FLAGS
 from lws.controller.metrics import Metrics
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
@@ -88,5 +88,5 @@ def series_of(metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
 
 def test_every_permission_is_there() -> None:
     documented = {code_in(row[0]): set(row[1].split(", ")) for row in rows_of("Permissions")}
-    verbs = {**VERBS, **NAMESPACED_VERBS}
+    verbs = {**VERBS, **NAMESPACED_VERBS, **GANG_VERBS}
     assert documented == {resource: set(allowed) for (_, resource), allowed in verbs.items()}

@@ -84,6 +84,8 @@ CASES = [
         id="revision-of-a-StatefulSet",
     ),
     pytest.param(_object("PersistentVolumeClaim", "data-demo-3-2"), {SET}, id="claim"),
+    pytest.param(_object("PodGroup", "demo-3-abc", ("Pod", "demo-3")), {LEADER}, id="PodGroup"),
+    pytest.param(_object("PodGroup", "demo-3-abc"), set(), id="orphaned-PodGroup"),
     pytest.param(
         _object("PersistentVolumeClaim", "data-demo-3-2", ("StatefulSet", "demo-3")),
         {SET},

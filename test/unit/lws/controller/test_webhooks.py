@@ -22,6 +22,7 @@ from lws.controller.webhooks import (
     VALIDATE_SET,
     register,
 )
+from lws.group.gang import PROVIDERS
 
 Review = Callable[..., Any]
 PREFIX = "leaderworkerset.sigs.k8s.io"
@@ -329,3 +330,42 @@ def test_paths_are_those_that_configurations_call() -> None:
         "mutate--v1-pod": PODS,
         "validate--v1-pod": PODS,
     } == ENDPOINTS
+
+
+async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
+) -> None:
+    asked: list[str] = []
+
+    def siblings(namespace: str) -> list[dict[str, Any]]:
+        asked.append(namespace)
+        return [{**make_set(), "metadata": {"name": "vllm-1", "namespace": "default"}}]
+
+    registry = kopf.OperatorRegistry()
+    register(registry, siblings, PROVIDERS["volcano"])
+    serve, _ = wire_kopf(registry)
+
+    async def ask(webhook: str, new: dict[str, Any]) -> dict[str, Any]:
+        resource = ENDPOINTS[webhook]
+        request = {
+            "uid": "review-1",
+            "resource": {"group": resource.group, "version": "v1", "resource": resource.plural},
+            "operation": "CREATE",
+            "namespace": "default",
+            "object": new,
+        }
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+        response: dict[str, Any] = json.loads(
+            await reviewed(serve, webhook, resource, json.dumps(body).encode())
+        )["response"]
+        return response
+
+    refused = await ask(VALIDATE_SET, make_set(startupPolicy="LeaderReady"))
+    assert asked == ["default"]
+    assert refused["allowed"] is False
+    assert "its group 1 would need a StatefulSet or Service vllm-1" in refused["status"]["message"]
+    assert refused["warnings"][0].startswith("spec.startupPolicy: LeaderReady: ")
+
+    pod_of_gang = make_pod("vllm-0", container())
+    made = patched(pod_of_gang, operations_in(await ask(MUTATE_POD, pod_of_gang)))
+    assert made["metadata"]["annotations"]["scheduling.k8s.io/group-name"].startswith("vllm-0-")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Action, Create, Delete, Merge, Plan, Reference
+from lws.group.gang import PROVIDERS
 from lws.group.objects import build_group_service
 from lws.group.plan import plan
 from lws.group.snapshot import GroupSnapshot
@@ -223,6 +224,60 @@ def test_workers_wait_for_the_place_of_their_leader(
     assert planned.waiting_for
     assert [each.note for each in planned.announce] == ([planned.waiting_for] if says else [])
     assert (planned.again_after is not None) is looks_again
+
+
+# --- Gangs --------------------------------------------------------------------------------------------------
+
+VOLCANO = PROVIDERS["volcano"]
+
+
+def of_gang(lws: dict[str, Any] | None = None, **facts: Any) -> GroupSnapshot:
+    return replace(group(lws), gang=VOLCANO, **facts)
+
+
+def pod_group_of(snapshot: GroupSnapshot) -> dict[str, Any]:
+    return api_server.stored(dict(VOLCANO.pod_group(snapshot.lws, snapshot.leader)))
+
+
+def test_a_pod_group_comes_before_the_pods_that_need_it() -> None:
+    planned = plan(of_gang())
+    ((first, second),) = planned.sequences
+    assert isinstance(first, Create) and isinstance(second, Create)
+    assert Reference.to(first.intent).kind == "PodGroup"
+    assert Reference.to(first.intent).name == f"demo-1-{KEY}"
+    assert Reference.to(second.intent).kind == "StatefulSet"
+    assert first.failure is not None
+    assert first.failure.note == "Failed to create PodGroup for leader pod demo-1"
+
+
+@pytest.mark.parametrize(
+    "lws",
+    [
+        pytest.param(make_set(size=1), id="no workers"),
+        pytest.param(make_set(size=3, startupPolicy="LeaderReady"), id="workers that come later"),
+    ],
+)
+def test_a_leader_alone_needs_its_pod_group_too(lws: dict[str, Any]) -> None:
+    snapshot = of_gang(lws)
+    pending = {**snapshot.leader, "status": {"phase": "Pending"}}
+    planned = plan(replace(snapshot, leader=pending))
+    assert Reference.to(the_create(planned).intent).kind == "PodGroup"
+
+
+def test_a_pod_group_of_the_former_leader_is_waited_for() -> None:
+    snapshot = of_gang()
+    former = changed(pod_group_of(snapshot), owned_by(FORMER))
+    planned = plan(replace(snapshot, pod_group=former))
+    assert planned.sequences == ()
+    assert planned.waiting_for == "the PodGroup of the former leader pod to be gone"
+
+
+def test_a_pod_group_that_is_there_stays_and_a_lost_one_comes_back() -> None:
+    at_rest = replace(complete(), gang=VOLCANO)
+    assert plan(replace(at_rest, pod_group=pod_group_of(at_rest))).is_empty
+    assert [
+        Reference.to(each.intent).kind for each in actions_of(plan(at_rest)) if isinstance(each, Create)
+    ] == ["PodGroup"]
 
 
 LABELS = "labels that tell whose workers they are were edited"

@@ -7,8 +7,10 @@ import pytest
 from lws.kube.names import (
     byte_length,
     dns1035_label_errors,
+    dns1123_label_errors,
     dns1123_subdomain_errors,
     generate_name_errors,
+    label_key_errors,
     parent_and_ordinal,
     tightest_derived_name,
 )
@@ -135,3 +137,39 @@ def test_a_name_with_room_fits_all_that_is_derived(highest_index: int, size: int
 
 def test_byte_length_counts_utf8() -> None:
     assert (byte_length("é"), byte_length("\ud800")) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        pytest.param("data-1", [], id="usual"),
+        pytest.param("1", [], id="digit"),
+        pytest.param("my.data", ["a lowercase RFC 1123 label"], id="dot"),
+        pytest.param("A", ["a lowercase RFC 1123 label"], id="upper case"),
+        pytest.param("a" * 64, [LABEL_TOO_LONG], id="64"),
+    ],
+)
+def test_dns1123_label(name: str, parts: list[str]) -> None:
+    found = dns1123_label_errors(name)
+    assert len(found) == len(parts)
+    assert all(message.startswith(part) for message, part in zip(found, parts, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("key", "parts"),
+    [
+        pytest.param("zone", [], id="no prefix"),
+        pytest.param("topology.kubernetes.io/zone", [], id="prefix"),
+        pytest.param("Rack_1.a", [], id="all that is allowed"),
+        pytest.param("a zone", ["name part must consist"], id="blank"),
+        pytest.param("", ["name part must consist"], id="empty"),
+        pytest.param("/zone", ["prefix part a lowercase RFC 1123 subdomain"], id="empty prefix"),
+        pytest.param("A/zone", ["prefix part a lowercase RFC 1123 subdomain"], id="upper case prefix"),
+        pytest.param("a/b/c", ["prefix part a lowercase RFC 1123 subdomain"], id="two slashes"),
+        pytest.param("a" * 64, [LABEL_TOO_LONG], id="64"),
+    ],
+)
+def test_label_key(key: str, parts: list[str]) -> None:
+    found = label_key_errors(key)
+    assert len(found) == len(parts)
+    assert all(message.startswith(part) for message, part in zip(found, parts, strict=True))

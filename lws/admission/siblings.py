@@ -1,0 +1,56 @@
+"""Would a set and another one of its namespace need the same name for an object?
+
+In: a set, and the other sets of its namespace. Out: errors. Group 0 of set `a` has a StatefulSet `a-0`, and
+so has a set of that name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lws.admission.errors import FieldError, invalid
+from lws.admission.fields import Facts, facts_of, value_at
+from lws.kube.metadata import is_terminating, metadata_of
+from lws.kube.names import parent_and_ordinal
+from lws_api.leaderworkerset.v1 import SubdomainPolicy
+
+
+def clash_errors(
+    new: Mapping[str, Any], old: Mapping[str, Any] | None, others: Iterable[Mapping[str, Any]]
+) -> list[FieldError]:
+    """Names that two sets would need; in an update only those that the set did not need before."""
+    name = metadata_of(new).get("name")
+    if not isinstance(name, str):
+        return []
+    taken = _indices(new)
+    before = _indices(old) if old else range(0)
+    errors = []
+    for other in others:
+        its_name = str(metadata_of(other).get("name"))
+        if its_name == name or is_terminating(other):
+            continue
+        parent, index = parent_and_ordinal(name)
+        if parent == its_name and index in _indices(other) and not old:
+            why = (
+                f"is the name of the StatefulSet or Service of group {index} of LeaderWorkerSet {its_name}: "
+                f"choose a name that does not end in a dash and a number"
+            )
+            errors.append(invalid("metadata.name", name, why))
+        parent, index = parent_and_ordinal(its_name)
+        if parent == name and index in taken and index not in before:
+            why = (
+                f"its group {index} would need a StatefulSet or Service {its_name}, which LeaderWorkerSet "
+                f"{its_name} has: choose another name, or at most {index} groups, surge included"
+            )
+            errors.append(invalid("metadata.name", name, why))
+    return errors
+
+
+def _indices(raw: Mapping[str, Any]) -> range:
+    """Groups that have objects of their own beside their leader pod."""
+    facts: Facts = facts_of(raw)
+    policy = value_at(raw, ("spec", "networkConfig", "subdomainPolicy"))
+    if facts.size < 2 and policy != SubdomainPolicy.UNIQUE_PER_REPLICA:
+        return range(0)
+    return range(facts.replicas + (facts.surge_groups or 0))

@@ -1,0 +1,68 @@
+"""lws.admission.siblings: names that two sets of a namespace would both need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.admission.leaderworkerset import errors_in
+from test.unit.lws.admission.test_leaderworkerset import make_set
+
+UNIQUE = {"subdomainPolicy": "UniquePerReplica"}
+
+
+def unique(made: dict[str, Any]) -> dict[str, Any]:
+    made["spec"]["networkConfig"] = UNIQUE
+    return made
+
+
+CHILD = 'metadata.name: Invalid value: "a-1": is the name of the StatefulSet or Service of group 1 of '
+PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSet or Service a-1, which '
+
+
+@pytest.mark.parametrize(
+    ("new", "other", "expected"),
+    [
+        pytest.param(make_set("b"), make_set("a-1"), "", id="nothing in common"),
+        pytest.param(make_set("a"), make_set("a"), "", id="itself"),
+        pytest.param(make_set("a-1"), make_set("a"), CHILD, id="a group of another"),
+        pytest.param(make_set("a-2"), make_set("a"), "", id="a group that another has not"),
+        pytest.param(make_set("a-2"), make_set("a", ms=1), CHILD.replace("1", "2"), id="a surge group"),
+        pytest.param(make_set("a-1"), make_set("a", size=1), "", id="a group without workers"),
+        pytest.param(make_set("a-1"), unique(make_set("a", size=1)), CHILD, id="a group with a Service"),
+        pytest.param(
+            make_set("a-1"),
+            make_set("a", deletionTimestamp="2026-01-01T00:00:00Z"),
+            "",
+            id="another that goes",
+        ),
+        pytest.param(make_set("a"), make_set("a-1"), PARENT, id="another is its group"),
+        pytest.param(make_set("a", replicas=1), make_set("a-1"), "", id="another is a group it has not"),
+        pytest.param(make_set("a", replicas=1, ms=1), make_set("a-1"), PARENT, id="its surge group"),
+        pytest.param(make_set("a", size=1), make_set("a-1"), "", id="another is a group without workers"),
+        pytest.param(make_set("a-1-0"), make_set("a"), "", id="the name of a pod is no hindrance"),
+    ],
+)
+def test_create(new: dict[str, Any], other: dict[str, Any], expected: str) -> None:
+    found = [str(error) for error in errors_in(new, None, [other])]
+    assert len(found) == (1 if expected else 0)
+    assert all(message.startswith(expected) for message in found)
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "refused"),
+    [
+        pytest.param(make_set("a", replicas=3), make_set("a", replicas=1), True, id="it grows into another"),
+        pytest.param(make_set("a", replicas=3, mu=2), make_set("a", replicas=3), False, id="as before"),
+        pytest.param(make_set("a", size=2), make_set("a", size=1), True, id="it gets workers"),
+        pytest.param(make_set("a", replicas=1), make_set("a", replicas=0), False, id="not so far"),
+    ],
+)
+def test_update(new: dict[str, Any], old: dict[str, Any], refused: bool) -> None:
+    assert bool(errors_in(new, old, [make_set("a-1"), new])) is refused
+
+
+def test_a_name_that_was_accepted_stays() -> None:
+    old, new = make_set("a-1", replicas=1), make_set("a-1", replicas=2)
+    assert errors_in(new, old, [make_set("a")]) == []
