@@ -20,8 +20,9 @@ _COMING_UP = frozenset({"Pending", "Running"})
 def is_routine(before: Object, after: Object) -> bool:
     """True where no decision about a group could come out differently.
 
-    A pod that is placed, starts running or becomes ready; of leaders readiness counts, because workers may
-    wait for it. A StatefulSet of which only the status changed: groups are judged by their pods.
+    A pod that is placed, starts running or becomes ready; of leaders place and readiness count, because
+    workers may wait for them. A StatefulSet of which only the status changed: groups are judged by their
+    pods.
     """
     if after["kind"] == "StatefulSet":
         return _is_same_but_for(before, after, "status")
@@ -38,10 +39,12 @@ def _comes_up(before: Object, after: Object) -> bool:
         return False
     if is_ready(before) and not is_ready(after):
         return False
-    if is_ready(before) != is_ready(after) and labels_of(after).get(WORKER_INDEX_LABEL) == "0":
+    is_placed_anew = _node(before) != _node(after)
+    if labels_of(after).get(WORKER_INDEX_LABEL) == "0" and (
+        is_placed_anew or is_ready(before) != is_ready(after)
+    ):
         return False
-    is_calm = _is_calm(was) and _is_calm(now)
-    return is_calm and _node(before) in ("", _node(after))
+    return _is_calm(was) and _is_calm(now) and (not is_placed_anew or not _node(before))
 
 
 def _is_calm(status: Object) -> bool:

@@ -47,6 +47,7 @@ ROUTINE = [
     pytest.param(_statefulset(), _statefulset(ready=3), id="counted"),
 ]
 NEWS = [
+    pytest.param(_pod(node="", worker="0"), _pod(worker="0"), id="leader-placed"),
     pytest.param(_pod("Running", worker="0"), _pod("Running", "True", worker="0"), id="leader-ready"),
     pytest.param(_pod("Running", "True"), _pod("Running"), id="no-longer-ready"),
     pytest.param(_pod("Running"), _pod(), id="pending-again"),
