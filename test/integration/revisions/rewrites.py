@@ -1,4 +1,4 @@
-"""Other spellings of a pod template: some mean the same, some do not, and which is which is not said here.
+"""Other spellings of pod and claim templates: some mean the same, some do not; which do is not said here.
 
 In: a template. Out: a hypothesis strategy of templates that differ from it in a few places.
 """
@@ -62,11 +62,11 @@ _GONE = object()
 
 
 @st.composite
-def rewritten(draw: DrawFn, template: Object) -> Object:
+def rewritten(draw: DrawFn, template: Object, type_name: str = "PodTemplateSpec") -> Object:
     """The template, written differently in one to four places."""
     made = copy.deepcopy(template)
     for _ in range(draw(st.integers(1, 4))):
-        possible = {kind: found for kind in _KINDS if (found := list(_changes(made, kind)))}
+        possible = {kind: found for kind in _KINDS if (found := list(_changes(made, type_name, kind)))}
         struct, key, value = draw(st.sampled_from(possible[draw(st.sampled_from(sorted(possible)))]))
         if key is None:
             items = list(struct.items())
@@ -88,9 +88,9 @@ def completed(draw: DrawFn, template: Object, stored: Object) -> Object:
     return made
 
 
-def _changes(template: Object, kind: str) -> Iterator[tuple[Object, str | None, Any]]:
+def _changes(template: Object, of_type: str, kind: str) -> Iterator[tuple[Object, str | None, Any]]:
     """Everything of a kind that can be changed: what is to be changed, its key, the value."""
-    for struct, type_name in _structs(template, "PodTemplateSpec"):
+    for struct, type_name in _structs(template, of_type):
         yield from ((struct, key, value) for key, value in _KINDS[kind](struct, type_name))
         if kind == "respell":
             for quantities in _quantity_maps(struct, type_name):

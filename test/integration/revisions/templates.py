@@ -1,4 +1,4 @@
-"""Pod templates as people write them: valid ones, of all that usually stands in them.
+"""Pod templates and claim templates as people write them: valid ones, of all that usually stands in them.
 
 In: nothing. Out: a hypothesis strategy of plain dicts.
 """
@@ -244,4 +244,23 @@ def pod_templates(draw: DrawFn) -> Object:
     if volumes:
         spec["volumes"] = volumes
     metadata = draw(_some(labels=LABELS, annotations=LABELS))
+    return {"metadata": metadata, "spec": spec}
+
+
+CLAIM = _some(
+    storageClassName=_one_of("", "fast"),
+    volumeMode=_one_of("Filesystem", "Block"),
+    volumeName=_one_of("", "disk"),
+    selector=st.just({}) | st.just({"matchLabels": {"disk": "fast"}}),
+    dataSource=st.just({"kind": "PersistentVolumeClaim", "name": "model"}),
+)
+
+
+@st.composite
+def claim_templates(draw: DrawFn) -> Object:
+    """A claim template that the API server accepts in a StatefulSet."""
+    storage = draw(_one_of("1Gi", "1024Mi", "0.5Gi", "1e9", "1G", 1073741824))
+    modes = draw(_one_of(["ReadWriteOnce"], ["ReadWriteMany"], ["ReadWriteOnce", "ReadOnlyMany"]))
+    spec = {"accessModes": modes, "resources": {"requests": {"storage": storage}}, **draw(CLAIM)}
+    metadata = {"name": "data", **draw(_some(labels=LABELS, annotations=LABELS))}
     return {"metadata": metadata, "spec": spec}

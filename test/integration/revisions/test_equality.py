@@ -1,7 +1,7 @@
 """Two spellings of a template are equal to us if and only if the API server would store the same for both.
 
-The oracle is the API server itself: a dry run of the creation of a `v1 PodTemplate`. With
-HYPOTHESIS_PROFILE=nightly there are twenty times as many examples, and other ones every time.
+The oracle is the API server itself: a dry run of the creation of a `v1 PodTemplate`, or for claims that of a
+StatefulSet. With HYPOTHESIS_PROFILE=nightly there are twenty times as many examples, other ones every time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from lws.leaderworkerset.canonical import equality_form
 from test.integration.revisions.rewrites import completed, rewritten
-from test.integration.revisions.templates import pod_templates
+from test.integration.revisions.templates import claim_templates, pod_templates
 from tools.localcluster import Api, ApiError
 from tools.localcluster.api import Call
 
@@ -48,22 +48,36 @@ class Oracle:
 
     def stored(self, template: Object) -> Object:
         """As it would be stored; an example that is no valid template is not counted."""
-        pod_template = {
-            "apiVersion": "v1",
-            "kind": "PodTemplate",
-            "metadata": {"name": "any"},
-            "template": template,
+        whole = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": "any"}, "template": template}
+        made: Object = self._tried("/api/v1/namespaces/default/podtemplates", whole)["template"]
+        return made
+
+    def stored_claim(self, claim: Object) -> Object:
+        """The same of a claim template."""
+        pod = {"containers": [{"name": "any", "image": "any"}]}
+        spec = {
+            "serviceName": "any",
+            "selector": {"matchLabels": {"app": "any"}},
+            "template": {"metadata": {"labels": {"app": "any"}}, "spec": pod},
+            "volumeClaimTemplates": [claim],
         }
-        query = {"dryRun": "All", "fieldValidation": "Strict"}
-        path = "/api/v1/namespaces/default/podtemplates"
+        whole = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "any"}, "spec": spec}
+        (made,) = self._tried("/apis/apps/v1/namespaces/default/statefulsets", whole)["spec"][
+            "volumeClaimTemplates"
+        ]
+        stored: Object = made
+        return stored
+
+    def _tried(self, path: str, obj: Object) -> Object:
         try:
-            made: Object = self._api.send(Call("POST", path, pod_template, query=query))["template"]
+            return self._api.send(
+                Call("POST", path, obj, query={"dryRun": "All", "fieldValidation": "Strict"})
+            )
         except ApiError as refusal:
             assert refusal.status == _INVALID, refusal
             self.seen["refused"] += 1
             assume(False)
             raise
-        return made
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +87,10 @@ def oracle(api: Api) -> Oracle:
 
 def form(template: Object) -> str:
     return equality_form({"leaderWorkerTemplate": {"workerTemplate": template}})
+
+
+def form_of_claim(claim: Object) -> str:
+    return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": [claim]}})
 
 
 @thoroughly
@@ -86,6 +104,17 @@ def test_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.DataObject) 
     assert (form(other) == form(template)) is is_equal
     # What is stored means what was written; what is recorded too.
     assert form(stored) == form(template)
+
+
+@settings(thoroughly, max_examples=2_000 if _NIGHTLY else 100)
+@given(data=st.data())
+def test_claims_are_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.DataObject) -> None:
+    claim = data.draw(claim_templates())
+    stored = oracle.stored_claim(claim)
+    other = data.draw(rewritten(claim, "PersistentVolumeClaim") | completed(claim, stored))
+    is_equal = oracle.stored_claim(other) == stored
+    assert (form_of_claim(other) == form_of_claim(claim)) is is_equal
+    assert form_of_claim(stored) == form_of_claim(claim)
 
 
 def test_both_answers_came_up(oracle: Oracle) -> None:

@@ -19,13 +19,17 @@ from test.integration.controllers.harness.groups import (
     settle,
 )
 from test.integration.controllers.harness.identities import differences, identities
-from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.manifests import a_set, new_image, rolling
 from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World
 from test.integration.revisions.refusal import SAID, statefulsets_refused
 
 NAME = "web"
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
 # Found by trying: with these images, and nothing else that differs, two texts have one hash.
 COLLIDING = ("app:853034", "app:2005000")
 
@@ -120,3 +124,48 @@ def test_a_revision_gets_its_name_label_back(world: World, label: str | None) ->
     )
     assert numbers_of(world) == [1]
     assert differences(before, identities(world, "Pod", "StatefulSet", "Service")) == []
+
+
+def test_what_no_pod_depends_on_takes_effect_at_once_and_is_recorded_with_the_next_revision(
+    world: World,
+) -> None:
+    world.create(a_set(NAME, group={"volumeClaimTemplates": [CLAIM]}))
+    settle(world, NAME)
+    before = identities(world, "Pod", "ControllerRevision")
+
+    kept = {"whenDeleted": "Delete", "whenScaled": "Delete"}
+    live = {"restartPolicy": "None", "persistentVolumeClaimRetentionPolicy": kept}
+    world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": live}})
+    eventually(
+        "the StatefulSet of leaders has it",
+        lambda: world.get("StatefulSet", NAME)["spec"]["persistentVolumeClaimRetentionPolicy"] == kept,
+    )
+    world.delete("Pod", f"{NAME}-1-1")
+    world.gone_or_replaced("Pod", f"{NAME}-1-1", before[f"Pod {NAME}-1-1"].uid)
+    settle(world, NAME)
+    after = identities(world, "Pod", "ControllerRevision")
+    # The worker was replaced alone: that is what the new policy says.
+    assert differences(before, after) == [f"Pod {NAME}-1-1 was replaced"]
+
+    world.patch(SET, NAME, new_image("server:2"))
+    settle(world, NAME)
+    first, second = (each["data"]["spec"]["leaderWorkerTemplate"] for each in revisions_of(world, NAME))
+    assert first["restartPolicy"] == "RecreateGroupOnPodRestart"
+    assert {key: second[key] for key in live} == live
+
+
+def test_revisions_that_groups_run_on_are_kept_whatever_the_limit(world: World) -> None:
+    world.create(a_set(NAME, replicas=3, revisionHistoryLimit=0))
+    settle(world, NAME)
+    for number, partition in ((2, 1), (3, 2)):
+        strategy = {"rolloutStrategy": rolling(partition=partition)}
+        world.patch(SET, NAME, {"spec": {**new_image(f"server:{number}")["spec"], **strategy}})
+        settle(world, NAME, updated=3 - partition)
+    assert images_of(world, NAME) == {0: {"server:1"}, 1: {"server:2"}, 2: {"server:3"}}
+    assert numbers_of(world) == [1, 2, 3]
+
+    world.patch(SET, NAME, {"spec": {"rolloutStrategy": rolling(partition=0)}})
+    settle(world, NAME)
+    eventually("only what runs is kept", lambda: numbers_of(world), lambda now: now == [3])
+    status = world.get(SET, NAME)["status"]
+    assert status["currentRevision"] == status["updateRevision"] == name_of(revisions_of(world, NAME)[0])
