@@ -1,4 +1,4 @@
-"""Which product ran before this one? The newest commit whose code is another.
+"""Which product ran before this one? The newest commit whose code is another, or that of $UPGRADE_FROM.
 
 In: the repository that the tests run from. Out: that product as files, its chart and a manager of it; a skip
 that says why where there is no history.
@@ -63,8 +63,9 @@ def upgrade(deployment: Deployment, chart: Path) -> None:
 
 def previous_product(directory: Path) -> Previous:
     """The files of the newest commit that has another product than the working tree."""
+    named = os.environ.get("UPGRADE_FROM")
     try:
-        commits = _git("rev-list", "--max-count=200", "HEAD", "--", *PRODUCT).decode().split()
+        commits = [named] if named else _git("rev-list", "HEAD", "--", *PRODUCT).decode().split()
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("needs the history of the repository: this is no checkout of git, or git is missing")
     for commit in commits:
