@@ -32,7 +32,6 @@ _PLAIN: Mapping[str, Mapping[str, Any]] = {
     "HostPathVolumeSource": {"type": ""},
     "ISCSIVolumeSource": {"iscsiInterface": "default"},
     "ObjectFieldSelector": {"apiVersion": "v1"},
-    "PersistentVolumeClaim": {"apiVersion": "v1", "kind": "PersistentVolumeClaim"},
     "PersistentVolumeClaimSpec": {"volumeMode": "Filesystem"},
     "PersistentVolumeClaimStatus": {"phase": "Pending"},
     "Probe": {"failureThreshold": 3, "periodSeconds": 10, "successThreshold": 1, "timeoutSeconds": 1},
@@ -122,6 +121,11 @@ def _image_volume(source: Fields) -> None:
         source["pullPolicy"] = _pull_policy(source.get("reference"))
 
 
+def _claim(claim: Fields) -> None:
+    # Whatever stood there: it converts them to its own type and back.
+    claim |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+
+
 def _projected_volume(source: Fields) -> None:
     source.setdefault("defaultMode", 0o644)
     # The one list that is always written and that may be empty: stored objects do not tell [] from null.
@@ -160,6 +164,7 @@ DEFAULTS: Mapping[str, Callable[[Fields], None]] = MappingProxyType(
         "Container": _container,
         "EphemeralContainer": _container,
         "ImageVolumeSource": _image_volume,
+        "PersistentVolumeClaim": _claim,
         "PodSpec": _pod_spec,
         "PodTemplateSpec": _pod_template,
         "ProjectedVolumeSource": _projected_volume,

@@ -234,6 +234,7 @@ EQUAL: dict[str, Change] = {
     "empty status of a claim": lambda spec: _claim(spec).update(status={}),
     "status of a claim": lambda spec: _claim(spec).update(status={"phase": "Pending"}),
     "kind of a claim": lambda spec: _claim(spec).update(kind="PersistentVolumeClaim", apiVersion="v1"),
+    "another kind of a claim": lambda spec: _claim(spec).update(kind="Claim", apiVersion="v2"),
     "volume mode": lambda spec: _claim(spec)["spec"].update(volumeMode="Filesystem"),
     "empty maps": lambda spec: _pod(spec).update(nodeSelector={}, overhead={}),
     "empty annotations": lambda spec: _template(spec)["metadata"].update(annotations={}),
