@@ -74,20 +74,27 @@ def beginning(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Beginn
     """
     lws = snapshot.lws
     former_name = (lws.get("status") or {}).get("currentRevision")
-    if not former_name or former_name == choice.name:
-        return Beginning(planned)
     position = remembered_position(lws)
     groups = spec.replicas_of(lws) + budget_of(lws).surge
+    if not former_name or former_name == choice.name:
+        # On the way back to where the set came from there is one template to begin with, and pods of another.
+        is_on_its_way = position is not None and position.partition > floor_of(lws)
+        return Beginning(_standing(lws, groups, planned.why)) if is_on_its_way else Beginning(planned)
     former = next((each for each in snapshot.revisions if each.name == former_name and not each.broken), None)
     # Without memory nothing says that there ever was a StatefulSet, or that the API server took it.
     if position is None or former is None or former.key == choice.key:
-        return Beginning(Rollout(max(floor_of(lws), planned.replicas), planned.replicas, why=planned.why))
+        return Beginning(_standing(lws, planned.replicas, planned.why))
     partition = position.partition if position.revision == choice.name else groups
     why = (
         f"the leader StatefulSet was lost in a rollout: {counted(groups)} of revision {former.number} first, "
         f"then on from {partition}"
     )
-    return Beginning(Rollout(max(groups, floor_of(lws)), groups, why=why), former)
+    return Beginning(_standing(lws, groups, why), former)
+
+
+def _standing(lws: Object, groups: int, why: str) -> Rollout:
+    """So many groups, none of which moves."""
+    return Rollout(max(groups, floor_of(lws)), groups, why=why)
 
 
 def _is_whole(value: object) -> bool:

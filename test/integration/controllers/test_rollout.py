@@ -17,6 +17,7 @@ from test.integration.controllers.harness.groups import (
     keys_of,
     labels_of,
     name_of,
+    pod_uids,
     revisions_of,
     settle,
     uids_of_group,
@@ -225,3 +226,25 @@ def test_a_rollout_goes_on_when_its_leader_statefulset_is_deleted_as_an_orphan(w
     assert images_of(world, "torn") == {index: {"server:2"} for index in range(3)}
     assert {len(leaders) for leaders in history.leaders().values()} == {2}
     assert fewest_ready(history.pods()) == 2
+
+
+def test_groups_that_are_lost_with_their_leader_statefulset_come_back_as_they_were(world: World) -> None:
+    world.create(a_set("canary", replicas=3, rolloutStrategy=rolling(partition=2)))
+    settle(world, "canary")
+    world.patch(SET, "canary", new_image("server:2"))
+    settle(world, "canary", updated=1)
+    canary = {0: {"server:1"}, 1: {"server:1"}, 2: {"server:2"}}
+    assert images_of(world, "canary") == canary
+    uid, before = world.uid("StatefulSet", "canary"), pod_uids(world, "canary")
+
+    world.delete("StatefulSet", "canary")
+    world.gone_or_replaced("StatefulSet", "canary", uid)
+    eventually(
+        "every pod is another one",
+        lambda: set(pod_uids(world, "canary").values()),
+        lambda now: not now & set(before.values()),
+        seconds=60,
+    )
+    settle(world, "canary", updated=1)
+
+    assert images_of(world, "canary") == canary

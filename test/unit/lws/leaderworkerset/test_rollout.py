@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from lws.leaderworkerset.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout import plan_rollout
 from lws.leaderworkerset.rollout_state import RolloutState, budget
 from test.unit.lws.leaderworkerset.rollout_reference import Case, planned, reference, told
+from test.unit.stories.letters import groups
 
 
 def case(letters: str, stored: str, wanted: int, limits: str, **more: int | bool | None) -> Case:
@@ -231,3 +233,22 @@ def test_the_partition_is_not_lowered_twice_before_the_controller_has_reported()
     mid_rollout = case("rrrRR", "5,3", 4, "1,1", is_new_revision=True)
     assert planned(mid_rollout, observed=False, awaited=True).partition == 5
     assert planned(mid_rollout).partition == 4
+
+
+@pytest.mark.parametrize(
+    ("letters", "reached", "observed", "partition"),
+    [
+        pytest.param("rrrr", 2, True, 3, id="all came back old: as far as the budget allows"),
+        pytest.param("rrrR", 2, True, 2, id="one was left behind on the new revision"),
+        pytest.param("xxxx", 2, True, 2, id="nobody serves: nothing to lose"),
+        pytest.param("rrRR", 1, False, 4, id="its controller has not reported: nobody moves"),
+        pytest.param("rrrr", None, True, 4, id="a rollout that begins"),
+        pytest.param("rrrr", 9, True, 4, id="it had not begun either"),
+    ],
+)
+def test_a_rollout_whose_statefulset_was_lost_goes_on_from_where_it_was(
+    letters: str, reached: int | None, observed: bool, partition: int
+) -> None:
+    stored = LeaderStatefulSet(4, 4, asked=4, is_current=False, observed=observed)
+    state = RolloutState(4, budget(4, 1, 0), groups=groups(letters), statefulset=stored, reached=reached)
+    assert plan_rollout(state).partition == partition

@@ -1,0 +1,68 @@
+"""What is written before the leader StatefulSet is told where a rollout goes.
+
+Which leaders go and what the StatefulSet is told have tests of their own; whose it is, is a matter of the
+whole pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lws.actions import Apply, Merge, Plan
+from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.leaderworkerset.plan import plan
+from test.unit.builders import make_set
+from test.unit.set_world import actions_of, carried_out, settled, with_reported, with_spec
+
+
+def memories(planned: Plan) -> list[Any]:
+    """What is remembered before anything is done."""
+    merges = (action for action in actions_of(planned) if isinstance(action, Merge))
+    return [each.patch["status"]["rollout"] for each in merges if each.subresource == "status"]
+
+
+def told(planned: Plan) -> tuple[int, int]:
+    """Partition and replicas."""
+    (apply,) = (action for action in actions_of(planned) if isinstance(action, Apply))
+    return partition_of(apply.intent), wanted_replicas(apply.intent)
+
+
+def test_a_step_is_remembered_before_it_is_taken() -> None:
+    snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
+    planned = plan(snapshot)
+    kinds = [type(action).__name__ for action in planned.sequences[0]]
+    assert kinds == ["Create", "Merge", "Apply"], "a revision, the memory, the StatefulSet"
+    (memory,) = memories(planned)
+    assert memory == {"revision": planned.statuses[0].patch["updateRevision"], "partition": 3}
+    assert "rollout" not in planned.statuses[0].patch, "it is written once"
+
+
+def test_a_step_that_was_remembered_and_not_taken_is_not_remembered_twice() -> None:
+    """The manager died in between."""
+    snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
+    planned = plan(snapshot)
+    before = carried_out(snapshot, replace(planned, sequences=(planned.sequences[0][:2],)))
+    again = plan(before)
+    assert (told(again), memories(again)) == ((3, 3), [])
+
+
+def test_what_a_first_statefulset_is_told_need_not_be_remembered() -> None:
+    planned = plan(replace(settled(make_set()), leader=None, lws=make_set(), groups=()))
+    assert memories(planned) == []
+
+
+def test_scaling_at_rest_has_nothing_to_remember() -> None:
+    planned = plan(with_spec(settled(make_set(replicas=3)), make_set(replicas=5)))
+    assert (told(planned), memories(planned)) == ((0, 5), [])
+
+
+def test_a_rollout_that_another_controller_began_is_remembered_with_the_status() -> None:
+    snapshot = with_spec(settled(make_set(replicas=4)), make_set(replicas=4, image="app:2"))
+    begun = with_reported(carried_out(snapshot, plan(snapshot)))
+    status = {name: value for name, value in begun.lws["status"].items() if name != "rollout"}
+    # Group 2 is missing and group 3 is old: nothing may move.
+    groups = (*begun.groups[:2], begun.groups[3])
+    planned = plan(replace(begun, lws={**begun.lws, "status": status}, groups=groups))
+    assert memories(planned) == []
+    assert planned.statuses[0].patch["rollout"] == {"revision": status["updateRevision"], "partition": 4}
