@@ -211,6 +211,32 @@ def test_a_set_that_is_going_is_left_to_the_garbage_collector() -> None:
     assert planned.is_empty and planned.again_after is None
 
 
+def test_pods_of_a_group_that_come_up_one_by_one_cost_no_status() -> None:
+    snapshot = settled(make_set(replicas=3, size=8))
+    (first, *others) = snapshot.groups
+    workers = changed(first.workers, lambda obj: obj["status"].update(availableReplicas=0))
+    snapshot = replace(snapshot, groups=(replace(first, workers=workers, worker_uids=()), *others))
+    snapshot = carried_out(snapshot, plan(snapshot))
+    assert snapshot.lws["status"]["groups"]["unsettled"][0]["reason"] == "its workers are not ready"
+    for count in range(7):
+        coming = changed(workers, lambda obj, count=count: obj["status"].update(availableReplicas=count))
+        group = replace(first, workers=coming, worker_uids=first.worker_uids[:count])
+        assert plan(replace(snapshot, groups=(group, *others))).is_empty
+
+
+def test_members_are_remembered_with_the_counters_and_looked_for_where_pods_are_not_seen_yet() -> None:
+    snapshot = settled(make_set(replicas=2, size=3))
+    known = snapshot.lws["status"]["members"]
+    assert sorted(known) == ["0", "1"]
+    (first, second) = snapshot.groups
+    again = changed(second.leader, lambda obj: obj["metadata"].update(uid="uid-of-another"))
+    behind = replace(second, leader=again, worker_uids=second.worker_uids[:1])
+    planned = plan(replace(snapshot, groups=(first, behind)))
+    assert (planned.statuses, planned.again_after) == ((), 30), "a pod is ready, its stream is behind"
+    planned = plan(replace(snapshot, groups=(first, replace(behind, worker_uids=second.worker_uids))))
+    assert status_of(planned)["members"].keys() == {"1"}
+
+
 # --- What others did to the leader StatefulSet --------------------------------------------------------------
 
 
