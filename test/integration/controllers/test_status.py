@@ -105,8 +105,20 @@ def test_a_quota_in_the_way_is_named(world: World) -> None:
     assert warnings and warnings[0].type == "Warning"
 
     world.kubectl("delete", "quota", "few")
-    settle(world, "many")
-    assert condition(world.get(SET, "many"), "ReplicaFailure") == {}
+    settle(world, "many", seconds=90)
+    eventually("it is over", lambda: not condition(world.get(SET, "many"), "ReplicaFailure"))
+
+
+def test_what_is_refused_to_the_manager_is_named(world: World) -> None:
+    world.kubectl("create", "quota", "one", "--hard=count/statefulsets.apps=1")
+    world.create(a_set("led", replicas=1))
+    said = failure(world, "led", "QuotaExceeded")
+    assert said.startswith("cannot create StatefulSet led-0: ")
+    assert "exceeded quota: one" in said
+
+    world.kubectl("delete", "quota", "one")
+    settle(world, "led", seconds=90)
+    eventually("it is over", lambda: not condition(world.get(SET, "led"), "ReplicaFailure"))
 
 
 def test_a_missing_service_account_is_named(world: World) -> None:
@@ -114,5 +126,5 @@ def test_a_missing_service_account_is_named(world: World) -> None:
     assert 'serviceaccount "nobody" not found' in failure(world, "alone", "ServiceAccountMissing")
 
     world.kubectl("create", "serviceaccount", "nobody")
-    settle(world, "alone")
-    assert condition(world.get(SET, "alone"), "ReplicaFailure") == {}
+    settle(world, "alone", seconds=90)
+    eventually("it is over", lambda: not condition(world.get(SET, "alone"), "ReplicaFailure"))
