@@ -12,10 +12,11 @@ from datetime import datetime
 from lws.actions import Object
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import NotFound
+from lws.cluster.gaps import has_orphans, is_incomplete, lacks_start_ordinal
 from lws.cluster.group_memory import GroupMemory
 from lws.cluster.history import History
 from lws.cluster.memory import WriteMemory
-from lws.cluster.shortages import Shortages
+from lws.cluster.shortages import Shortage, Shortages
 from lws.cluster.store import Store
 from lws.group.gang import GangProvider
 from lws.group.placement import is_placed
@@ -71,20 +72,15 @@ class Observer:
             unrecorded = await self._history.unrecorded(lws, leader, keys)
             keys |= self._history.held_keys(leader)
         revisions = self._history.recorded(lws)
-        orphans = any(obj is not None and controller_of(obj) is None for obj in (leader, service))
-        orphans = orphans or any(recorded.is_orphan for recorded in revisions)
         reread: Object | None = None
-        if orphans or _is_incomplete(lws, leader, service) or not revisions or unrecorded:
+        is_short = is_incomplete(lws, leader, service) or not revisions or bool(unrecorded)
+        if is_short or has_orphans((leader, service), revisions):
             # What is made or adopted now would be made in vain for a set whose end the stream has missed.
             reread = await self._reread(lws)
             if reread is None or spec.uid_of(reread) != uid:
                 self._store.drop(lws)
                 return None
-        is_ours = leader is not None and is_controlled_by(leader, uid)
-        workers = (group.workers for group in groups)
-        statefulsets = [each for each in (leader if is_ours else None, *workers) if each is not None]
-        shortage = await self._shortages.of_set(namespace, name, statefulsets, now)
-        refused = self._memory.refusals.of_set(namespace, name)
+        shortage = await self._shortage(lws, leader, groups, now)
         return SetSnapshot(
             lws=lws,
             now=now,
@@ -100,12 +96,26 @@ class Observer:
             owners_alive=self._owners_alive(leader, service),
             reread=reread,
             applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
-            drops_start_ordinal=self._memory.drops_start_ordinal or any(map(_lacks_start_ordinal, groups)),
-            obstructions=(*refused, *shortage.obstructions),
-            look_again=shortage.look_again if not refused else _REFUSED_SECONDS,
+            drops_start_ordinal=self._memory.drops_start_ordinal or any(map(lacks_start_ordinal, groups)),
+            obstructions=shortage.obstructions,
+            look_again=shortage.look_again,
             status_age=self._memory.age(uid),
             leader_age=self._memory.age(leader["metadata"]["uid"]) if leader is not None else None,
         )
+
+    async def _shortage(
+        self, lws: Object, leader: Object | None, groups: Iterable[GroupFacts], now: datetime
+    ) -> Shortage:
+        """What the API server refuses, to us or to the controller of the set's StatefulSets."""
+        namespace, name = spec.namespace_of(lws), spec.name_of(lws)
+        is_ours = leader is not None and is_controlled_by(leader, spec.uid_of(lws))
+        candidates = (leader if is_ours else None, *(group.workers for group in groups))
+        statefulsets = [each for each in candidates if each is not None]
+        short = await self._shortages.of_set(namespace, name, statefulsets, now)
+        refused = self._memory.refusals.of_set(namespace, name)
+        if not refused:
+            return short
+        return Shortage((*refused, *short.obstructions), _REFUSED_SECONDS)
 
     async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
         """Everything about the group of one leader pod; None without such a pod or a set that owns it."""
@@ -277,15 +287,6 @@ class Observer:
             return await self._cluster.get(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
         except NotFound:
             return None
-
-
-def _is_incomplete(lws: Object, leader: Object | None, service: Object | None) -> bool:
-    needs_service = spec.subdomain_policy_of(lws) == SubdomainPolicy.SHARED
-    return leader is None or (service is None and needs_service)
-
-
-def _lacks_start_ordinal(group: GroupFacts) -> bool:
-    return group.workers is not None and "start" not in (group.workers["spec"].get("ordinals") or {})
 
 
 def _size(group: GroupSnapshot) -> int:

@@ -64,7 +64,11 @@ def plan_leaders(
     if leader is not None and standing == Standing.ORPHAN:
         # Its pods are looked at only once it is ours: nothing but the owner changes until then.
         return adopt(snapshot, leader)
-    known = remembered_position(lws)
+    return _roll(snapshot, choice, groups)
+
+
+def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...]) -> Part:
+    lws, leader, known = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
     told = leader_statefulset(leader, choice.key, snapshot.now) if leader is not None else None
     state = RolloutState(
         replicas=spec.replicas_of(lws),

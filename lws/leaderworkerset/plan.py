@@ -7,7 +7,7 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lws.actions import Object, Plan, Reference, Status
@@ -67,21 +67,18 @@ def plan(snapshot: SetSnapshot) -> Plan:
     status = _status(snapshot, groups, problems, revisions, leaders)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
     delay = status_delay(snapshot, written, leaders.has_moved)
-    waits = (
-        leaders.again_after,
-        service.again_after,
-        status.due_in,
-        snapshot.look_again,
-        _unseen_pods(snapshot, groups),
-        delay,
-    )
+    waits = (leaders.again_after, service.again_after, status.due_in, delay)
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),
         statuses=(written,) if status.patch is not None and delay is None else (),
         announce=announcements.problems(snapshot.lws, problems),
-        again_after=min((each for each in waits if each is not None), default=None),
+        again_after=_soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
         waiting_for=leaders.waiting_for or service.waiting_for,
     )
+
+
+def _soonest(waits: Iterable[float | None]) -> float | None:
+    return min((each for each in waits if each is not None), default=None)
 
 
 def _status(

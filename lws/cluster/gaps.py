@@ -1,0 +1,33 @@
+"""What is missing, nobody's or not as it should be among what was read of a set?
+
+In: what the store has of it. Out: answers; where there is a gap, more is read past every cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lws.actions import Object
+from lws.kube.metadata import controller_of
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.revisions import Recorded
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import SubdomainPolicy
+
+
+def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:
+    """Something that the set may adopt."""
+    if any(obj is not None and controller_of(obj) is None for obj in objects):
+        return True
+    return any(recorded.is_orphan for recorded in revisions)
+
+
+def is_incomplete(lws: Object, leader: Object | None, service: Object | None) -> bool:
+    """An object of the set's name is yet to be made."""
+    needs_service = spec.subdomain_policy_of(lws) == SubdomainPolicy.SHARED
+    return leader is None or (service is None and needs_service)
+
+
+def lacks_start_ordinal(group: GroupFacts) -> bool:
+    """Its workers would be numbered like leaders."""
+    return group.workers is not None and "start" not in (group.workers["spec"].get("ordinals") or {})
