@@ -44,9 +44,12 @@ def problems_of(snapshot: SetSnapshot, met: Iterable[Problem]) -> tuple[Problem,
     owner = spec.name_of(snapshot.lws)
     obstacles = [group.obstacle for group in snapshot.groups if group.obstacle is not None]
     found += [Problem("NameClash", clash_note(each, "LeaderWorkerSet", owner)) for each in obstacles]
-    found += [Problem(each.reason, each.message, each.is_told) for each in snapshot.obstructions]
     too_long = _name_too_long(snapshot.lws)
-    return (*found, too_long) if too_long is not None else tuple(found)
+    if too_long is not None:
+        found.append(too_long)
+    # Refusals come last: whatever else is wrong may be the reason for them.
+    refused = (Problem(each.reason, each.message, each.is_told) for each in snapshot.obstructions)
+    return (*found, *refused)
 
 
 def _name_too_long(lws: Object) -> Problem | None:

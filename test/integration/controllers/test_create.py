@@ -213,7 +213,12 @@ def test_the_status_says_that_all_is_there(world: World, key: str) -> None:
     lws = world.get(SET, NAME)
     status = dict(lws["status"])
     conditions = {each["type"]: each for each in status.pop("conditions")}
+    assert (status.pop("members").keys(), bool(status.pop("lastProgressTime"))) == (
+        set(map(str, GROUPS)),
+        True,
+    )
     assert status == {
+        "groups": {"counts": {"Ready": REPLICAS}},
         "observedGeneration": 1,
         "replicas": REPLICAS,
         "readyReplicas": REPLICAS,
