@@ -45,6 +45,15 @@ class FakeCluster:
         self._to_collect: set[Key] = set()
         self._living: set[str] = set()
 
+    def copy(self) -> FakeCluster:
+        """Another cluster in which everything is the same so far."""
+        twin = FakeCluster(self.has_feature)
+        twin.objects, twin.images = dict(self.objects), dict(self.images)
+        twin.now, twin._version, twin._uids = self.now, self._version, self._uids
+        twin._living, twin._to_collect = set(self._living), set(self._to_collect)
+        twin._children.update({uid: set(keys) for uid, keys in self._children.items()})
+        return twin
+
     # What everybody in this world uses.
 
     def find(self, kind: str, name: str) -> dict[str, Any] | None:

@@ -44,6 +44,8 @@ seeds = st.integers(0, 2**16)
 revisions = st.sampled_from(sorted(SIZES))
 unavailable = st.sampled_from([1, 0, 2, "25%", "50%"])
 surges = st.sampled_from([0, 1, 2, "25%"])
+restarts = st.sampled_from(["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"])
+startups = st.sampled_from(["LeaderCreated", "LeaderReady"])
 
 
 class Machine(RuleBasedStateMachine):
@@ -55,22 +57,21 @@ class Machine(RuleBasedStateMachine):
         self.world: World
 
     @initialize(
-        replicas=counts,
-        size=revisions,
-        max_unavailable=unavailable,
-        max_surge=surges,
-        has_feature=st.booleans(),
+        beginning=st.tuples(st.booleans(), revisions, counts),
         is_settled=st.booleans(),
-        policy=st.sampled_from(["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"]),
-        startup=st.sampled_from(["LeaderCreated", "LeaderReady"]),
+        budget=st.tuples(unavailable, surges),
+        policies=st.tuples(restarts, startups),
     )
-    def create(
-        self, size: str, has_feature: bool, is_settled: bool, policy: str, startup: str, **wish: Any
+    def begin(
+        self,
+        beginning: tuple[bool, str, int],
+        is_settled: bool,
+        budget: tuple[int | str, int | str],
+        policies: tuple[str, str],
     ) -> None:
-        wish |= {"template": {"restartPolicy": policy}, "startupPolicy": startup, "revision": size}
-        self.world = World(self.loop, has_feature, wish)
-        if is_settled:
-            self.world.settle()
+        self.world = (World.settled if is_settled else World.new)(self.loop, *beginning)
+        self.world.configure(maxUnavailable=budget[0], maxSurge=budget[1])
+        self.world.set_policies(*policies)
 
     @rule(moves=st.integers(1, MOST_MOVES), seed=seeds, trouble=st.sampled_from([0.0, 0.2]))
     def go_on(self, moves: int, seed: int, trouble: float) -> None:

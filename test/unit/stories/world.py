@@ -17,20 +17,20 @@ from lws.kube.metadata import controller_of, is_terminating
 from lws_api.leaderworkerset.v1 import KIND, REPLICAS_ANNOTATION
 from test.unit.builders import make_pod_template, make_set
 from test.unit.stories import promises
-from test.unit.stories.fake_cluster import NAME, NAMESPACE, FakeCluster
+from test.unit.stories.fake_cluster import NAME, FakeCluster
 from test.unit.stories.fake_manager import Crash, FakeManager
 from test.unit.stories.fake_nodes import FakeNodes
 
 MOST_ROUNDS = 400
-SET = Key("set", NAMESPACE, NAME)
+_SETTLED: dict[tuple[bool, str, int], FakeCluster] = {}
 
 
 class World:
-    """wish: fields of make_set. has_feature: MaxUnavailableStatefulSet is on."""
+    """One set in a cluster of its own."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, has_feature: bool, wish: dict[str, Any]) -> None:
-        self.cluster = FakeCluster(has_feature)
-        self.nodes = FakeNodes(self.cluster)
+    def __init__(self, loop: asyncio.AbstractEventLoop, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.nodes = FakeNodes(cluster)
         self.told: list[str] = []
         """What the product did, and why."""
         self.is_sound = True
@@ -40,11 +40,27 @@ class World:
         self._trouble = 0.0
         self._random = random.Random(0)
         self._is_alive = True
-        revision = wish.pop("revision", "A")
-        size = promises.SIZES[revision]
-        self.cluster.add(make_set(NAME, image=revision, size=size, **wish))
-        self.cluster.before_write = self._before_write
+        cluster.before_write = self._before_write
         self.manager = self._new_manager()
+
+    @classmethod
+    def new(cls, loop: asyncio.AbstractEventLoop, has_feature: bool, revision: str, replicas: int) -> World:
+        """Nothing is there but the set. has_feature: MaxUnavailableStatefulSet is on."""
+        cluster = FakeCluster(has_feature)
+        cluster.add(make_set(NAME, image=revision, size=promises.SIZES[revision], replicas=replicas))
+        return cls(loop, cluster)
+
+    @classmethod
+    def settled(
+        cls, loop: asyncio.AbstractEventLoop, has_feature: bool, revision: str, replicas: int
+    ) -> World:
+        """Everything is there and ready; the manager has just begun."""
+        key = (has_feature, revision, replicas)
+        if key not in _SETTLED:
+            world = cls.new(loop, has_feature, revision, replicas)
+            world.settle()
+            _SETTLED[key] = world.cluster
+        return cls(loop, _SETTLED[key].copy())
 
     # The user.
 
@@ -78,6 +94,11 @@ class World:
         strategy = self.lws["spec"]["rolloutStrategy"]
         known = strategy.get("rollingUpdateConfiguration", {})
         self._edit(rolloutStrategy={**strategy, "rollingUpdateConfiguration": {**known, **rolling}})
+
+    def set_policies(self, restart: str, startup: str) -> None:
+        """When groups are recreated, and when their workers are created."""
+        template = {**self.lws["spec"]["leaderWorkerTemplate"], "restartPolicy": restart}
+        self._edit(leaderWorkerTemplate=template, startupPolicy=startup)
 
     def pause(self, is_paused: bool) -> None:
         """Hold the rollout, or let it go on."""
