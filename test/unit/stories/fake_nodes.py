@@ -104,10 +104,12 @@ class FakeNodes:
     def _told(self, statefulset: Object) -> Told:
         spec, status = statefulset["spec"], statefulset.get("status") or {}
         rolling = (spec.get("updateStrategy") or {}).get("rollingUpdate") or {}
-        update = self._revision(statefulset)
+        update, current = self._revision(statefulset), status.get("currentRevision")
+        if current is None or self._cluster.find("ControllerRevision", current) is None:
+            current = update
         return Told(
             replicas=spec["replicas"],
-            current=status.get("currentRevision") or update,
+            current=current,
             update=update,
             partition=rolling.get("partition", 0),
             max_unavailable=rolling.get("maxUnavailable"),
@@ -123,7 +125,12 @@ class FakeNodes:
             known = self._hashes[id(template)] = (template, f"{hashed:08x}")
         name = f"{metadata['name']}-{known[1]}"
         stored = self._cluster.find("ControllerRevision", name)
-        if stored is not None and controller_of(stored) is None:
+        owner = controller_of(stored) if stored is not None else None
+        if stored is not None and owner is not None and owner["uid"] != metadata["uid"]:
+            # Of a StatefulSet of this name that is gone: the collector has not come by yet.
+            self._cluster.end(stored)
+            stored = None
+        elif stored is not None and owner is None:
             self._cluster.change(stored, {"ownerReferences": [owner_reference(statefulset)]})
         if stored is None:
             self._cluster.add(
