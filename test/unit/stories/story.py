@@ -28,6 +28,7 @@ class Wish:
     surge: int = 0
     floor: int = 0
     bad: frozenset[str] = frozenset()
+    paused: bool = False
 
 
 @dataclass
@@ -104,6 +105,11 @@ class Story:
         pod = self.statefulset.pods[index]
         pod.broken, pod.leader_ready, pod.workers_ready = True, False, False
 
+    def lose(self, index: int) -> None:
+        """Somebody deletes the leader."""
+        assert self.statefulset is not None
+        self.statefulset.pods[index].terminating = True
+
     def recover(self) -> bool:
         """Broken groups on the wanted revision can get ready again; True if there were any."""
         pods = self.statefulset.pods.values() if self.statefulset is not None else ()
@@ -160,7 +166,7 @@ class Story:
             awaited=self.is_patient and not observed and statefulset.observed_generation > 0,
             max_unavailable=statefulset.max_unavailable,
         )
-        return RolloutState(wish.replicas, limits, wish.floor, states, stored)
+        return RolloutState(wish.replicas, limits, wish.floor, states, stored, paused=wish.paused)
 
     def _apply(self, statefulset: FakeStatefulSet, rollout: Rollout) -> bool:
         wanted = (rollout.replicas, rollout.partition, self.wish.revision, self._max_unavailable)

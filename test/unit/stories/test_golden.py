@@ -124,6 +124,40 @@ def scaled_while_rolling() -> Book:
     return book
 
 
+def changed_back() -> Book:
+    book = Book(Wish(4, unavailable=1))
+    book.chapter("4 groups, maxUnavailable 1; a new revision", rounds=5, revision="B")
+    book.chapter("back to the former one: groups that have not moved stay as they are", revision="A")
+    return book
+
+
+def paused() -> Book:
+    book = Book(Wish(4, unavailable=1, surge=1))
+    book.chapter("4 groups, maxUnavailable 1, maxSurge 1; a new revision", rounds=4, revision="B")
+    book.chapter("paused: the group on its way out comes back as it was", paused=True)
+    book.story.lose(0)
+    book.chapter("group 0 is lost and comes back as it was")
+    book.chapter("scaled to 5 meanwhile", replicas=5)
+    book.chapter("resumed", paused=False)
+    return book
+
+
+def no_budget() -> Book:
+    book = Book(Wish(2, unavailable=0))
+    book.chapter("2 groups, maxUnavailable 0, maxSurge 0; a new revision, one by one", revision="B")
+    return book
+
+
+def two_stuck_of_six() -> Book:
+    book = Book(Wish(6, unavailable=3))
+    book.chapter("6 groups, maxUnavailable 3; a new revision", rounds=3, revision="B")
+    book.story.break_group(5)
+    book.story.break_group(3)
+    book.chapter("groups 5 and 3 do not get ready: the others go on, one at a time")
+    book.chapter("a fix: what is stuck goes first", revision="C")
+    return book
+
+
 STORIES: dict[str, Callable[[], Book]] = {
     "four-with-surge": four_with_surge,
     "ten-with-one-broken": ten_with_one_broken,
@@ -135,6 +169,10 @@ STORIES: dict[str, Callable[[], Book]] = {
     "broken-at-the-bottom": broken_at_the_bottom,
     "stuck-at-the-top": stuck_at_the_top,
     "scaled-while-rolling": scaled_while_rolling,
+    "changed-back": changed_back,
+    "paused": paused,
+    "no-budget": no_budget,
+    "two-stuck-of-six": two_stuck_of_six,
 }
 
 
