@@ -74,6 +74,8 @@ class ManagerProcess:
 
     def start(self) -> ManagerProcess:
         """Start without waiting for anything."""
+        if self._log is not None:
+            self._log.close()
         self._log = self.log_path.open("ab")
         self._process = subprocess.Popen(
             list(self.command),
@@ -232,8 +234,7 @@ class Deployment:
     def stop(self) -> None:
         """End every manager."""
         for manager in reversed(self.managers):
-            if manager.is_running:
-                manager.stop()
+            manager.stop()
 
     def _configuration(self) -> str:
         """The configuration file that the chart has made."""

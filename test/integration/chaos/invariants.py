@@ -157,11 +157,21 @@ def _covered(name: str, frame: Frame) -> dict[int, Pod]:
 
 
 def _is_called_off(name: str, frames: Sequence[Frame], leader: Pod) -> bool:
-    """Its revision is old or its group one too many."""
-    told = (frame.statefulsets.get(name) for frame in frames)
-    return any(
-        each is not None and (leader.group >= each.replicas or leader.key != each.key) for each in told
-    )
+    """It is not what is asked for any more, or its group is one too many."""
+    for frame in frames:
+        told = frame.statefulsets.get(name)
+        if frame.asked is None or told is None:
+            continue
+        if leader.group >= min(told.replicas, frame.asked.ceiling) or _is_old(name, frame, leader):
+            return True
+    return False
+
+
+def _is_old(name: str, frame: Frame, leader: Pod) -> bool:
+    """The set asks for another image, or the StatefulSet was told another revision."""
+    told = frame.statefulsets.get(name)
+    is_old = frame.asked is not None and leader.image != frame.asked.image
+    return is_old or (told is not None and leader.key != told.key)
 
 
 def _incident(steps: Sequence[Step], position: int, leader: Pod) -> bool:
@@ -183,9 +193,8 @@ def _incident(steps: Sequence[Step], position: int, leader: Pod) -> bool:
 
 
 def _has_broken_old_groups(name: str, frame: Frame) -> bool:
-    told = frame.statefulsets.get(name)
-    return told is not None and any(
-        leader.key != told.key and group not in frame.reported and not leader.is_terminating
+    return any(
+        _is_old(name, frame, leader) and group not in frame.reported and not leader.is_terminating
         for group, leader in frame.leaders.items()
     )
 

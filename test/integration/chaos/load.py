@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from test.integration.controllers.harness.groups import images_of, settle
+from test.integration.controllers.harness.groups import images_of, settle, unsettled
 from test.integration.controllers.harness.manifests import a_set, new_image, rolling
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
@@ -42,14 +42,35 @@ def create_fleet(world: World, *names: str) -> list[str]:
 
 
 @contextmanager
-def rolling_out(world: World, names: Sequence[str], dice: random.Random, seconds: float) -> Iterator[None]:
-    """A new image for one of the sets every so often, whether the last one has arrived or not."""
+def rolling_out(world: World, names: Sequence[str]) -> Iterator[None]:
+    """A new image for each of the sets as soon as the last one has arrived everywhere."""
+    with _changing(world, (name if is_at_rest(world, name) else "" for name in itertools.cycle(names)), 0.2):
+        yield
+
+
+@contextmanager
+def changing_its_mind(
+    world: World, names: Sequence[str], dice: random.Random, seconds: float
+) -> Iterator[None]:
+    """A new image for one of the sets every so often, whether the last one has arrived or not.
+
+    A group that is still on its way to an image that nobody wants any more counts as broken: replacing it
+    costs nothing, and so the groups that serve may be one fewer than the budget says.
+    """
+    with _changing(world, (dice.choice(names) for _ in itertools.count()), seconds):
+        yield
+
+
+@contextmanager
+def _changing(world: World, turns: Iterator[str], seconds: float) -> Iterator[None]:
+    """turns: whose turn it is, "" for nobody's."""
     done = threading.Event()
     images = (f"server:{number}" for number in itertools.count(2))
 
     def work() -> None:
         while not done.wait(seconds):
-            change(world, dice.choice(names), next(images))
+            if name := next(turns):
+                change(world, name, next(images))
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -58,6 +79,14 @@ def rolling_out(world: World, names: Sequence[str], dice: random.Random, seconds
     finally:
         done.set()
         thread.join()
+
+
+def is_at_rest(world: World, name: str) -> bool:
+    """Nothing of the set is on its way."""
+    try:
+        return not unsettled(world, name)
+    except FAILURES:
+        return False
 
 
 def change(world: World, name: str, image: str) -> bool:

@@ -8,7 +8,7 @@ counts as the truth from then on.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -125,21 +125,24 @@ def entries_of(log: Path, began: int = 0) -> Iterator[Entry]:
                 yield _entry(logged)
 
 
-def changes_of(entries: Iterator[Entry]) -> Iterator[Change]:
+def changes_of(entries: Iterable[Entry]) -> Iterator[Change]:
     """What writes have done to objects that are followed; in the order of the answers."""
-    newest = 0
+    newest, seen = 0, set()
     for entry in entries:
         if not entry.is_done or entry.resource not in _FOLLOWED:
             continue
         metadata = entry.answer.get("metadata") or {}
         # Only a status is left of a StatefulSet that was deleted; of a pod that is bound, not even its name.
-        is_object = "resourceVersion" in metadata
-        if not is_object and entry.verb != "delete":
+        if "resourceVersion" not in metadata and entry.verb != "delete":
             continue
-        version = int(metadata["resourceVersion"]) if is_object else newest
+        version, is_gone = int(metadata.get("resourceVersion", 0)), _is_gone(entry)
+        if entry.verb == "delete" and not is_gone and (metadata["uid"], version) in seen:
+            # Somebody else was faster by an instant: what is shown was never stored.
+            continue
+        seen.add((metadata.get("uid"), version))
         newest = max(newest, version)
-        obj = entry.answer if is_object and not _is_gone(entry) else None
-        yield Change(version, entry, {entry.name: obj})
+        # The last that is shown of an object may be as old as what was stored before.
+        yield Change(newest if is_gone else version, entry, {entry.name: None if is_gone else entry.answer})
 
 
 def ordered(changes: list[Change]) -> list[Change]:
@@ -151,7 +154,7 @@ def ordered(changes: list[Change]) -> list[Change]:
 
 def _is_gone(entry: Entry) -> bool:
     """The last that was seen of it: nothing holds it, and it has no time left."""
-    metadata = entry.answer["metadata"]
+    metadata = entry.answer.get("metadata") or {}
     if metadata.get("finalizers"):
         return False
     is_going = entry.verb == "delete" or "deletionTimestamp" in metadata

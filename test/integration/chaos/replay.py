@@ -21,13 +21,11 @@ from lws_api.leaderworkerset.v1 import (
 )
 from test.integration.chaos.record import PODS, SETS, STATEFULSETS, Change, Entry, Object
 
-_STATEFULSET_REVISION_LABEL = "controller-revision-hash"
-
 
 @dataclass(frozen=True)
 class Pod:
-    """owner: UID of its StatefulSet. size: pods of the group, as the leader says. template: as the
-    StatefulSet controller names it. restarts: of all containers.
+    """owner: UID of its StatefulSet. size: pods of the group, as the leader says. image: of its first
+    container. restarts: of all containers.
     """
 
     name: str
@@ -37,7 +35,7 @@ class Pod:
     key: str
     owner: str
     size: int = 1
-    template: str = ""
+    image: str = ""
     is_ready: bool = False
     is_terminating: bool = False
     has_failed: bool = False
@@ -63,11 +61,12 @@ class StatefulSet:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the set asks for."""
+    """What the set asks for. image: of the first container of workers, and so of leaders."""
 
     replicas: int
     unavailable: int
     surge: int
+    image: str = ""
 
     @property
     def floor(self) -> int:
@@ -176,7 +175,7 @@ def pod_of(obj: Object) -> Pod:
         key=labels.get(REVISION_LABEL, ""),
         owner=_owner(obj),
         size=int((metadata.get("annotations") or {}).get(SIZE_ANNOTATION, 1)),
-        template=labels.get(_STATEFULSET_REVISION_LABEL, ""),
+        image=_image(obj.get("spec") or {}),
         is_ready=conditions.get("Ready") == "True" and not is_terminating,
         is_terminating=is_terminating,
         has_failed=status.get("phase") in ("Failed", "Succeeded"),
@@ -211,7 +210,8 @@ def asked_of(obj: Object) -> Asked:
     surge = min(_scaled(budget.get("maxSurge", 0), replicas, math.ceil), replicas)
     # With a surge one group always stays; without any budget at all one goes.
     unavailable = min(unavailable, replicas - 1) if surge else max(unavailable, 1)
-    return Asked(replicas, unavailable, surge)
+    template = (wanted.get("leaderWorkerTemplate") or {}).get("workerTemplate") or {}
+    return Asked(replicas, unavailable, surge, _image(template.get("spec") or {}))
 
 
 def groups_of(steps: Iterable[Step]) -> Iterator[tuple[int, list[Pod]]]:
@@ -228,6 +228,10 @@ def _scaled(value: int | str, replicas: int, rounded: Any) -> int:
     if isinstance(value, int):
         return value
     return int(rounded(int(value.removesuffix("%")) * replicas / 100))
+
+
+def _image(pod: Object) -> str:
+    return str(next((each.get("image", "") for each in pod.get("containers") or ()), ""))
 
 
 def _owner(obj: Object) -> str:

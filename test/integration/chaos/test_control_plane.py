@@ -28,7 +28,7 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
     manager = stage.start()
     names = create_fleet(world)
     began = now()
-    with rolling_out(world, names, dice, seconds=1.0):
+    with rolling_out(world, names):
         for victims in DEATHS:
             time.sleep(dice.uniform(1, 3))
             for name in victims:

@@ -8,22 +8,32 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL
 from test.integration.bad_days.proxied import Stage
-from test.integration.chaos.load import FAILURES, create_fleet, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.load import (
+    FAILURES,
+    changing_its_mind,
+    create_fleet,
+    floors_of,
+    roll_to_the_end,
+    rolling_out,
+)
 from test.integration.chaos.record import Record
+from test.integration.chaos.replay import groups_of
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
-from test.integration.controllers.harness.groups import Object, labels_of, name_of
-from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.groups import Object, labels_of, name_of, settle
+from test.integration.controllers.harness.manifests import a_set
 from test.integration.controllers.harness.world import World
 from tools.localcluster import LocalCluster
 from tools.localcluster.ports import pick_ports
 
 pytestmark = pytest.mark.local_only
 
+STRANDED = "stranded"
 LOSSES = 12
 # The more often a group has to be recreated, the longer it may have to wait.
 LOSSES_PER_GROUP = 2
@@ -35,21 +45,19 @@ def test_pods_are_lost_at_random_and_a_node_with_all_that_ran_on_it(
 ) -> None:
     manager = stage.start()
     names = create_fleet(world)
-    node = dice.choice(world.list("Pod"))["spec"]["nodeName"]
-    kept = world.api.get(f"/api/v1/nodes/{node}")
-    world.api.delete(f"/api/v1/nodes/{node}")
-    stranded = {name_of(pod): pod["metadata"]["uid"] for pod in on_node(world, node)}
-    assert stranded
-    with rolling_out(world, names, dice, seconds=4.0):
+    world.create(a_set(STRANDED, replicas=2, size=2))
+    settle(world, STRANDED)
+    worker = world.get("Pod", f"{STRANDED}-1-1")
+    with without_node(world, worker["spec"]["nodeName"]), changing_its_mind(world, names, dice, seconds=4.0):
         lose_pods(world, cluster, dice)
         # Kubernetes gives a node that is gone 40 s to come back.
-        eventually("nothing is left of the node", lambda: not on_node(world, node), seconds=120)
-    again = {"metadata": {"name": node, "labels": kept["metadata"]["labels"]}}
-    again["status"] = {each: kept["status"][each] for each in ("capacity", "allocatable")}
-    world.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **again})
+        world.gone_or_replaced("Pod", name_of(worker), worker["metadata"]["uid"], seconds=120)
+        roll_to_the_end(world, [STRANDED], "server:1")
     roll_to_the_end(world, names, "server:last", seconds=180)
     assert manager.is_running
-    judge(record, world.namespace, names)
+    played = judge(record, world.namespace, [*names, STRANDED])
+    leaders = dict(groups_of(played[STRANDED]))
+    assert len(leaders[1]) == 2, "the group of the worker was recreated, once"
 
 
 def test_webhooks_are_down_while_pods_are_created(
@@ -59,7 +67,7 @@ def test_webhooks_are_down_while_pods_are_created(
     manager = stage.start()
     names = create_fleet(world)
     began = now()
-    with rolling_out(world, names, dice, seconds=0.5):
+    with rolling_out(world, names):
         time.sleep(dice.uniform(1, 2))
         stage.deployment.point_webhooks_at(*pick_ports(1))
         time.sleep(WEBHOOKS_AWAY_SECONDS)
@@ -69,6 +77,19 @@ def test_webhooks_are_down_while_pods_are_created(
     assert_never_below_the_budget(played, began, floors_of(names))
     refused = [each for each in record.entries() if each.resource == "pods" and each.verb == "create"]
     assert any(not each.is_done for each in refused), "no pod was asked for meanwhile"
+
+
+@contextmanager
+def without_node(world: World, name: str) -> Iterator[None]:
+    """A machine that is gone for good, and one of the same name afterwards."""
+    kept = world.api.get(f"/api/v1/nodes/{name}")
+    world.api.delete(f"/api/v1/nodes/{name}")
+    try:
+        yield
+    finally:
+        again = {"metadata": {"name": name, "labels": kept["metadata"]["labels"]}}
+        again["status"] = {each: kept["status"][each] for each in ("capacity", "allocatable")}
+        world.api.create("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", **again})
 
 
 def lose_pods(world: World, cluster: LocalCluster, dice: random.Random) -> None:
@@ -89,7 +110,7 @@ def lose_pods(world: World, cluster: LocalCluster, dice: random.Random) -> None:
 
 def victims(world: World, dice: random.Random) -> Iterator[Object]:
     for _ in range(LOSSES):
-        yield dice.choice(world.list("Pod"))
+        yield dice.choice(world.list("Pod", f"{NAME_LABEL}!={STRANDED}"))
 
 
 def befall(world: World, cluster: LocalCluster, dice: random.Random, pod: str) -> None:
@@ -100,7 +121,3 @@ def befall(world: World, cluster: LocalCluster, dice: random.Random, pod: str) -
             cluster.pods.fail(world.namespace, pod)
         case _:
             cluster.pods.restart_container(world.namespace, pod, "server", exit_code=137)
-
-
-def on_node(world: World, node: str) -> list[Object]:
-    return [pod for pod in world.list("Pod") if pod["spec"].get("nodeName") == node]

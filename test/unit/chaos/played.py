@@ -101,7 +101,7 @@ class Played:
         self._store(KUBELET, "patch", {**pod, "status": {**pod["status"], **status}})
 
     def steps(self) -> list[Step]:
-        return steps_of(NAME, ordered(list(changes_of(iter(self.entries)))))
+        return steps_of(NAME, ordered(list(changes_of(self.entries))))
 
     def violations(self) -> list[str]:
         return [each.what for each in violations(NAME, self.steps())]

@@ -67,13 +67,13 @@ GOING = {"deletionTimestamp": "now"}
     ],
 )
 def test_what_is_gone_is_told_from_what_is_going(verb: str, metadata: dict[str, Any], is_there: bool) -> None:
-    (change,) = changes_of(iter([entry(verb, 1, **metadata)]))
+    (change,) = changes_of([entry(verb, 1, **metadata)])
     assert (change.objects["a"] is not None) == is_there
 
 
 def test_a_deletion_that_shows_no_object_follows_what_was_answered_before() -> None:
     status = Entry(datetime.now(UTC), "delete", PODS, "default", "b", 200, "somebody")
-    found = list(changes_of(iter([entry("patch", 7), status, entry("patch", 9)])))
+    found = list(changes_of([entry("patch", 7), status, entry("patch", 9)]))
     assert [(each.version, dict(each.objects).get("b", "")) for each in found] == [
         (7, ""),
         (7, None),
@@ -81,7 +81,21 @@ def test_a_deletion_that_shows_no_object_follows_what_was_answered_before() -> N
     ]
 
 
+def test_a_deletion_that_somebody_else_was_faster_with_changes_nothing() -> None:
+    going = {**GOING, "deletionGracePeriodSeconds": 30}
+    found = changes_of([entry("patch", 7), entry("delete", 8, **going), entry("delete", 7, **going)])
+    assert [each.version for each in found] == [7, 8]
+
+
+def test_what_is_held_no_longer_goes_when_that_was_answered() -> None:
+    last = {**GOING, "deletionGracePeriodSeconds": 0}
+    found = changes_of(
+        [entry("delete", 7, **last, finalizers=["x"]), entry("patch", 9), entry("patch", 7, **last)]
+    )
+    assert [each.version for each in found] == [7, 9, 9]
+
+
 def test_answers_are_put_in_the_order_of_the_store_from_the_first_snapshot_on() -> None:
-    changes = list(changes_of(iter(entry("patch", version) for version in (3, 9, 8, 5))))
+    changes = list(changes_of(entry("patch", version) for version in (3, 9, 8, 5)))
     snapshot = Change(5, entry("list", 5), {}, is_snapshot=True)
     assert [each.version for each in ordered([snapshot, *changes])] == [5, 5, 8, 9]

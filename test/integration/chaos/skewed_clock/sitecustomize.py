@@ -32,11 +32,11 @@ class _EveryDatetime(type):
 
 class _Datetime(_RealDatetime, metaclass=_EveryDatetime):
     @classmethod
-    def now(cls, tz: _datetime.tzinfo | None = None) -> _RealDatetime:  # type: ignore[override]
-        return _RealDatetime.fromtimestamp(_real_time() + _skew(), tz)
+    def now(cls, tz: _datetime.tzinfo | None = None) -> _Datetime:
+        return cls.fromtimestamp(_real_time() + _skew(), tz)
 
     @classmethod
-    def utcnow(cls) -> _RealDatetime:  # type: ignore[override]
+    def utcnow(cls) -> _Datetime:
         return cls.now(_datetime.UTC).replace(tzinfo=None)
 
 

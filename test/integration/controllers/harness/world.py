@@ -85,11 +85,10 @@ class World:
         found = self.find(kind, name)
         return found["metadata"]["uid"] if found else ""
 
-    def gone_or_replaced(self, kind: str, name: str, uid: str) -> None:
+    def gone_or_replaced(self, kind: str, name: str, uid: str, seconds: float = 30.0) -> None:
         """Wait until no object of this UID has the name."""
-        eventually(
-            f"{kind} {name} with UID {uid} is gone", lambda: self.uid(kind, name), lambda now: now != uid
-        )
+        what = f"{kind} {name} with UID {uid} is gone"
+        eventually(what, lambda: self.uid(kind, name), lambda now: now != uid, seconds)
 
 
 @contextmanager
