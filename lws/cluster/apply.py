@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, Status
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound
+from lws.cluster.owners import Owners
 from lws.kube.metadata import controller_of
 
 log = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class Applier:
         self._cluster = cluster
         self._recorder = recorder
         self._memory = memory
+        self._owners = Owners()
         # By UID: what was sent to a status and not stored, and the version that it was sent for.
         self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
 
@@ -81,13 +83,29 @@ class Applier:
     async def _run(self, sequence: Sequence[Action], outcome: Outcome) -> None:
         for action in sequence:
             try:
-                await self._carry_out(action)
+                if not await self._in_turn(action):
+                    return
             except ClusterError as error:
                 outcome.errors.append(error)
                 self._announce_failure(action, error)
                 return
             for announce in action.announce:
                 self._recorder.announce(announce)
+
+    async def _in_turn(self, action: Action) -> bool:
+        """Whether it was carried out: nothing is made for an owner that another pass has just deleted."""
+        if isinstance(action, Delete) and action.target.uid:
+            async with self._owners.deleting(action.target.uid):
+                await self._carry_out(action)
+            return True
+        owner = controller_of(action.intent) if isinstance(action, Create) else None
+        if owner is None:
+            await self._carry_out(action)
+            return True
+        async with self._owners.making(owner["uid"]) as may_be_made:
+            if may_be_made:
+                await self._carry_out(action)
+        return may_be_made
 
     async def _carry_out(self, action: Action) -> None:
         target = action.target if isinstance(action, Merge | Delete) else Reference.to(action.intent)

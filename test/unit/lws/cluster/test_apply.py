@@ -385,6 +385,33 @@ async def test_what_is_gone_already_counts_as_deleted(bench: _Bench, error: Clus
     assert bench.diary == ["delete Foreground a", "tell: deleted a", "create b", "tell: created b"]
 
 
+async def test_nothing_is_made_for_an_owner_that_was_deleted_meanwhile(bench: _Bench) -> None:
+    """Two passes at the same time: one deletes a leader, the other makes workers for it."""
+    workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
+    outcome = await bench.run((_delete("leader"),), (workers, _apply("next")))
+    assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
+    assert outcome.errors == []
+
+
+async def test_an_owner_is_deleted_when_what_is_made_for_it_is_there(bench: _Bench) -> None:
+    bench.cluster.slow["workers"] = 5
+    workers = Create(_object("workers", owner="u-leader"), why="because", announce=(_told("created"),))
+    await bench.run((workers,), (_delete("leader"),))
+    assert bench.diary == [
+        "create workers",
+        "tell: created",
+        "delete Foreground leader",
+        "tell: deleted leader",
+    ]
+
+
+async def test_an_owner_whose_deletion_failed_is_still_served(bench: _Bench) -> None:
+    bench.cluster.failures["leader"] = Unreachable("no answer")
+    workers = Create(_object("workers", owner="u-leader"), why="because")
+    await bench.run((_delete("leader"),), (workers,))
+    assert bench.diary == ["delete Foreground leader", "create workers"]
+
+
 async def test_a_deletion_that_fails(bench: _Bench) -> None:
     bench.cluster.failures["a"] = error = Throttled(429, "TooManyRequests", "a disruption budget", 10.0)
     outcome = await bench.run((_delete("a"), _create("b")))
