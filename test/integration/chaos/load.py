@@ -99,7 +99,8 @@ def change(world: World, name: str, image: str) -> bool:
 
 
 def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: float = 120.0) -> None:
-    """Ask for one last image, and wait until every group has it and all is at rest."""
+    """Wait until all is at rest, ask for one last image, and wait until every group has it."""
+    settle(world, *names, seconds=seconds)
     for name in names:
         eventually(f"{name} is asked for {image}", lambda: change(world, name, image))  # noqa: B023
     settle(world, *names, seconds=seconds)
