@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, Status
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound
-from lws.cluster.owners import Owners
+from lws.cluster.turns import Turns
 from lws.kube.metadata import controller_of
 
 log = logging.getLogger(__name__)
@@ -60,7 +60,7 @@ class Applier:
         self._cluster = cluster
         self._recorder = recorder
         self._memory = memory
-        self._owners = Owners()
+        self._turns = Turns()
         # By UID: what was sent to a status and not stored, and the version that it was sent for.
         self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
 
@@ -95,14 +95,14 @@ class Applier:
     async def _in_turn(self, action: Action) -> bool:
         """Whether it was carried out: nothing is made for an owner that another pass has just deleted."""
         if isinstance(action, Delete) and action.target.uid:
-            async with self._owners.deleting(action.target.uid):
+            async with self._turns.deleting(action.target.uid):
                 await self._carry_out(action)
             return True
         owner = controller_of(action.intent) if isinstance(action, Create) else None
         if owner is None:
             await self._carry_out(action)
             return True
-        async with self._owners.making(owner["uid"]) as may_be_made:
+        async with self._turns.making(owner["uid"]) as may_be_made:
             if may_be_made:
                 await self._carry_out(action)
         return may_be_made

@@ -6,22 +6,22 @@ import asyncio
 
 import pytest
 
-from lws.cluster.owners import Owners
+from lws.cluster.turns import Turns
 
 
 class Diary:
     def __init__(self) -> None:
-        self.owners = Owners()
+        self.turns = Turns()
         self.lines: list[str] = []
 
     async def make(self, name: str, uid: str = "a") -> None:
-        async with self.owners.making(uid) as may_be_made:
+        async with self.turns.making(uid) as may_be_made:
             self.lines.append(f"{name} begins" if may_be_made else f"{name} is not made")
             await asyncio.sleep(0)
             self.lines.append(f"{name} ends")
 
     async def delete(self, uid: str = "a", failure: Exception | None = None) -> None:
-        async with self.owners.deleting(uid):
+        async with self.turns.deleting(uid):
             self.lines.append("deletion begins")
             await asyncio.sleep(0)
             self.lines.append("deletion ends")

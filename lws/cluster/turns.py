@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 _REMEMBERED = 10_000
 
 
-class Owners:
+class Turns:
     """What is made for an owner side by side, and its deletion before or after all of that."""
 
     def __init__(self) -> None:
