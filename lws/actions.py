@@ -120,12 +120,16 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete the object of this name *and* UID; one that is gone already counts as done."""
+    """Delete the object of this name *and* UID; one that is gone already counts as done.
+
+    grace_seconds: what is left to a pod to end; 0 waits for no kubelet. None: as the pod says.
+    """
 
     target: Reference
     propagation: Propagation
     why: str
     announce: tuple[Announce, ...] = ()
+    grace_seconds: int | None = None
 
 
 Action = Apply | Create | Merge | Delete
@@ -148,6 +152,7 @@ class Plan:
     statuses: written last, whatever happened above.
     announce: what users are told without any write (a refusal, a wait).
     again_after: seconds until the next pass; for waiting that no event will end.
+    held: pods that a lost node keeps from going.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -155,6 +160,7 @@ class Plan:
     announce: tuple[Announce, ...] = ()
     again_after: float | None = None
     waiting_for: str = ""
+    held: int = 0
 
     @property
     def is_empty(self) -> bool:

@@ -43,9 +43,10 @@ class Memory:
 
 @dataclass(slots=True)
 class Outcome:
-    """errors: what failed, one per sequence or status at most."""
+    """errors: what failed, one per sequence or status at most. forced: deletions that left no time to end."""
 
     errors: list[ClusterError] = field(default_factory=list)
+    forced: int = 0
 
     @property
     def retry_after(self) -> float:
@@ -89,6 +90,7 @@ class Applier:
                 outcome.errors.append(error)
                 self._announce_failure(action, error)
                 return
+            outcome.forced += isinstance(action, Delete) and action.grace_seconds == 0
             for announce in action.announce:
                 self._recorder.announce(announce)
 
@@ -146,7 +148,7 @@ class Applier:
 
     async def _delete(self, action: Delete) -> None:
         try:
-            answer = await self._cluster.delete(action.target, action.propagation)
+            answer = await self._cluster.delete(action.target, action.propagation, action.grace_seconds)
         except NotFound:
             return
         except Conflict:

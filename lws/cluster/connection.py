@@ -198,7 +198,9 @@ class Cluster:
         query = {"fieldManager": FIELD_MANAGER}
         return await self._request("PATCH", path, body=patch, query=query, headers={"Content-Type": _MERGE})
 
-    async def delete(self, target: Reference, propagation: Propagation) -> dict[str, Any]:
+    async def delete(
+        self, target: Reference, propagation: Propagation, grace_seconds: int | None = None
+    ) -> dict[str, Any]:
         """Delete the object of this name and UID; returns it where it lingers (foreground), else a Status."""
         options: dict[str, Any] = {
             "kind": "DeleteOptions",
@@ -207,6 +209,8 @@ class Cluster:
         }
         if target.uid:
             options["preconditions"] = {"uid": target.uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
         return await self._request(
             "DELETE", RESOURCES[target.kind].path(target.namespace, target.name), body=options
         )

@@ -15,7 +15,9 @@ from lws.cluster.errors import NotFound
 from lws.cluster.gaps import has_orphans, is_incomplete, lacks_start_ordinal
 from lws.cluster.group_memory import GroupMemory
 from lws.cluster.history import History
+from lws.cluster.leaving import Leaving
 from lws.cluster.memory import WriteMemory
+from lws.cluster.owners import Owners
 from lws.cluster.shortages import Shortage, Shortages
 from lws.cluster.store import Store
 from lws.group.gang import GangProvider
@@ -24,6 +26,7 @@ from lws.group.restart import ignores_losses
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
 from lws.kube.names import parent_and_ordinal
+from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import find
@@ -37,8 +40,6 @@ from lws_api.leaderworkerset.v1 import (
     SubdomainPolicy,
 )
 
-# Kinds of owners that we watch: whether one of them still lives is known without asking.
-_WATCHED_OWNERS = frozenset({KIND, "StatefulSet", "Pod"})
 # What was refused is tried again by whoever met it, and a success wakes nobody.
 _REFUSED_SECONDS = 30.0
 
@@ -46,10 +47,19 @@ _REFUSED_SECONDS = 30.0
 class Observer:
     """Makes snapshots from the store; reads live only where a stranger or an orphan may be in the way."""
 
-    def __init__(self, cluster: Cluster, store: Store, memory: WriteMemory) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        store: Store,
+        memory: WriteMemory,
+        node_loss: NodeLossPolicy | None = None,
+    ) -> None:
         self._cluster = cluster
         self._store = store
         self._memory = memory
+        self._node_loss = node_loss or NodeLossPolicy()
+        self._leaving = Leaving(cluster, store)
+        self._owners = Owners(store)
         self._history = History(cluster, store, memory)
         self._groups = GroupMemory()
         self._shortages = Shortages(cluster)
@@ -93,7 +103,7 @@ class Observer:
             claims=tuple(self._store.labelled(namespace, name, "PersistentVolumeClaim"))
             if claims_of(lws)
             else (),
-            owners_alive=self._owners_alive(leader, service),
+            owners_alive=self._owners.alive(leader, service),
             reread=reread,
             applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
             drops_start_ordinal=self._memory.drops_start_ordinal or any(map(lacks_start_ordinal, groups)),
@@ -101,6 +111,8 @@ class Observer:
             look_again=shortage.look_again,
             status_age=self._memory.age(uid),
             leader_age=self._memory.age(leader["metadata"]["uid"]) if leader is not None else None,
+            nodes=await self._leaving.nodes((pod for each in groups for pod in each.leaving), now),
+            node_loss=self._node_loss,
         )
 
     async def _shortage(
@@ -141,6 +153,7 @@ class Observer:
         if revision is None:
             unrecorded = await self._unrecorded(lws, key, workers)
             revision = find(self._history.recorded(lws), key)
+        leaving = self._leaving.pods(leader)
         snapshot = GroupSnapshot(
             lws=lws,
             leader=leader,
@@ -151,7 +164,7 @@ class Observer:
             workers=tuple(pods),
             replaced=self._groups.replaced(leader, pods if is_its_own else ()),
             service=service,
-            owners_alive=self._owners_alive(*named),
+            owners_alive=self._owners.alive(*named),
             node=await self._node_of(leader)
             if workers is None and is_placed(lws, revision, leader)
             else None,
@@ -159,6 +172,9 @@ class Observer:
             gang=self.gang,
             pod_group=pod_group,
             drops_start_ordinal=self._memory.drops_start_ordinal,
+            leaving=leaving,
+            nodes=await self._leaving.nodes(leaving, now),
+            node_loss=self._node_loss,
         )
         if ignores_losses(snapshot, _size(snapshot)):
             self._groups.accept(leader)
@@ -207,6 +223,7 @@ class Observer:
                     workers=workers if is_its_own else None,
                     obstacle=self._obstacle(pod, workers),
                     worker_uids=self._worker_uids(workers) if is_its_own else (),
+                    leaving=self._leaving.pods(pod),
                 )
             )
         return tuple(sorted(facts, key=lambda group: group.index))
@@ -224,7 +241,7 @@ class Observer:
         strangers = (
             each
             for each in named
-            if each is not None and not is_controlled_by(each, uid) and self._is_foreign(each)
+            if each is not None and not is_controlled_by(each, uid) and self._owners.is_foreign(each)
         )
         return next(strangers, None)
 
@@ -248,25 +265,12 @@ class Observer:
         found = await self._history.unrecorded(lws, leader, [key], first=workers)
         return found[0] if found else None
 
-    def _is_foreign(self, obj: Object) -> bool:
-        owner = controller_of(obj)
-        return self._is_alive(obj, owner) if owner is not None else NAME_LABEL not in labels_of(obj)
-
-    def _owners_alive(self, *objects: Object | None) -> frozenset[str]:
-        return frozenset(
-            owner["uid"]
-            for obj in objects
-            if obj is not None and (owner := controller_of(obj)) is not None and self._is_alive(obj, owner)
-        )
-
-    def _is_alive(self, obj: Object, owner: Object) -> bool:
-        if owner["kind"] not in _WATCHED_OWNERS:
-            return True
-        known = self._store.get(owner["kind"], obj["metadata"]["namespace"], owner["name"])
-        if known is not None:
-            return bool(known["metadata"]["uid"] == owner["uid"])
-        # Sets and their pods are all watched; any other pod or StatefulSet may live without our seeing it.
-        return owner["kind"] != KIND and NAME_LABEL not in labels_of(obj)
+    async def _node_of(self, pod: Object) -> Object | None:
+        name = pod["spec"].get("nodeName")
+        try:
+            return await self._cluster.get("Node", "", name) if name else None
+        except NotFound:
+            return None
 
     async def _pod_group(self, leader: Object) -> Object | None:
         metadata = leader["metadata"]
@@ -274,13 +278,6 @@ class Observer:
             return None
         name = self.gang.name_of(labels_of(leader))
         return await self._named("PodGroup", metadata["namespace"], name, metadata["uid"])
-
-    async def _node_of(self, pod: Object) -> Object | None:
-        name = pod["spec"].get("nodeName")
-        try:
-            return await self._cluster.get("Node", "", name) if name else None
-        except NotFound:
-            return None
 
     async def _reread(self, obj: Object) -> Object | None:
         try:

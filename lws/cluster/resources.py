@@ -90,7 +90,8 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
         # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
         # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
         ("", "pods/finalizers"): frozenset({"update"}),
-        # Workers of exclusively placed groups select a label of their leader's node.
+        # Workers of exclusively placed groups select a label of their leader's node; and the node of a pod
+        # that waits too long for its kubelet says whether it is lost.
         ("", "nodes"): frozenset({"get"}),
         # The same plugin lets only those who may delete an object change its owners: adoption needs `delete`.
         ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),

@@ -22,6 +22,7 @@ _METADATA = (
     "generation",
     "creationTimestamp",
     "deletionTimestamp",
+    "deletionGracePeriodSeconds",
     "ownerReferences",
 )
 _WORKERS_STATUS = ("observedGeneration", "replicas", "availableReplicas", "currentRevision", "updateRevision")

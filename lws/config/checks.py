@@ -30,6 +30,7 @@ def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
     yield from _endpoints(configuration)
     yield from _tls(configuration)
     yield from _names(configuration)
+    yield from _node_loss(configuration)
 
 
 def _leader_election(configuration: Configuration) -> Iterator[Mistake]:
@@ -124,3 +125,9 @@ def _names(configuration: Configuration) -> Iterator[Mistake]:
     if gang is not None and gang.scheduler_provider not in GANG_PROVIDERS:
         message = f"must be {' or '.join(GANG_PROVIDERS)}, not {gang.scheduler_provider!r}"
         yield ("gangSchedulingManagement", "schedulerProvider"), message
+
+
+def _node_loss(configuration: Configuration) -> Iterator[Mistake]:
+    after = configuration.node_loss.after
+    if after.total_seconds() < 0:
+        yield ("nodeLoss", "after"), f"must be 0s or more, not {render(after)}"

@@ -20,6 +20,7 @@ from lws.config.errors import ConfigError, KeyPath, Origin, config_error
 from lws.config.file import read
 from lws.config.flags import flag_of, overrides
 from lws.config.settings import Certificates, LeaderElection, Settings, Tls, Webhook
+from lws.kube.nodes import NodeLossPolicy
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
 NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -113,6 +114,7 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
         client_qps=client.qps if client.qps > 0 else _UNLIMITED_QPS,
         client_burst=client.burst,
         gang_provider=gang.scheduler_provider if gang is not None else None,
+        node_loss=NodeLossPolicy(configuration.node_loss.after, configuration.node_loss.force_delete),
         effective=yaml.safe_dump(configuration.model_dump(mode="json", exclude_none=True), sort_keys=False),
     )
 

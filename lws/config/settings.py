@@ -8,6 +8,8 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass
 
+from lws.kube.nodes import NodeLossPolicy
+
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
@@ -61,7 +63,8 @@ class Settings:
     health_bind_address: `host:port`, an empty host meaning every interface; None: not served.
     readiness_endpoint, liveness_endpoint: URL paths that start with a slash and differ. client_qps,
     client_burst: limits of requests to the API server, per second and at once, both above 0. gang_provider:
-    who schedules groups as a whole; None: nobody. effective: the whole configuration as YAML, for the log.
+    who schedules groups as a whole; None: nobody. node_loss: when a lost node counts as
+    holding its pods, and what follows. effective: the whole configuration as YAML, for the log.
     """
 
     namespace: str
@@ -76,4 +79,5 @@ class Settings:
     client_qps: float
     client_burst: int
     gang_provider: str | None
+    node_loss: NodeLossPolicy
     effective: str

@@ -55,6 +55,7 @@ class Loop:
         self._kinds = kinds
         self._applier = applier
         self._metrics = metrics
+        self._held: dict[Key, int] = {}
 
     async def work(self, key: Key) -> Again:
         """One pass over a key; never raises for anything that a cluster can do to us."""
@@ -75,14 +76,32 @@ class Loop:
         began = self._clock()
         snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
         if snapshot is None:
+            self._count_held(key, 0)
             return Again()
         plan = kind.plan(snapshot)
+        self._count_held(key, plan.held)
         rest = min(max(_SHORTEST_REST, _REST_PER_SECOND * (self._clock() - began)), _LONGEST_REST)
         if plan.waiting_for:
             log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
         if plan.is_empty:
             return Again(after=plan.again_after, rest=rest)
-        return replace(_again(key, plan, await self._applier.apply(plan)), rest=rest)
+        outcome = await self._applier.apply(plan)
+        if outcome.forced:
+            self._metrics.observe_forced(outcome.forced)
+        return replace(_again(key, plan, outcome), rest=rest)
+
+    def forget(self) -> None:
+        """Whoever leads from now on counts what is held."""
+        self._held.clear()
+        self._metrics.observe_held(0)
+
+    def _count_held(self, key: Key, pods: int) -> None:
+        if pods == self._held.get(key, 0):
+            return
+        self._held[key] = pods
+        if not pods:
+            del self._held[key]
+        self._metrics.observe_held(sum(self._held.values()))
 
 
 def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:

@@ -78,7 +78,7 @@ class Manager:
         self._wakeup = Wakeup(self._queue)
         self._store = Store(self._wakeup.on_change)
         self._memory = memory = WriteMemory(self._store)
-        observer = Observer(acting, self._store, memory)
+        observer = Observer(acting, self._store, memory, settings.node_loss)
         self._wakeup.leader_pods_of = observer.leader_pods_of
         self._recorder = EventRecorder(acting, f"leaderworkerset-{socket.gethostname()}")
         written = Memory(memory.put, memory.remember_applied, self._refused)
@@ -198,6 +198,7 @@ class Manager:
     def _stand_back(self) -> None:
         self._metrics.observe_leading(self._settings.leader_election.resource_name, False)
         self._queue.drop()
+        self._loop.forget()
 
     async def _resync(self) -> None:
         """Look at everything now and then: an event that was missed costs time, never correctness."""

@@ -81,6 +81,16 @@ class Metrics:
             ("webhook",),
             registry=registry,
         )
+        self._held = Gauge(
+            "lws_pods_held_by_lost_nodes",
+            "Pods that cannot go because the node that would end them is lost.",
+            registry=registry,
+        )
+        self._forced = Counter(
+            "lws_pods_deleted_by_force",
+            "Pods deleted without waiting for their node.",
+            registry=registry,
+        )
         self._leading = Gauge(
             "leader_election_master_status",
             "1 while this process holds the Lease.",
@@ -112,6 +122,14 @@ class Metrics:
     def observe_leading(self, lease: str, leading: bool) -> None:
         """The Lease was gained or lost."""
         self._leading.labels(lease).set(1 if leading else 0)
+
+    def observe_held(self, pods: int) -> None:
+        """A pass has found another number of pods that lost nodes hold, all groups together."""
+        self._held.set(pods)
+
+    def observe_forced(self, pods: int) -> None:
+        """Pods were deleted by force."""
+        self._forced.inc(pods)
 
     def export_in_flight(self, count: Callable[[], int]) -> None:
         """How many reviews are being answered, asked whenever somebody looks."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from lws.actions import Action, Announce, Create, Delete, Fold, Merge, Object, Plan, Reference
 from lws.group.identity import group_index_of, group_size_of
+from lws.group.node_loss import plan_node_loss
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import Placement, restored_for, worker_placement
 from lws.group.restart import restart_needed
@@ -41,6 +42,10 @@ _NEEDS_START_ORDINAL = "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetSt
 
 def plan(group: GroupSnapshot) -> Plan:
     """One step towards a complete group."""
+    return _together(_plan_group(group), plan_node_loss(group))
+
+
+def _plan_group(group: GroupSnapshot) -> Plan:
     if is_terminating(group.leader) or is_terminating(group.lws):
         return Plan(waiting_for="the leader pod or the set to be gone")
     if LEADER_NAME_ANNOTATION in annotations_of(group.leader):
@@ -71,6 +76,7 @@ def _together(*plans: Plan) -> Plan:
         announce=tuple(announce for each in plans for announce in each.announce),
         again_after=min((each.again_after for each in plans if each.again_after is not None), default=None),
         waiting_for="; ".join(each.waiting_for for each in plans if each.waiting_for),
+        held=sum(each.held for each in plans),
     )
 
 

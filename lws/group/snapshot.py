@@ -6,11 +6,13 @@ In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan` and `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from lws.actions import Object
 from lws.group.gang import GangProvider
+from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import Recorded
 
@@ -33,6 +35,9 @@ class GroupSnapshot:
     gang: who schedules the group as a whole, None for nobody. pod_group: the PodGroup of the group's name,
     whoever owns it.
     drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
+    leaving: pods of the group, and former ones of the same names, that are being deleted and wait for their
+    kubelet.
+    nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
     """
 
     lws: Object
@@ -50,3 +55,6 @@ class GroupSnapshot:
     gang: GangProvider | None = None
     pod_group: Object | None = None
     drops_start_ordinal: bool = False
+    leaving: tuple[Object, ...] = ()
+    nodes: Mapping[str, Object | None] = field(default_factory=dict)
+    node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)

@@ -14,7 +14,7 @@ from lws.actions import Object, Plan, Reference, Status
 from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.ownership import Standing, standing_of
 from lws.kube.statefulsets import update_revision_of
-from lws.leaderworkerset import announcements, spec
+from lws.leaderworkerset import announcements, node_loss, spec
 from lws.leaderworkerset.groups import GroupState, Wanted, group_states
 from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, plan_leaders
 from lws.leaderworkerset.limits import floor_of
@@ -54,7 +54,8 @@ def plan(snapshot: SetSnapshot) -> Plan:
         groups, spec.replicas_of(snapshot.lws), floor_of(snapshot.lws)
     )
     service = plan_service(snapshot, is_done)
-    problems = problems_of(snapshot, [part.problem for part in (leaders, service) if part.problem])
+    met = [part.problem for part in (leaders, service) if part.problem]
+    problems = problems_of(snapshot, [*met, *node_loss.problems(snapshot)])
     sequences = [leaders.sequence, service.sequence, plan_adoption(snapshot, choice)]
     sequences.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if is_done:
@@ -67,7 +68,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     status = _status(snapshot, groups, problems, revisions, leaders)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
     delay = status_delay(snapshot, written, leaders.has_moved)
-    waits = (leaders.again_after, service.again_after, status.due_in, delay)
+    waits = (leaders.again_after, service.again_after, status.due_in, delay, node_loss.look_again(snapshot))
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),
         statuses=(written,) if status.patch is not None and delay is None else (),

@@ -6,11 +6,13 @@ In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan`, `rol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from lws.actions import Object
 from lws.kube.metadata import is_terminating
+from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.obstructions import Obstruction
 from lws.leaderworkerset.revisions import Recorded
@@ -26,6 +28,8 @@ class GroupFacts:
     obstacle: a StatefulSet, or a Service where the group needs one, that has the leader's name and belongs to
     somebody else who lives, or to nobody.
     worker_uids: UIDs of the pods that `workers` controls, those left out that are being deleted.
+    leaving: pods of the group, and former ones of the same names, that are being deleted and wait for their
+    kubelet.
     """
 
     index: int
@@ -33,6 +37,7 @@ class GroupFacts:
     workers: Object | None = None
     obstacle: Object | None = None
     worker_uids: tuple[str, ...] = ()
+    leaving: tuple[Object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,7 @@ class SetSnapshot:
     seconds until there may be more to know about that.
     status_age, leader_age: seconds since we last wrote the status or the leader StatefulSet, None if that was
     not lately.
+    nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
     """
 
     lws: Object
@@ -75,6 +81,8 @@ class SetSnapshot:
     look_again: float | None = None
     status_age: float | None = None
     leader_age: float | None = None
+    nodes: Mapping[str, Object | None] = field(default_factory=dict)
+    node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
 
     @property
     def is_set_alive(self) -> bool:

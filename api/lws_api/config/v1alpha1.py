@@ -138,6 +138,15 @@ class GangSchedulingManagement(_Section):
     """Who schedules groups as a whole: `volcano`."""
 
 
+class NodeLoss(_Section):
+    """Pods that wait for ever for the kubelet of a node that does not answer any more."""
+
+    after: Duration = timedelta(minutes=5)
+    """How long a node must have been away before its pods count as held."""
+    force_delete: bool = False
+    """Delete held pods by force. Their containers may still run where only the network is broken."""
+
+
 class Configuration(_Section):
     """The whole file."""
 
@@ -150,4 +159,5 @@ class Configuration(_Section):
     tls: Tls = Tls()
     internal_cert_management: InternalCertManagement = InternalCertManagement()
     client_connection: ClientConnection = ClientConnection()
+    node_loss: NodeLoss = NodeLoss()
     gang_scheduling_management: GangSchedulingManagement | None = None

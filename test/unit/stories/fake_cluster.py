@@ -242,7 +242,9 @@ class FakeCluster:
         parts = {part: _merged(known.get(part), value) for part, value in patch.items() if part != "metadata"}
         return self.change(known, metadata, **parts)
 
-    async def delete(self, target: Reference, propagation: str) -> dict[str, Any]:
+    async def delete(
+        self, target: Reference, propagation: str, grace_seconds: int | None = None
+    ) -> dict[str, Any]:
         self._before()
         known = self._named(target)
         return self.condemn(known, propagation == "Foreground") or {"kind": "Status", "metadata": {}}

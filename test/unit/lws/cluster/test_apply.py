@@ -74,8 +74,11 @@ class _Cluster:
         answer = {"kind": target.kind, "metadata": {}, **patch}
         return await self._answer(subresource or "merge", target.name, answer)
 
-    async def delete(self, target: Reference, propagation: str) -> Mapping[str, Any]:
-        return await self._answer(f"delete {propagation}", target.name, {"kind": "Status"})
+    async def delete(
+        self, target: Reference, propagation: str, grace_seconds: int | None = None
+    ) -> Mapping[str, Any]:
+        verb = f"delete {propagation}" + ("" if grace_seconds is None else f" within {grace_seconds} s")
+        return await self._answer(verb, target.name, {"kind": "Status"})
 
     async def _answer(self, verb: str, name: str, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         self.diary.append(f"{verb} {name}")
@@ -416,6 +419,14 @@ async def test_a_deletion_that_fails(bench: _Bench) -> None:
     bench.cluster.failures["a"] = error = Throttled(429, "TooManyRequests", "a disruption budget", 10.0)
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [error] and bench.diary == ["delete Foreground a"]
+
+
+async def test_a_deletion_by_force_is_counted_where_it_succeeds(bench: _Bench) -> None:
+    bench.cluster.failures["b"] = ApiError(500, "", "x")
+    outcome = await bench.run(
+        (_delete("a", grace_seconds=0),), (_delete("b", grace_seconds=0),), (_delete("c"),)
+    )
+    assert outcome.forced == 1 and "delete Foreground within 0 s a" in bench.diary
 
 
 GOING = {"deletionTimestamp": "2026-01-01T00:00:00Z"}

@@ -172,6 +172,21 @@ Call = Callable[[Cluster], Awaitable[Any]]
             {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background"},
             id="delete",
         ),
+        pytest.param(
+            lambda cluster: cluster.delete(_reference("Pod", "u-1"), "Background", 0),
+            "DELETE",
+            "/api/v1/namespaces/ns/pods/a",
+            {},
+            "application/json",
+            {
+                "kind": "DeleteOptions",
+                "apiVersion": "v1",
+                "propagationPolicy": "Background",
+                "preconditions": {"uid": "u-1"},
+                "gracePeriodSeconds": 0,
+            },
+            id="delete-by-force",
+        ),
         pytest.param(lambda cluster: cluster.version(), "GET", "/version", {}, None, None, id="version"),
     ],
 )

@@ -59,7 +59,7 @@ async def test_two_deletions_of_one_owner_follow_each_other() -> None:
 async def test_the_newest_are_remembered() -> None:
     diary = Diary()
     for number in range(10_001):
-        async with diary.owners.deleting(str(number)):
+        async with diary.turns.deleting(str(number)):
             pass
     await asyncio.gather(diary.make("first", "0"), diary.make("second", "1"), diary.make("last", "10000"))
     assert diary.lines[:3] == ["first begins", "second is not made", "last is not made"]

@@ -161,6 +161,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "gangSchedulingManagement.schedulerProvider",
         "must be volcano, not 'yunikorn'",
     ),
+    "node loss": ({"nodeLoss": {"after": "-1s"}}, "nodeLoss.after", "must be 0s or more, not -1s"),
 }
 
 

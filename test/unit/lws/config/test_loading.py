@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 
 from lws.config import Certificates, ConfigError, LeaderElection, Settings, Tls, Webhook, load
 from lws.config.loading import operator_namespace
+from lws.kube.nodes import NodeLossPolicy
 from lws_api.config.v1alpha1 import Configuration
 
 HEAD = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
@@ -47,6 +49,7 @@ def test_without_a_file(path: str | None) -> None:
         client_qps=500.0,
         client_burst=500,
         gang_provider=None,
+        node_loss=NodeLossPolicy(timedelta(minutes=5), force_delete=False),
         effective=found.effective,
     )
 
@@ -70,6 +73,7 @@ tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SH
 internalCertManagement: {enable: false, webhookServiceName: s, webhookSecretName: t}
 clientConnection: {qps: 50, burst: 60}
 gangSchedulingManagement: {schedulerProvider: volcano}
+nodeLoss: {after: 1h, forceDelete: true}
 """,
         encoding="utf-8",
     )
@@ -87,6 +91,7 @@ gangSchedulingManagement: {schedulerProvider: volcano}
         client_qps=50.0,
         client_burst=60,
         gang_provider="volcano",
+        node_loss=NodeLossPolicy(timedelta(hours=1), force_delete=True),
         effective=found.effective,
     )
 

@@ -60,7 +60,7 @@ class _Bench:
 
     async def apply(self, plan: Plan) -> Outcome:
         self.carried_out.append(plan)
-        return Outcome(self.errors)
+        return Outcome(self.errors, forced=len(plan.sequences) if plan.held else 0)
 
     async def work(self) -> Again:
         applier: Any = self
@@ -211,3 +211,26 @@ async def test_a_key_rests_as_its_passes_are_long(bench: _Bench, seconds: float,
     kinds = {"set": Kind(bench.observe, bench.make_plan, "leaderworkerset")}
     loop = Loop(kinds, applier, bench.metrics, clock=lambda: next(moments) * seconds)
     assert (await loop.work(KEY)).rest == pytest.approx(rest)
+
+
+async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) -> None:
+    def shown(series: str) -> float:
+        (line,) = [
+            each for each in bench.metrics.text().decode().splitlines() if each.startswith(f"{series} ")
+        ]
+        return float(line.rpartition(" ")[2])
+
+    applier: Any = bench
+    loop = Loop({"group": Kind(bench.observe, bench.make_plan, "pod")}, applier, bench.metrics)
+    one, two = Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")
+    bench.plan = Plan(held=2)
+    await loop.work(one)
+    bench.plan = Plan(sequences=((CREATE,),), held=1)
+    await loop.work(two)
+    await loop.work(two)
+    assert (shown("lws_pods_held_by_lost_nodes"), shown("lws_pods_deleted_by_force_total")) == (3, 2)
+    bench.snapshot = None
+    await loop.work(one)
+    assert shown("lws_pods_held_by_lost_nodes") == 1
+    loop.forget()
+    assert shown("lws_pods_held_by_lost_nodes") == 0

@@ -55,6 +55,15 @@ def test_reviews(metrics: Metrics) -> None:
     assert 'controller_runtime_webhook_latency_seconds_count{webhook="/mutate--v1-pod"} 1.0' in lines
 
 
+def test_pods_of_lost_nodes(metrics: Metrics) -> None:
+    assert "lws_pods_held_by_lost_nodes 0.0" in _lines(metrics)
+    metrics.observe_held(3)
+    metrics.observe_forced(2)
+    metrics.observe_forced(1)
+    assert "lws_pods_held_by_lost_nodes 3.0" in _lines(metrics)
+    assert "lws_pods_deleted_by_force_total 3.0" in _lines(metrics)
+
+
 def test_reviews_in_flight_are_counted_when_somebody_looks(metrics: Metrics) -> None:
     counts = iter([2, 0])
     metrics.export_in_flight(lambda: next(counts))

@@ -39,6 +39,11 @@ CASES = [
         {LEADER},
         id="worker-pod-without-label",
     ),
+    pytest.param(
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), deletionTimestamp="now"),
+        {LEADER, SET},
+        id="worker-pod-that-a-lost-node-may-hold",
+    ),
     pytest.param(_object("Pod", "demo-3"), set(), id="orphaned-pod"),
     pytest.param(_object("Pod", "demo-3", ("Job", "demo")), set(), id="pod-of-a-job"),
     pytest.param(

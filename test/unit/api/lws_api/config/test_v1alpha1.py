@@ -38,6 +38,7 @@ DEFAULTS = {
         "webhookSecretName": "lws-webhook-server-cert",
     },
     "clientConnection": {"qps": 500.0, "burst": 500},
+    "nodeLoss": {"after": "300s", "forceDelete": False},
     "gangSchedulingManagement": None,
 }
 
@@ -95,12 +96,15 @@ def test_values_arrive() -> None:
             "clientConnection": {"qps": 50, "burst": 7},
             "leaderElection": {"retryPeriod": "1m30s"},
             "tls": {"cipherSuites": ["A", "B"]},
+            "nodeLoss": {"after": "90s", "forceDelete": True},
             "gangSchedulingManagement": {"schedulerProvider": "volcano"},
         }
     )
     assert (configuration.client_connection.qps, configuration.client_connection.burst) == (50.0, 7)
     assert configuration.leader_election.retry_period == timedelta(seconds=90)
     assert configuration.tls.cipher_suites == ("A", "B")
+    assert configuration.node_loss.after == timedelta(seconds=90)
+    assert configuration.node_loss.force_delete
     assert configuration.gang_scheduling_management is not None
     assert configuration.gang_scheduling_management.scheduler_provider == "volcano"
 

@@ -1,0 +1,141 @@
+"""Which pods wait for the kubelet of a node that is lost?
+
+In: pods and nodes as plain JSON data, the time, and how patient one is. Out: the pods that such a node holds,
+and when to look again: neither the end of a grace period nor the silence of a node comes as an event of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from lws.kube.conditions import find, is_true, timestamp
+from lws.kube.metadata import is_terminating, metadata_of
+
+OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
+
+# A node that answers may fall silent at any time, and a silent one may come back.
+_LOOK_AGAIN_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLossPolicy:
+    """after: how long a node must have been away. force_delete: whether its pods then go by force."""
+
+    after: timedelta = timedelta(minutes=5)
+    force_delete: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """A node that will not end its pods.
+
+    why: the end of a sentence that begins with the node. since: None where nothing says it. is_collected:
+    Kubernetes itself deletes the pods of such a node by force (its pod garbage collector).
+    """
+
+    node: str
+    why: str
+    since: datetime | None = None
+    is_collected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPod:
+    """A pod that cannot go. since: when its own grace period had ended."""
+
+    pod: Mapping[str, Any]
+    loss: Loss
+    since: datetime
+
+
+def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
+    """What is wrong with the node of this name, None while it reports Ready; `node` is None if it is gone."""
+    if node is None:
+        return Loss(name, "does not exist any more", is_collected=True)
+    conditions = (node.get("status") or {}).get("conditions")
+    if is_true(conditions, "Ready"):
+        return None
+    if any(
+        taint.get("key") == OUT_OF_SERVICE_TAINT for taint in (node.get("spec") or {}).get("taints") or ()
+    ):
+        return Loss(name, "is tainted as out of service", is_collected=True)
+    told = (find(conditions, "Ready") or {}).get("lastTransitionTime")
+    since = _moment(told or metadata_of(node).get("creationTimestamp"))
+    return Loss(name, f"has not been ready since {timestamp(since)}" if since else "is not ready", since)
+
+
+def waits_for_kubelet(pod: Mapping[str, Any]) -> bool:
+    """True while only the kubelet can end a pod that is being deleted: it cuts the grace period to 0 then."""
+    return is_terminating(pod) and int(metadata_of(pod).get("deletionGracePeriodSeconds") or 0) > 0
+
+
+def node_of(pod: Mapping[str, Any]) -> str:
+    """The name of the pod's node, empty before it has one."""
+    return str((pod.get("spec") or {}).get("nodeName") or "")
+
+
+def is_overdue(pod: Mapping[str, Any], now: datetime) -> bool:
+    """True for a pod on a node that its kubelet should have ended by now."""
+    return waits_for_kubelet(pod) and bool(node_of(pod)) and _overdue_since(pod, now) <= now
+
+
+def held_pods(
+    pods: Iterable[Mapping[str, Any]],
+    nodes: Mapping[str, Mapping[str, Any] | None],
+    now: datetime,
+    policy: NodeLossPolicy,
+) -> tuple[HeldPod, ...]:
+    """The pods that a lost node holds, by name. nodes: those of overdue pods, None for one that is gone.
+
+    A node that fell silent counts from that moment. Of one that Kubernetes cleans up itself nobody knows
+    since when: its pods count from the end of their grace period, so that only what is left over is told.
+    """
+    held = []
+    for pod in pods:
+        if not is_overdue(pod, now) or node_of(pod) not in nodes:
+            continue
+        loss, since = loss_of(node_of(pod), nodes[node_of(pod)]), _overdue_since(pod, now)
+        if loss is not None and (loss.since or since) + policy.after <= now:
+            held.append(HeldPod(pod, loss, since))
+    return tuple(sorted(held, key=lambda each: str(each.pod["metadata"]["name"])))
+
+
+def look_again_after(
+    pods: Iterable[Mapping[str, Any]],
+    nodes: Mapping[str, Mapping[str, Any] | None],
+    now: datetime,
+    policy: NodeLossPolicy,
+) -> float | None:
+    """Seconds until one of the pods may have come to be held; None where none waits for a kubelet."""
+    waits = [_wait(pod, nodes, now, policy) for pod in pods if waits_for_kubelet(pod)]
+    return min(waits, default=None)
+
+
+def _wait(
+    pod: Mapping[str, Any],
+    nodes: Mapping[str, Mapping[str, Any] | None],
+    now: datetime,
+    policy: NodeLossPolicy,
+) -> float:
+    due = _overdue_since(pod, now)
+    if now < due:
+        return (due - now).total_seconds()
+    name = node_of(pod)
+    loss = loss_of(name, nodes[name]) if name in nodes else None
+    left = ((loss.since or due) + policy.after - now).total_seconds() if loss is not None else 0.0
+    return min(left, _LOOK_AGAIN_SECONDS) if left > 0 else _LOOK_AGAIN_SECONDS
+
+
+def _overdue_since(pod: Mapping[str, Any], now: datetime) -> datetime:
+    """A pod's deletionTimestamp is when its grace period ends (Kubernetes API)."""
+    return _moment(metadata_of(pod).get("deletionTimestamp")) or now
+
+
+def _moment(text: Any) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC) if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,132 @@
+"""Which pods does a lost node hold, and when is it worth another look?"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lws.kube.nodes import (
+    OUT_OF_SERVICE_TAINT,
+    NodeLossPolicy,
+    held_pods,
+    look_again_after,
+    loss_of,
+    waits_for_kubelet,
+)
+
+NOW = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+POLICY = NodeLossPolicy(after=timedelta(minutes=5))
+
+
+def at(seconds: float) -> str:
+    """RFC 3339, so many seconds before now."""
+    return (NOW - timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def pod(overdue: float | None = 60, grace: int | None = 30, node: str = "n", name: str = "demo-0") -> Any:
+    """overdue: seconds since its grace period ended, None for a pod that nobody deletes."""
+    metadata: dict[str, Any] = {"name": name}
+    if overdue is not None:
+        metadata["deletionTimestamp"] = at(overdue)
+    if grace is not None:
+        metadata["deletionGracePeriodSeconds"] = grace
+    return {"metadata": metadata, "spec": {"nodeName": node} if node else {}}
+
+
+def node(ready: str | None = "Unknown", away: float = 400, taint: str = "", created: float = 9999) -> Any:
+    """away: seconds since its Ready condition changed."""
+    conditions = [{"type": "Ready", "status": ready, "lastTransitionTime": at(away)}] if ready else []
+    return {
+        "metadata": {"name": "n", "creationTimestamp": at(created)},
+        "spec": {"taints": [{"key": taint, "effect": "NoExecute"}]} if taint else {},
+        "status": {"conditions": conditions},
+    }
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        pytest.param(node("True"), None, id="it answers"),
+        pytest.param(node("True", taint=OUT_OF_SERVICE_TAINT), None, id="it answers whatever its taints"),
+        pytest.param(node("Unknown"), "has not been ready since 2026-03-01T11:53:20Z", id="silent"),
+        pytest.param(node("False"), "has not been ready since 2026-03-01T11:53:20Z", id="not ready"),
+        pytest.param(node(None), "has not been ready since 2026-03-01T09:13:21Z", id="it never reported"),
+        pytest.param({"metadata": {}}, "is not ready", id="nothing at all is known of it"),
+        pytest.param(node(taint=OUT_OF_SERVICE_TAINT), "is tainted as out of service", id="out of service"),
+        pytest.param(None, "does not exist any more", id="gone"),
+    ],
+)
+def test_what_is_wrong_with_a_node(found: Any, why: str | None) -> None:
+    loss = loss_of("n", found)
+    assert (loss.why if loss else None) == why
+
+
+@pytest.mark.parametrize(
+    ("one", "waits"),
+    [
+        pytest.param(pod(overdue=None, grace=None), False, id="nobody deletes it"),
+        pytest.param(pod(), True, id="deleted"),
+        pytest.param(pod(grace=0), False, id="ended, and held by finalizers"),
+        pytest.param(pod(grace=None), False, id="no kubelet is asked"),
+    ],
+)
+def test_who_waits_for_its_kubelet(one: Any, waits: bool) -> None:
+    assert waits_for_kubelet(one) is waits
+
+
+CASES = [
+    pytest.param(pod(), node(), True, id="overdue on a silent node"),
+    pytest.param(pod(), node("False"), True, id="overdue on a node that is not ready"),
+    pytest.param(pod(overdue=0), node(away=300), True, id="just now both are over"),
+    pytest.param(pod(overdue=-1), node(), False, id="its grace period is not over"),
+    pytest.param(pod(overdue=None, grace=None), node(), False, id="nobody deletes it"),
+    pytest.param(pod(grace=0), node(), False, id="its kubelet has ended it"),
+    pytest.param(pod(node=""), node(), False, id="it never had a node"),
+    pytest.param(pod(), node("True"), False, id="the node answers"),
+    pytest.param(pod(overdue=600), node(away=299), False, id="the node has not been away for long"),
+    pytest.param(pod(overdue=299), None, False, id="Kubernetes may still collect it"),
+    pytest.param(pod(overdue=300), None, True, id="Kubernetes has not collected it"),
+    pytest.param(pod(overdue=299), node(taint=OUT_OF_SERVICE_TAINT), False, id="out of service for a while"),
+    pytest.param(pod(overdue=300), node(taint=OUT_OF_SERVICE_TAINT), True, id="out of service for long"),
+]
+
+
+@pytest.mark.parametrize(("one", "found", "is_held"), CASES)
+def test_what_a_lost_node_holds(one: Any, found: Any, is_held: bool) -> None:
+    held = held_pods([one], {"n": found}, NOW, POLICY)
+    assert [each.pod for each in held] == ([one] if is_held else [])
+
+
+def test_a_node_of_which_nothing_is_known_holds_nothing() -> None:
+    assert held_pods([pod()], {}, NOW, POLICY) == ()
+
+
+def test_only_what_kubernetes_does_not_collect_itself_is_ours_to_delete() -> None:
+    nodes = {"silent": node(), "gone": None}
+    pods = [pod(600, node="silent", name="b"), pod(600, node="gone", name="a")]
+    held = held_pods(pods, nodes, NOW, POLICY)
+    assert [(each.pod["metadata"]["name"], each.loss.is_collected) for each in held] == [
+        ("a", True),
+        ("b", False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pods", "nodes", "seconds"),
+    [
+        pytest.param([], {}, None, id="no pods"),
+        pytest.param(
+            [pod(overdue=None, grace=None), pod(grace=0)], {}, None, id="nobody waits for a kubelet"
+        ),
+        pytest.param([pod(overdue=-20), pod(overdue=-50)], {}, 20, id="when the first grace period ends"),
+        pytest.param([pod()], {"n": node("True")}, 30, id="a node that answers may fall silent"),
+        pytest.param([pod()], {}, 30, id="a node that could not be read"),
+        pytest.param([pod()], {"n": node(away=290)}, 10, id="when the node has been away for long enough"),
+        pytest.param([pod()], {"n": node(away=20)}, 30, id="or it may be deleted before"),
+        pytest.param([pod()], {"n": node()}, 30, id="a held pod, until it is gone"),
+    ],
+)
+def test_when_to_look_again(pods: list[Any], nodes: dict[str, Any], seconds: float | None) -> None:
+    assert look_again_after(pods, nodes, NOW, POLICY) == seconds
