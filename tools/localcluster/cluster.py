@@ -24,7 +24,7 @@ from tools.localcluster.component import Blueprint, Component, ComponentError, G
 from tools.localcluster.components import PROGRAMS, Options, Plan, Ports, command_lines, health_addresses
 from tools.localcluster.credentials import write_credentials
 from tools.localcluster.kubeconfig import Access, kubeconfig_text
-from tools.localcluster.nodes import build_node, is_ready
+from tools.localcluster.nodes import DEAD_LABEL, build_node, is_ready
 from tools.localcluster.pods import Pods
 from tools.localcluster.ports import pick_ports
 from tools.localcluster.progress import LinePrinter, Report
@@ -166,6 +166,17 @@ class LocalCluster(ClusterAccess):
         """Start a stopped or killed component with its old ports and data; returns when it is healthy."""
         self.component(name).start()
         self.component(name).wait_healthy(_START_SECONDS)
+
+    def kill_node(self, name: str) -> None:
+        """Have a node fall silent with all that runs on it. Kubernetes notices after `node_grace_seconds`."""
+        self._label_node(name, "true")
+
+    def revive_node(self, name: str) -> None:
+        """Have a dead node report again and end the pods that wait for it."""
+        self._label_node(name, None)
+
+    def _label_node(self, name: str, dead: str | None) -> None:
+        self.api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {DEAD_LABEL: dead}}})
 
     @property
     def _running(self) -> Plan:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.localcluster.credentials import Credentials
+from tools.localcluster.nodes import DEAD_LABEL
 from tools.localcluster.ports import LOOPBACK
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -200,7 +201,8 @@ def _kwok(plan: Plan) -> list[str]:
     return [
         f"--config={plan.stages}",
         f"--kubeconfig={plan.kubeconfig('kwok')}",
-        "--manage-all-nodes",
+        # A node that gets this label dies.
+        f"--manage-nodes-with-label-selector=!{DEAD_LABEL}",
         # Longer leases are renewed so rarely that the node controller declares the nodes dead.
         "--node-lease-duration-seconds=40",
         f"--cidr={_POD_CIDR}",

@@ -20,6 +20,7 @@ from typing import Any
 from tools.localcluster import podstatus
 from tools.localcluster.api import Api, ApiError
 from tools.localcluster.kubeconfig import read_access
+from tools.localcluster.nodes import DEAD_LABEL
 from tools.localcluster.stream import Stream
 from tools.localcluster.volumes import Provisioner
 
@@ -27,6 +28,7 @@ STOPS_AFTER = "localcluster/stops-after"
 NEVER = "never"
 
 _RETRY_SECONDS = 0.5
+_DEAD_SECONDS = 1.0
 _WORKERS = 8
 _GONE_OR_REPLACED = (404, 409)
 
@@ -61,7 +63,14 @@ class Kubelet:
         self._api = api
         self._workers = ThreadPoolExecutor(_WORKERS)
         self._ending: set[str] = set()
+        self._dead: set[str] = set()
         self._lock = threading.Lock()
+
+    def consider_node(self, node: dict[str, Any]) -> None:
+        """Take in whether a node is dead: its pods wait until it is revived."""
+        name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+        with self._lock:
+            (self._dead.add if DEAD_LABEL in labels else self._dead.discard)(name)
 
     def consider(self, pod: dict[str, Any]) -> None:
         """End a pod, of which only the metadata is needed, if it waits for that; returns at once."""
@@ -74,17 +83,23 @@ class Kubelet:
                 return
             self._ending.add(metadata["uid"])
         if delay:
-            timer = threading.Timer(delay, self._workers.submit, (self._end, metadata))
-            timer.daemon = True
-            timer.start()
+            self._end_later(delay, metadata)
         else:
             self._workers.submit(self._end, metadata)
+
+    def _end_later(self, delay: float, metadata: dict[str, Any]) -> None:
+        timer = threading.Timer(delay, self._workers.submit, (self._end, metadata))
+        timer.daemon = True
+        timer.start()
 
     def _end(self, metadata: dict[str, Any]) -> None:
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
         while True:
             try:
+                if self._is_on_dead_node(path):
+                    self._end_later(_DEAD_SECONDS, metadata)
+                    return
                 if metadata.get("finalizers"):
                     self._write_last_status(path, metadata["uid"])
                 self._api.delete(path, options)
@@ -99,6 +114,11 @@ class Kubelet:
             time.sleep(_RETRY_SECONDS)
         with self._lock:
             self._ending.discard(metadata["uid"])
+
+    def _is_on_dead_node(self, path: str) -> bool:
+        with self._lock:
+            dead = set(self._dead)
+        return bool(dead) and self._api.get(path)["spec"].get("nodeName") in dead
 
     def _write_last_status(self, path: str, uid: str) -> None:
         """Show that the containers have ended, which is visible only where finalizers keep the pod."""
@@ -116,12 +136,14 @@ def main() -> None:
     access = read_access(Path(sys.argv[1]).read_text())
     api = Api(access.server, access.ca, access.token, user_agent="localcluster-kubelet")
     provisioner = Provisioner(api)
+    kubelet = Kubelet(api)
     for stream in (
+        Stream(api, "/api/v1/nodes", kubelet.consider_node, metadata_only=True),
         Stream(api, "/api/v1/persistentvolumeclaims", provisioner.consider_claim),
         Stream(api, "/api/v1/persistentvolumes", provisioner.consider_volume),
     ):
         threading.Thread(target=stream.run, daemon=True).start()
-    Stream(api, "/api/v1/pods", Kubelet(api).consider, metadata_only=True).run()
+    Stream(api, "/api/v1/pods", kubelet.consider, metadata_only=True).run()
 
 
 if __name__ == "__main__":

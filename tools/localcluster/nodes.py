@@ -9,6 +9,8 @@ from typing import Any
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 POOL_LABEL = "cloud.google.com/gke-nodepool"
+DEAD_LABEL = "localcluster/dead"
+"""Nodes with this label are nobody's: they send no heartbeat, and nobody starts or ends their pods."""
 
 CAPACITY = {
     "cpu": "64",

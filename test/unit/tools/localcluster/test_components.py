@@ -65,7 +65,10 @@ def test_start_order_and_binaries() -> None:
             ],
         ),
         ("kube-scheduler", ["--kube-api-qps=1000", "--leader-elect=false"]),
-        ("kwok", ["--manage-all-nodes", "--node-lease-duration-seconds=40"]),
+        (
+            "kwok",
+            ["--manage-nodes-with-label-selector=!localcluster/dead", "--node-lease-duration-seconds=40"],
+        ),
     ],
     ids=PROGRAMS,
 )

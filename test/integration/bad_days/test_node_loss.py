@@ -1,0 +1,150 @@
+"""What if a node falls silent with pods of groups on it? First it is only told, then the pods go by force.
+
+On a control plane of its own, where Kubernetes gives a silent node 40 s.
+"""
+
+from __future__ import annotations
+
+import ssl
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from test.cluster import LOCAL, chosen
+from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.groups import condition, pods_of, settle, uids_of_group
+from test.integration.controllers.harness.manifests import a_set, pod_template
+from test.integration.controllers.harness.product import QUICK_LEASE
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World, a_namespace
+from tools.deployment import Deployment, ManagerProcess
+from tools.localcluster import LocalCluster, Options
+
+DOOMED = "node-2"
+SETS = ("leads", "works")
+HELD = {"leads": "leads-0", "works": "works-0-1"}
+LOST_SECONDS = 180.0
+METRIC = "lws_pods_held_by_lost_nodes"
+
+
+@dataclass
+class Stage:
+    """Two sets with a pod each on the node that dies, and managers, one after the other."""
+
+    cluster: LocalCluster
+    deployment: Deployment
+    world: World
+
+    def manager(self, force: bool) -> ManagerProcess:
+        self.deployment.stop()
+        told = {"nodeLoss": {"after": "5s", "forceDelete": force}}
+        return self.deployment.start_manager(*QUICK_LEASE, configuration=told)
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    if chosen() != LOCAL:
+        pytest.skip("kills nodes")
+    with LocalCluster(Options(nodes=3, nodes_per_pool=1, node_grace_seconds=40)) as cluster:
+        deployment = Deployment(cluster, tmp_path_factory.mktemp("product"))
+        deployment.install()
+        try:
+            with a_namespace(cluster, "t-node-loss") as world:
+                yield Stage(cluster, deployment, world)
+        finally:
+            deployment.stop()
+            cluster.kill_component("kube-apiserver")
+
+
+@pytest.fixture(scope="module")
+def manager(stage: Stage) -> ManagerProcess:
+    """One that only tells, and the node is dead."""
+    manager, world = stage.manager(force=False), stage.world
+    for name, leader, worker in (("leads", DOOMED, "node-0"), ("works", "node-1", DOOMED)):
+        world.create(a_set(name, 1, 2, workers=drawn_to(worker), group={"leaderTemplate": drawn_to(leader)}))
+    settle(world, *SETS, seconds=120)
+    for name in SETS:
+        doomed = [pod for pod in pods_of(world, name) if pod["spec"]["nodeName"] == DOOMED]
+        assert [pod["metadata"]["name"] for pod in doomed] == [HELD[name]]
+    stage.cluster.kill_node(DOOMED)
+    return manager
+
+
+def drawn_to(node: str) -> dict[str, Any]:
+    """A pod that goes to this node if it can, and is deleted soon after the node is lost."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+    preferred = {"weight": 100, "preference": {"matchExpressions": [here]}}
+    taints = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+    return pod_template(
+        affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}},
+        tolerations=[
+            {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 3}
+            for key in taints
+        ],
+        terminationGracePeriodSeconds=3,
+    )
+
+
+def failure(world: World, name: str) -> dict[str, Any]:
+    return condition(world.get(SET, name), "ReplicaFailure")
+
+
+def held(stage: Stage, manager: ManagerProcess) -> float:
+    """The metric, as Prometheus would read it: with the token of somebody who may."""
+    token = stage.cluster.kubectl("create", "token", "default", "-n", "kube-system").strip()
+    request = urllib.request.Request(
+        f"https://127.0.0.1:{manager.metrics_port}/metrics", headers={"Authorization": f"Bearer {token}"}
+    )
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+        lines = answer.read().decode().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(f"{METRIC} "))
+
+
+def test_what_a_lost_node_holds_is_told_and_stays(stage: Stage, manager: ManagerProcess) -> None:
+    world = stage.world
+    for name, pod in HELD.items():
+        said = eventually(
+            f"{name} says that it is held",
+            lambda name=name: failure(world, name),
+            lambda found: found.get("reason") == "NodeLost",
+            LOST_SECONDS,
+        )
+        assert said["status"] == "True"
+        assert said["message"].startswith(f"node {DOOMED} has not been ready since ")
+        assert f"cannot end {pod}: their groups wait" in said["message"]
+        told = [each for each in events_of(world, name) if each.reason == "NodeLost"]
+        assert [(each.type, each.note) for each in told] == [("Warning", said["message"])]
+    scraper = "--serviceaccount=kube-system:default"
+    stage.cluster.kubectl("create", "clusterrolebinding", "scraper", "--clusterrole=cluster-admin", scraper)
+    eventually("both are counted", lambda: held(stage, manager), lambda count: count == 2)
+    stays("nobody touches them", lambda: {name: uids_of_group(world, name, 0) for name in SETS}, 5)
+    for pod in HELD.values():
+        assert "deletionTimestamp" in world.get("Pod", pod)["metadata"]
+
+
+def test_a_manager_that_is_asked_to_frees_the_groups_by_force(stage: Stage, manager: ManagerProcess) -> None:
+    world = stage.world
+    for name in SETS:
+        eventually(
+            f"{name} is held",
+            lambda name=name: failure(world, name),
+            lambda found: found.get("reason") == "NodeLost",
+            LOST_SECONDS,
+        )
+    before = {name: uids_of_group(world, name, 0) for name in SETS}
+
+    acting = stage.manager(force=True)
+    settle(world, *SETS, seconds=120)
+
+    for name in SETS:
+        assert not set(uids_of_group(world, name, 0).values()) & set(before[name].values())
+        assert all(pod["spec"]["nodeName"] != DOOMED for pod in pods_of(world, name))
+        assert failure(world, name).get("status") != "True"
+        notes = [each.note for each in events_of(world, name) if each.action == "Delete"]
+        assert any(note.startswith(f"Deleted pod {HELD[name]} by force: ") for note in notes)
+    eventually("nothing is held any more", lambda: held(stage, acting), lambda count: count == 0)
