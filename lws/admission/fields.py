@@ -22,6 +22,7 @@ _SUBGROUP = (*TEMPLATE, "subGroupPolicy")
 _PARTITION = (*ROLLING_UPDATE, "partition")
 _MAX_UNAVAILABLE = (*ROLLING_UPDATE, "maxUnavailable")
 _MAX_SURGE = (*ROLLING_UPDATE, "maxSurge")
+_DISRUPTED_GROUPS = ("spec", "podDisruptionBudget", "maxUnavailableGroups")
 
 _OBJECTS: tuple[tuple[str, ...], ...] = (
     ("metadata",),
@@ -32,9 +33,10 @@ _OBJECTS: tuple[tuple[str, ...], ...] = (
     ("spec", "rolloutStrategy"),
     ROLLING_UPDATE,
     ("spec", "networkConfig"),
+    ("spec", "podDisruptionBudget"),
 )
 _INTEGERS: tuple[tuple[str, ...], ...] = (_REPLICAS, _SIZE, (*_SUBGROUP, "subGroupSize"), _PARTITION)
-_AMOUNTS: tuple[tuple[str, ...], ...] = (_MAX_UNAVAILABLE, _MAX_SURGE)
+_AMOUNTS: tuple[tuple[str, ...], ...] = (_MAX_UNAVAILABLE, _MAX_SURGE, _DISRUPTED_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Facts:
     """The values of a set that rules need.
 
     max_unavailable, max_surge: as written, a number of groups or a percentage such as "25%".
+    disrupted_groups: as written, how many groups evictions may take.
     subgroup: the `subGroupPolicy`, None when there is none.
     """
 
@@ -51,6 +54,7 @@ class Facts:
     max_surge: int | str
     partition: int
     subgroup: Mapping[str, Any] | None
+    disrupted_groups: int | str = 1
 
     @property
     def unavailable_groups(self) -> int | None:
@@ -74,6 +78,7 @@ def facts_of(raw: Mapping[str, Any]) -> Facts:
         max_surge=_amount(value_at(raw, _MAX_SURGE), 0),
         partition=_integer(value_at(raw, _PARTITION), 0),
         subgroup=subgroup if isinstance(subgroup, Mapping) else None,
+        disrupted_groups=_amount(value_at(raw, _DISRUPTED_GROUPS), 1),
     )
 
 

@@ -49,6 +49,7 @@ _PERCENT_MESSAGE = (
 )
 _MAX_UNAVAILABLE_PATH = ".".join((*ROLLING_UPDATE, "maxUnavailable"))
 _MAX_SURGE_PATH = ".".join((*ROLLING_UPDATE, "maxSurge"))
+_DISRUPTED_PATH = "spec.podDisruptionBudget.maxUnavailableGroups"
 
 
 def default(raw: dict[str, Any]) -> None:
@@ -195,6 +196,7 @@ def _count_errors(facts: Facts) -> list[FieldError]:
 def _budget_errors(facts: Facts) -> list[FieldError]:
     errors = _amount_errors(_MAX_UNAVAILABLE_PATH, facts.max_unavailable)
     errors += _amount_errors(_MAX_SURGE_PATH, facts.max_surge)
+    errors += _amount_errors(_DISRUPTED_PATH, facts.disrupted_groups)
     if facts.partition < 0:
         path = ".".join((*ROLLING_UPDATE, "partition"))
         errors.append(invalid(path, facts.partition, "must be greater than or equal to 0"))

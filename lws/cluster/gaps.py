@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from lws.actions import Object
 from lws.kube.metadata import controller_of
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.disruption import wants_disruption_budget
 from lws.leaderworkerset.revisions import Recorded
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
@@ -22,10 +23,11 @@ def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded])
     return any(recorded.is_orphan for recorded in revisions)
 
 
-def is_incomplete(lws: Object, leader: Object | None, service: Object | None) -> bool:
+def is_incomplete(lws: Object, leader: Object | None, service: Object | None, budget: Object | None) -> bool:
     """An object of the set's name is yet to be made."""
     needs_service = spec.subdomain_policy_of(lws) == SubdomainPolicy.SHARED
-    return leader is None or (service is None and needs_service)
+    lacks_budget = budget is None and wants_disruption_budget(lws)
+    return leader is None or (service is None and needs_service) or lacks_budget
 
 
 def lacks_start_ordinal(group: GroupFacts) -> bool:

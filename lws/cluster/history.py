@@ -19,6 +19,7 @@ from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running, claim_templates_of
 from lws.leaderworkerset.canonical import without_marker
 from lws.leaderworkerset.revisions import Recorded, find, is_ours
+from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 
@@ -137,3 +138,13 @@ def _carries(obj: Object, key: str) -> bool:
 
 def _creation(obj: Object) -> tuple[str, str]:
     return obj["metadata"].get("creationTimestamp") or "", obj["metadata"]["name"]
+
+
+def carried_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
+    """Keys that the leader StatefulSet, leaders and worker StatefulSets carry."""
+    carriers = [leader] if leader is not None else []
+    for group in groups:
+        carriers.append(group.leader)
+        if group.workers is not None:
+            carriers.append(group.workers)
+    return frozenset(key for obj in carriers if (key := labels_of(obj).get(REVISION_LABEL)))

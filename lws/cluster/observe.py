@@ -14,7 +14,7 @@ from lws.cluster.connection import Cluster
 from lws.cluster.errors import NotFound
 from lws.cluster.gaps import has_orphans, is_incomplete, lacks_start_ordinal
 from lws.cluster.group_memory import GroupMemory
-from lws.cluster.history import History
+from lws.cluster.history import History, carried_keys
 from lws.cluster.leaving import Leaving
 from lws.cluster.memory import WriteMemory
 from lws.cluster.owners import Owners
@@ -75,16 +75,18 @@ class Observer:
         uid = spec.uid_of(lws)
         leader = await self._named("StatefulSet", namespace, name, uid, look_when_absent=True)
         service = await self._named("Service", namespace, name, uid)
+        budget = await self._named("PodDisruptionBudget", namespace, name, uid)
         groups = self._group_facts(leader) if leader is not None and is_controlled_by(leader, uid) else ()
-        keys = _keys(leader, groups)
+        keys = carried_keys(leader, groups)
         unrecorded: tuple[Running, ...] = ()
         if leader is not None and is_controlled_by(leader, uid):
             unrecorded = await self._history.unrecorded(lws, leader, keys)
             keys |= self._history.held_keys(leader)
         revisions = self._history.recorded(lws)
+        named = (leader, service, budget)
         reread: Object | None = None
-        is_short = is_incomplete(lws, leader, service) or not revisions or bool(unrecorded)
-        if is_short or has_orphans((leader, service), revisions):
+        is_short = is_incomplete(lws, *named) or not revisions or bool(unrecorded)
+        if is_short or has_orphans(named, revisions):
             # What is made or adopted now would be made in vain for a set whose end the stream has missed.
             reread = await self._reread(lws)
             if reread is None or spec.uid_of(reread) != uid:
@@ -96,6 +98,7 @@ class Observer:
             now=now,
             leader=leader,
             service=service,
+            disruption_budget=budget,
             groups=groups,
             revisions=revisions,
             live_keys=keys,
@@ -103,7 +106,7 @@ class Observer:
             claims=tuple(self._store.labelled(namespace, name, "PersistentVolumeClaim"))
             if claims_of(lws)
             else (),
-            owners_alive=self._owners.alive(leader, service),
+            owners_alive=self._owners.alive(leader, service, budget),
             reread=reread,
             applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
             drops_start_ordinal=self._memory.drops_start_ordinal or any(map(lacks_start_ordinal, groups)),
@@ -136,9 +139,11 @@ class Observer:
         if leader is None or lws is None:
             self._groups.forget(namespace, name)
             return None
+        leaving = self._leaving.pods(leader)
+        nodes, loss = await self._leaving.nodes(leaving, now), self._node_loss
         if is_terminating(leader) or is_terminating(lws):
-            # Nothing is decided about a group that goes, and its going is many events.
-            return GroupSnapshot(lws=lws, leader=leader, now=now)
+            # All that is decided about a group that goes is whether it can, and its going is many events.
+            return GroupSnapshot(lws, leader, now, leaving=leaving, nodes=nodes, node_loss=loss)
         uid = leader["metadata"]["uid"]
         workers = await self._named("StatefulSet", namespace, name, uid)
         service = await self._named("Service", namespace, name, uid)
@@ -153,7 +158,6 @@ class Observer:
         if revision is None:
             unrecorded = await self._unrecorded(lws, key, workers)
             revision = find(self._history.recorded(lws), key)
-        leaving = self._leaving.pods(leader)
         snapshot = GroupSnapshot(
             lws=lws,
             leader=leader,
@@ -173,8 +177,8 @@ class Observer:
             pod_group=pod_group,
             drops_start_ordinal=self._memory.drops_start_ordinal,
             leaving=leaving,
-            nodes=await self._leaving.nodes(leaving, now),
-            node_loss=self._node_loss,
+            nodes=nodes,
+            node_loss=loss,
         )
         if ignores_losses(snapshot, _size(snapshot)):
             self._groups.accept(leader)
@@ -290,13 +294,3 @@ def _size(group: GroupSnapshot) -> int:
     """Pods that the group has when it is complete, by its own revision if that is known."""
     recorded = group.revision
     return spec.size_of(group.lws) if recorded is None else spec.recorded_size(recorded.spec)
-
-
-def _keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
-    """Keys that the leader StatefulSet, leaders and worker StatefulSets carry."""
-    carriers = [leader] if leader is not None else []
-    for group in groups:
-        carriers.append(group.leader)
-        if group.workers is not None:
-            carriers.append(group.workers)
-    return frozenset(key for obj in carriers if (key := labels_of(obj).get(REVISION_LABEL)))

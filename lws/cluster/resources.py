@@ -39,6 +39,7 @@ LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "l
 STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
 CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 PODS = Resource("v1", "Pod", "pods")
+POD_DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 NODES = Resource("v1", "Node", "nodes", False)
 SERVICES = Resource("v1", "Service", "services")
 CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
@@ -68,6 +69,7 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
             STATEFULSETS,
             CONTROLLER_REVISIONS,
             PODS,
+            POD_DISRUPTION_BUDGETS,
             NODES,
             SERVICES,
             CLAIMS,
@@ -90,8 +92,8 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
         # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
         # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
         ("", "pods/finalizers"): frozenset({"update"}),
-        # Workers of exclusively placed groups select a label of their leader's node; and the node of a pod
-        # that waits too long for its kubelet says whether it is lost.
+        # Workers of exclusively placed groups select a label of their leader's node; that of a pod that
+        # waits too long for its kubelet says whether it is lost.
         ("", "nodes"): frozenset({"get"}),
         # The same plugin lets only those who may delete an object change its owners: adoption needs `delete`.
         ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
@@ -100,6 +102,7 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
         # Server-side apply of an object that does not exist yet is authorised as `patch` *and* `create`.
         ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         ("apps", "controllerrevisions"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        ("policy", "poddisruptionbudgets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets"): frozenset({"get", "list", "watch"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets/status"): frozenset({"patch"}),
         ("leaderworkerset.x-k8s.io", "leaderworkersets/finalizers"): frozenset({"update"}),

@@ -116,6 +116,16 @@ def _whose(obj: Mapping[str, Any]) -> dict[str, Any]:
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": _metadata(obj, _ours)}
 
 
+def _disruption_budget(budget: Mapping[str, Any]) -> dict[str, Any]:
+    """What its own controller reports of it changes with every pod, and decides nothing here."""
+    return {
+        "apiVersion": budget["apiVersion"],
+        "kind": "PodDisruptionBudget",
+        "metadata": _metadata(budget, _ours),
+        "spec": budget.get("spec") or {},
+    }
+
+
 def _controller_revision(revision: Mapping[str, Any]) -> dict[str, Any]:
     """StatefulSets' own revisions carry our labels too (they copy the pod template's): their data is not
     kept.
@@ -158,6 +168,7 @@ _TRIMMERS = {
     "Pod": _pod,
     "StatefulSet": _statefulset,
     "Service": _service,
+    "PodDisruptionBudget": _disruption_budget,
     "ControllerRevision": _controller_revision,
     "PersistentVolumeClaim": _whose,
     "PodGroup": _whose,

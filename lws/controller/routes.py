@@ -63,7 +63,7 @@ def _of_pod(pod: Object) -> Iterator[Key]:
 
 
 def _of_child(obj: Object) -> Iterator[Key]:
-    """StatefulSets, Services and ControllerRevisions."""
+    """StatefulSets, Services, ControllerRevisions and PodDisruptionBudgets."""
     namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
     set_name = labels_of(obj).get(NAME_LABEL)
     owner = controller_of(obj)
@@ -110,6 +110,7 @@ _ROUTES = {
     "Pod": _of_pod,
     "StatefulSet": _of_child,
     "Service": _of_child,
+    "PodDisruptionBudget": _of_child,
     "ControllerRevision": _of_child,
     "PersistentVolumeClaim": _of_claim,
     "PodGroup": _of_pod_group,

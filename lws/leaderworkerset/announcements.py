@@ -68,6 +68,12 @@ def failed_service(lws: Object) -> Announce:
     )
 
 
+def failed_disruption_budget(lws: Object) -> Announce:
+    """The PodDisruptionBudget was refused."""
+    note = f"Failed to create pod disruption budget {lws['metadata']['name']}"
+    return _event(lws, "FailedCreate", "Create", note, type_="Warning")
+
+
 def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:
     """What keeps the set from getting its groups, once for each new message."""
     conditions = (lws.get("status") or {}).get("conditions") or ()

@@ -15,6 +15,7 @@ from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.ownership import Standing, standing_of
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import announcements, node_loss, spec
+from lws.leaderworkerset.disruption import plan_disruption_budget
 from lws.leaderworkerset.groups import GroupState, Wanted, group_states
 from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, plan_leaders
 from lws.leaderworkerset.limits import floor_of
@@ -54,9 +55,11 @@ def plan(snapshot: SetSnapshot) -> Plan:
         groups, spec.replicas_of(snapshot.lws), floor_of(snapshot.lws)
     )
     service = plan_service(snapshot, is_done)
-    met = [part.problem for part in (leaders, service) if part.problem]
+    budget = plan_disruption_budget(snapshot, groups)
+    parts = (leaders, service, budget)
+    met = [part.problem for part in parts if part.problem]
     problems = problems_of(snapshot, [*met, *node_loss.problems(snapshot)])
-    sequences = [leaders.sequence, service.sequence, plan_adoption(snapshot, choice)]
+    sequences = [*(part.sequence for part in parts), plan_adoption(snapshot, choice)]
     sequences.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if is_done:
         sequences.append(plan_pruning(snapshot, choice))
@@ -68,13 +71,13 @@ def plan(snapshot: SetSnapshot) -> Plan:
     status = _status(snapshot, groups, problems, revisions, leaders)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
     delay = status_delay(snapshot, written, leaders.has_moved)
-    waits = (leaders.again_after, service.again_after, status.due_in, delay, node_loss.look_again(snapshot))
+    waits = (*(part.again_after for part in parts), status.due_in, delay, node_loss.look_again(snapshot))
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),
         statuses=(written,) if status.patch is not None and delay is None else (),
         announce=announcements.problems(snapshot.lws, problems),
         again_after=_soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
-        waiting_for=leaders.waiting_for or service.waiting_for,
+        waiting_for=next((part.waiting_for for part in parts if part.waiting_for), ""),
     )
 
 

@@ -46,13 +46,15 @@ class SetSnapshot:
 
     leader: the StatefulSet that has the name of the set, whoever owns it.
     service: the Service that has the name of the set, whoever owns it.
+    disruption_budget: the PodDisruptionBudget that has the name of the set, whoever owns it.
     groups: leader pods that the leader StatefulSet controls, by index, terminating ones included.
     revisions: recorded revisions that the set owns or may adopt.
     live_keys: keys that pods or StatefulSets of the set still carry, or come back with.
     unrecorded: what runs under keys that no revision records, as reads past every cache found it.
     claims: PersistentVolumeClaims that carry the name of the set, whoever owns them; none where the set has
     no claim templates.
-    owners_alive: UIDs of other controllers of `leader` and `service` that were found alive.
+    owners_alive: UIDs of other controllers of `leader`, `service` and `disruption_budget` that were found
+    alive.
     reread: the set as a read past every cache returned it, only where an orphan could be adopted.
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
     drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`, or workers of the set
@@ -68,6 +70,7 @@ class SetSnapshot:
     now: datetime
     leader: Object | None = None
     service: Object | None = None
+    disruption_budget: Object | None = None
     groups: tuple[GroupFacts, ...] = ()
     revisions: tuple[Recorded, ...] = ()
     live_keys: frozenset[str] = frozenset()

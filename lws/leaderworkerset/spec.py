@@ -99,6 +99,12 @@ def is_paused(lws: Object) -> bool:
     return bool((lws["spec"].get("rolloutStrategy") or {}).get("paused"))
 
 
+def disruption_budget_of(lws: Object) -> Mapping[str, Any] | None:
+    """What evictions may do to the set; None where it asks for no PodDisruptionBudget."""
+    configured: Mapping[str, Any] | None = lws["spec"].get("podDisruptionBudget")
+    return configured
+
+
 def history_limit_of(lws: Object) -> int:
     """Revisions to keep beside the live ones, 10 by default as for StatefulSets."""
     return int(_or(lws["spec"].get("revisionHistoryLimit"), 10))

@@ -76,12 +76,16 @@ def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
             made = api_server.stored(dict(action.intent))
             if made["kind"] == "Service":
                 return replace(snapshot, service=made)
+            if made["kind"] == "PodDisruptionBudget":
+                return replace(snapshot, disruption_budget=made)
             return replace(snapshot, revisions=(*snapshot.revisions, parse(made)))
         case Apply():
             return replace(snapshot, leader=_applied(snapshot.leader, dict(action.intent)))
         case Delete():
             groups = tuple(_without(group, action.target.uid) for group in snapshot.groups)
             revisions = tuple(each for each in snapshot.revisions if each.uid != action.target.uid)
+            if action.target.kind == "PodDisruptionBudget":
+                return replace(snapshot, disruption_budget=None)
             return replace(snapshot, groups=groups, revisions=revisions)
         case Merge():
             return _merged(snapshot, action)
@@ -102,10 +106,12 @@ def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
         return replace(snapshot, revisions=tuple(revisions))
     if action.subresource == "status":
         return replace(snapshot, lws=_with_status(dict(snapshot.lws), action.patch["status"]))
-    field = "leader" if action.target.kind == "StatefulSet" else "service"
+    fields = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget": "disruption_budget"}
+    field = fields[action.target.kind]
     obj = copy.deepcopy(getattr(snapshot, field))
     assert obj["metadata"]["uid"] == action.target.uid
-    obj["metadata"] |= action.patch["metadata"]
+    obj["metadata"] |= action.patch.get("metadata", {})
+    obj["spec"] = _patched_json(obj["spec"], action.patch.get("spec", {}))
     return replace(snapshot, **{field: obj})
 
 

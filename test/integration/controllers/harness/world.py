@@ -27,6 +27,7 @@ _RESOURCES = {
     "Event": ("/apis/events.k8s.io/v1", "events"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     "Pod": (_CORE, "pods"),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "Service": (_CORE, "services"),
     "StatefulSet": (_APPS, "statefulsets"),
 }

@@ -15,6 +15,7 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 MU = "spec.rolloutStrategy.rollingUpdateConfiguration.maxUnavailable"
+PDB = "spec.podDisruptionBudget.maxUnavailableGroups"
 MS = "spec.rolloutStrategy.rollingUpdateConfiguration.maxSurge"
 PARTITION = "spec.rolloutStrategy.rollingUpdateConfiguration.partition"
 SUBGROUP = "spec.leaderWorkerTemplate.SubGroupPolicy.subGroupSize"
@@ -40,6 +41,7 @@ def make_set(
     ms: Any = 0,
     partition: Any = 0,
     subgroup: Any = None,
+    disrupted: Any = None,
     annotations: dict[str, str] | None = None,
     **metadata: Any,
 ) -> dict[str, Any]:
@@ -60,6 +62,7 @@ def make_set(
                 "rollingUpdateConfiguration": {"partition": partition, "maxUnavailable": mu, "maxSurge": ms},
             },
             "networkConfig": {"subdomainPolicy": "Shared"},
+            "podDisruptionBudget": {"maxUnavailableGroups": disrupted},
         },
     }
 
@@ -247,6 +250,21 @@ def test_accepted(raw: dict[str, Any]) -> None:
             make_set(replicas=1_000_001, size=1),
             ["spec.replicas: Invalid value: 1000001: replicas must be equal or less than 1000000"],
             id="too many replicas",
+        ),
+        pytest.param(
+            make_set(disrupted=-1),
+            [f"{PDB}: Invalid value: -1: must be greater than or equal to 0"],
+            id="negative disruption budget",
+        ),
+        pytest.param(
+            make_set(disrupted="101%"),
+            [f'{PDB}: Invalid value: "101%": must not be greater than 100%'],
+            id="disruption budget beyond all",
+        ),
+        pytest.param(
+            make_set(disrupted=True),
+            [f"{PDB}: Invalid value: true: must be an integer or a percentage"],
+            id="disruption budget of another type",
         ),
         pytest.param(
             make_set(size=0),

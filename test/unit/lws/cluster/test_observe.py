@@ -15,8 +15,10 @@ from lws.cluster.errors import Forbidden, NotFound
 from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.store import Store
+from lws.cluster.trim import trim
 from lws.kube.applied import digest
 from lws.kube.metadata import owner_reference
+from lws.leaderworkerset.disruption import build_disruption_budget
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service
 from lws.leaderworkerset.revisions import build_revision, record
 from lws_api.leaderworkerset.v1 import (
@@ -151,6 +153,45 @@ async def test_nothing_is_made_for_a_set_whose_end_was_missed(
         world.hide(successor)
     assert await world.of_set() is None
     assert world.store.of_kind("LeaderWorkerSet") == ()
+
+
+@pytest.mark.parametrize(
+    ("wish", "looks"),
+    [
+        pytest.param(None, False, id="not asked for"),
+        pytest.param({}, True, id="asked for"),
+        pytest.param({"maxUnavailableGroups": "many"}, False, id="nobody knows what is asked for"),
+    ],
+)
+async def test_a_missing_disruption_budget_is_made_only_for_a_set_that_lives(wish: Any, looks: bool) -> None:
+    lws = copy.deepcopy(LWS)
+    lws["spec"]["podDisruptionBudget"] = wish
+    world = World(lws, *(obj for obj in EVERYTHING if obj is not LWS))
+    snapshot = await world.of_set()
+    assert snapshot.disruption_budget is None
+    assert world.cluster.asked == (["LeaderWorkerSet default/demo"] if looks else [])
+
+
+async def test_the_disruption_budget_of_a_set_is_seen_whoever_owns_it() -> None:
+    ours = api_server.stored(build_disruption_budget(LWS, 1))
+    world = World(*EVERYTHING, ours)
+    assert (await world.of_set()).disruption_budget == trim(ours)
+    assert world.cluster.asked == []
+    stranger = {**ours, "metadata": {**ours["metadata"], "ownerReferences": [OTHER], "labels": {}}}
+    world = World(*EVERYTHING, stranger)
+    snapshot = await world.of_set()
+    assert snapshot.disruption_budget == trim(stranger) and "u-9" in snapshot.owners_alive
+
+
+async def test_nodes_are_read_where_a_pod_should_have_been_gone() -> None:
+    stuck = copy.deepcopy(PODS[0])
+    stuck["metadata"] |= {"deletionTimestamp": "2026-03-01T11:59:00Z", "deletionGracePeriodSeconds": 30}
+    world = World(*EVERYTHING)
+    world.show({**stuck, "metadata": {**stuck["metadata"], "resourceVersion": "9"}})
+    world.hide({"kind": "Node", "metadata": {"name": "node-1"}})
+    for snapshot in (await world.of_set(), await world.of_group(stuck["metadata"]["name"])):
+        assert list(snapshot.nodes) == ["node-1"]
+    assert world.cluster.asked == ["Node /node-1", "Node /node-1"]
 
 
 async def test_a_set_at_rest_asks_for_nothing() -> None:

@@ -204,6 +204,12 @@ def test_services_keep_their_selector(selector: dict[str, str] | None) -> None:
     }
 
 
+def test_disruption_budgets_keep_what_was_asked_for() -> None:
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _metadata(), "spec": spec}
+    assert trim({**budget, "status": {"disruptionsAllowed": 1}}) == {**budget, "metadata": KEPT}
+
+
 @pytest.mark.parametrize(
     ("data", "is_kept"),
     [

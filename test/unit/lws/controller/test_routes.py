@@ -71,6 +71,14 @@ CASES = [
     pytest.param(_object("Service", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="shared-Service"),
     pytest.param(_object("Service", "demo-3", ("Pod", "demo-3")), {LEADER}, id="Service-of-a-group"),
     pytest.param(
+        _object("PodDisruptionBudget", "demo", ("LeaderWorkerSet", "demo")), {SET}, id="disruption-budget"
+    ),
+    pytest.param(
+        _object("PodDisruptionBudget", "demo", set_name=None),
+        {SET, Key("group", "ns", "demo")},
+        id="disruption-budget-of-a-stranger",
+    ),
+    pytest.param(
         _object("Service", "demo", set_name=None),
         {SET, Key("group", "ns", "demo")},
         id="orphaned-Service-without-label",

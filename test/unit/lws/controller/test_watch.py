@@ -211,5 +211,6 @@ async def test_streams_of_children_are_narrowed_by_the_server() -> None:
         "services",
         "controllerrevisions",
         "persistentvolumeclaims",
+        "poddisruptionbudgets",
     ]
     assert {each._query["labelSelector"] for each in informers} == {"leaderworkerset.sigs.k8s.io/name"}

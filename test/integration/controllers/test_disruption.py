@@ -1,0 +1,139 @@
+"""What do evictions do to a set with a budget for them, and who keeps that budget?"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+from test.integration.controllers.harness.drains import Downtime, cordoned, drain, evict
+from test.integration.controllers.harness.groups import condition, controller_of, pods_of, settle
+from test.integration.controllers.harness.manifests import a_set, pod_template, scaled_to
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import LocalCluster
+
+GROUPS, SIZE = 4, 2
+
+
+def asking(name: str, groups: int | None = None, **spec: Any) -> dict[str, Any]:
+    budget = {} if groups is None else {"maxUnavailableGroups": groups}
+    return a_set(name, spec.pop("replicas", GROUPS), SIZE, podDisruptionBudget=budget, **spec)
+
+
+def wait_until_allowed(world: World, name: str, evictions: int) -> None:
+    """The disruption controller counts in its own time."""
+    eventually(
+        f"{evictions} evictions are allowed",
+        lambda: (world.find("PodDisruptionBudget", name) or {}).get("status", {}).get("disruptionsAllowed"),
+        lambda allowed: allowed == evictions,
+    )
+
+
+@pytest.mark.parametrize(
+    ("groups", "startup"),
+    [
+        pytest.param(1, "LeaderCreated", id="one group"),
+        # Between a leader that is ready and its first worker nothing of the group is missing to a pod count.
+        pytest.param(1, "LeaderReady", id="one group whose workers come late"),
+        pytest.param(2, "LeaderCreated", id="two groups"),
+    ],
+)
+def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
+    world: World, local_cluster: LocalCluster, groups: int, startup: str
+) -> None:
+    nodes = [f"node-{index}" for index in range(6)]
+    world.create(asking("drained", groups, startupPolicy=startup))
+    settle(world, "drained")
+    wait_until_allowed(world, "drained", groups)
+    assert any(pod["spec"]["nodeName"] in nodes for pod in pods_of(world, "drained"))
+
+    with cordoned(world, set(nodes)), Downtime(world, "drained", GROUPS, SIZE).followed() as downtime:
+        drains = [
+            threading.Thread(target=drain, args=(world, "drained", set(half)), daemon=True)
+            for half in (nodes[:3], nodes[3:])
+        ]
+        for each in drains:
+            each.start()
+        for each in drains:
+            each.join()
+        settle(world, "drained")
+
+    assert {pod["spec"]["nodeName"] for pod in pods_of(world, "drained")} <= {"node-6", "node-7"}
+    assert 1 <= downtime.most <= groups
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_as_many_groups_may_go_at_a_time_as_are_granted(world: World, size: int) -> None:
+    # Pods that are slow to come back, and groups that are not recreated with the one that went.
+    slow = pod_template(annotations={"localcluster/ready-after": "5s"})
+    group = {"restartPolicy": "None"}
+    manifest = a_set("two", GROUPS, size, workers=slow, group=group)
+    manifest["spec"]["podDisruptionBudget"] = {"maxUnavailableGroups": 2}
+    world.create(manifest)
+    settle(world, "two")
+    wait_until_allowed(world, "two", 2)
+    pods = [f"two-{index}" if size == 1 else f"two-{index}-1" for index in (0, 3, 1)]
+
+    assert evict(world, pods[0])
+    wait_until_allowed(world, "two", 1)
+    assert [evict(world, pod) for pod in pods[1:]] == [True, False]
+    settle(world, "two")
+    wait_until_allowed(world, "two", 2)
+
+
+def test_the_budget_is_put_back_and_goes_with_the_wish(world: World) -> None:
+    world.create(asking("kept"))
+    settle(world, "kept")
+    wait_until_allowed(world, "kept", 1)
+    made = world.get("PodDisruptionBudget", "kept")
+    assert controller_of(made)["kind"] == SET
+    assert made["spec"] == {
+        "maxUnavailable": 1,
+        "selector": {"matchLabels": {NAME_LABEL: "kept"}},
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+    }
+
+    edit = {"minAvailable": 0, "maxUnavailable": None, "selector": {"matchLabels": {"app": "mine"}}}
+    world.patch("PodDisruptionBudget", "kept", {"metadata": {"labels": {NAME_LABEL: None}}, "spec": edit})
+    eventually("it is as it was", lambda: spec_of(world, "kept"), lambda now: now == made["spec"])
+    assert world.get("PodDisruptionBudget", "kept")["metadata"]["labels"] == {NAME_LABEL: "kept"}
+
+    world.delete("PodDisruptionBudget", "kept")
+    eventually("it is back", lambda: spec_of(world, "kept"), lambda now: now == made["spec"])
+
+    world.patch(SET, "kept", scaled_to(1))
+    eventually("a set of one has none", lambda: spec_of(world, "kept"), lambda now: now is None)
+    world.patch(SET, "kept", {"spec": {"podDisruptionBudget": {"maxUnavailableGroups": 0}}})
+    eventually(
+        "but where it asks", lambda: spec_of(world, "kept"), lambda now: now and now["maxUnavailable"] == 0
+    )
+    world.patch(SET, "kept", {"spec": {"podDisruptionBudget": None}})
+    eventually("the field has gone, and it too", lambda: spec_of(world, "kept"), lambda now: now is None)
+
+
+def test_the_budget_of_somebody_else_is_left_alone(world: World) -> None:
+    theirs = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "taken"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "theirs"}}},
+    }
+    before = world.create(theirs)
+    world.create(asking("taken"))
+    said = eventually(
+        "it is told",
+        lambda: condition(world.get(SET, "taken"), "ReplicaFailure"),
+        lambda found: found.get("reason") == "NameClash",
+    )
+    assert "PodDisruptionBudget taken exists and is not controlled by anything" in said["message"]
+    stays("it is theirs", lambda: spec_of(world, "taken"), 2)
+    assert world.uid("PodDisruptionBudget", "taken") == before["metadata"]["uid"]
+    assert spec_of(world, "taken") == before["spec"]
+
+
+def spec_of(world: World, name: str) -> dict[str, Any] | None:
+    found = world.find("PodDisruptionBudget", name)
+    return dict(found["spec"]) if found else None
