@@ -1,14 +1,14 @@
-"""Which pods of a group are on their way out, and what do their nodes say?
+"""Which pods of a set or a group are on their way out, and what do their nodes say?
 
-In: a leader pod and the StatefulSet of its name. Out: pods that wait for their kubelet; the nodes of those
-that wait too long, each read live: nodes are not watched, and hardly ever asked for.
+In: a set or a leader pod. Out: pods that wait for their kubelet; the nodes of those that wait too long, each
+read live: nodes are not watched, and hardly ever asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 
 from lws.actions import Object
@@ -16,8 +16,8 @@ from lws.cluster.connection import Cluster
 from lws.cluster.errors import ApiError, Forbidden, NotFound
 from lws.cluster.store import Store
 from lws.kube.metadata import controller_of, labels_of
-from lws.kube.nodes import is_overdue, node_of, waits_for_kubelet
-from lws.kube.statefulsets import wanted_replicas
+from lws.kube.names import parent_and_ordinal
+from lws.kube.nodes import is_overdue, node_of
 from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL, NAME_LABEL
 
 log = logging.getLogger(__name__)
@@ -30,13 +30,24 @@ class Leaving:
         self._cluster = cluster
         self._store = store
 
-    def pods(self, leader: Object) -> tuple[Object, ...]:
-        """Pods of the leader's group that are being deleted and wait for their kubelet, the leader included.
+    def of_set(self, lws: Object) -> tuple[Object, ...]:
+        """Pods of the set, and former ones that still have a name which it needs."""
+        name = lws["metadata"]["name"]
+        found = self._store.leaving(lws["metadata"]["namespace"], name)
+        return tuple(pod for pod in found if name in (_owner(pod), parent_and_ordinal(_owner(pod))[0]))
 
-        A former worker counts too: while it has the name, nobody else can.
-        """
+    def of_group(self, leader: Object) -> tuple[Object, ...]:
+        """The leader and its workers; former workers too: while one has the name, nobody else can."""
+        namespace, name = leader["metadata"]["namespace"], leader["metadata"]["name"]
+        found = self._store.leaving(namespace, labels_of(leader).get(NAME_LABEL, ""))
+        # There is one StatefulSet of a name at a time: where this one is not the owner, the owner is gone.
+        knows_owner = bool(found) and self._store.get("StatefulSet", namespace, name) is not None
+        key = labels_of(leader).get(GROUP_KEY_LABEL)
         return tuple(
-            pod for pod in (leader, *self._workers(leader)) if waits_for_kubelet(pod) and _is_kin(pod, leader)
+            pod
+            for pod in found
+            if pod["metadata"]["uid"] == leader["metadata"]["uid"]
+            or (knows_owner and _owner(pod) == name and labels_of(pod).get(GROUP_KEY_LABEL) == key)
         )
 
     async def nodes(self, pods: Iterable[Object], now: datetime) -> dict[str, Object | None]:
@@ -44,23 +55,6 @@ class Leaving:
         names = sorted({node_of(pod) for pod in pods if is_overdue(pod, now)})
         read = await asyncio.gather(*(self._node(name) for name in names))
         return {name: node for name, (known, node) in zip(names, read, strict=True) if known}
-
-    def _workers(self, leader: Object) -> Iterator[Object]:
-        namespace, name = leader["metadata"]["namespace"], leader["metadata"]["name"]
-        workers = self._store.get("StatefulSet", namespace, name)
-        if workers is None:
-            return
-        uid, replicas = workers["metadata"]["uid"], wanted_replicas(workers)
-        pods = self._store.controlled_by(uid, "Pod")
-        yield from pods
-        for index in range(1, replicas + 1) if len(pods) < replicas else ():
-            former = self._store.get("Pod", namespace, f"{name}-{index}")
-            owner = controller_of(former) if former is not None else None
-            if former is None or owner is None or owner["uid"] == uid:
-                continue
-            # There is one StatefulSet of a name at a time: that of the pod is gone.
-            if (owner["kind"], owner["name"]) == ("StatefulSet", name):
-                yield former
 
     async def _node(self, name: str) -> tuple[bool, Object | None]:
         try:
@@ -74,6 +68,7 @@ class Leaving:
         return False, None
 
 
-def _is_kin(pod: Object, leader: Object) -> bool:
-    one, two = labels_of(pod), labels_of(leader)
-    return all(one.get(label) == two.get(label) for label in (NAME_LABEL, GROUP_KEY_LABEL))
+def _owner(pod: Object) -> str:
+    """The name of the StatefulSet that made a pod, empty for any other pod."""
+    owner = controller_of(pod)
+    return str(owner["name"]) if owner is not None and owner["kind"] == "StatefulSet" else ""

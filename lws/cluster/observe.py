@@ -93,6 +93,7 @@ class Observer:
                 self._store.drop(lws)
                 return None
         shortage = await self._shortage(lws, leader, groups, now)
+        leaving = self._leaving.of_set(lws)
         return SetSnapshot(
             lws=lws,
             now=now,
@@ -114,7 +115,8 @@ class Observer:
             look_again=shortage.look_again,
             status_age=self._memory.age(uid),
             leader_age=self._memory.age(leader["metadata"]["uid"]) if leader is not None else None,
-            nodes=await self._leaving.nodes((pod for each in groups for pod in each.leaving), now),
+            leaving=leaving,
+            nodes=await self._leaving.nodes(leaving, now),
             node_loss=self._node_loss,
         )
 
@@ -139,7 +141,7 @@ class Observer:
         if leader is None or lws is None:
             self._groups.forget(namespace, name)
             return None
-        leaving = self._leaving.pods(leader)
+        leaving = self._leaving.of_group(leader)
         nodes, loss = await self._leaving.nodes(leaving, now), self._node_loss
         if is_terminating(leader) or is_terminating(lws):
             # All that is decided about a group that goes is whether it can, and its going is many events.
@@ -227,7 +229,6 @@ class Observer:
                     workers=workers if is_its_own else None,
                     obstacle=self._obstacle(pod, workers),
                     worker_uids=self._worker_uids(workers) if is_its_own else (),
-                    leaving=self._leaving.pods(pod),
                 )
             )
         return tuple(sorted(facts, key=lambda group: group.index))

@@ -13,6 +13,7 @@ from typing import Any
 from lws.actions import Object
 from lws.cluster.trim import trim
 from lws.kube.metadata import controller_of
+from lws.kube.nodes import waits_for_kubelet
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 Key = tuple[str, str]
@@ -57,6 +58,7 @@ class Store:
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
         self._by_set = _Index(_set_key)
+        self._leaving = _Index(_leaving_key)
         # UIDs that are gone, with the resourceVersion at which they went: late news must not bring them back.
         self._gone: dict[str, int] = {}
 
@@ -75,6 +77,10 @@ class Store:
     def labelled(self, namespace: str, set_name: str, kind: str) -> list[Object]:
         """Objects of a kind (not Pods) that carry the name label of a set, whoever owns them."""
         return self._by_set.find((namespace, set_name), kind)
+
+    def leaving(self, namespace: str, set_name: str) -> list[Object]:
+        """Pods that carry the name label of a set, are being deleted, and wait for their kubelet."""
+        return self._leaving.find((namespace, set_name), "Pod")
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Take in the state of an object, unless we know a newer one."""
@@ -130,12 +136,14 @@ class Store:
         self._objects[obj["kind"]][_key(obj)] = obj
         self._by_owner.add(obj)
         self._by_set.add(obj)
+        self._leaving.add(obj)
 
     def _forget(self, obj: Object | None) -> None:
         if obj is not None:
             self._objects[obj["kind"]].pop(_key(obj), None)
             self._by_owner.remove(obj)
             self._by_set.remove(obj)
+            self._leaving.remove(obj)
 
 
 def _controller_uid(obj: Object) -> str | None:
@@ -147,6 +155,12 @@ def _set_key(obj: Object) -> Key | None:
     # Pods are reached through their owners: an index of them by label would only grow.
     set_name = (obj["metadata"].get("labels") or {}).get(NAME_LABEL)
     return (obj["metadata"]["namespace"], set_name) if set_name and obj["kind"] != "Pod" else None
+
+
+def _leaving_key(obj: Object) -> Key | None:
+    set_name = (obj["metadata"].get("labels") or {}).get(NAME_LABEL)
+    is_leaving = obj["kind"] == "Pod" and waits_for_kubelet(obj)
+    return (obj["metadata"]["namespace"], set_name) if set_name and is_leaving else None
 
 
 def _key(obj: Mapping[str, Any]) -> Key:

@@ -6,9 +6,6 @@ the status, and when to look again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from lws.actions import Object
 from lws.kube.nodes import OUT_OF_SERVICE_TAINT, HeldPod, NodeLossPolicy, held_pods, look_again_after
 from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -19,18 +16,14 @@ _MOST_PODS = 10
 def problems(snapshot: SetSnapshot) -> tuple[Problem, ...]:
     """One for each lost node that holds pods of the set."""
     by_node: dict[str, list[HeldPod]] = {}
-    for each in held_pods(_leaving(snapshot), snapshot.nodes, snapshot.now, snapshot.node_loss):
+    for each in held_pods(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss):
         by_node.setdefault(each.loss.node, []).append(each)
     return tuple(_problem(held, snapshot.node_loss) for _node, held in sorted(by_node.items()))
 
 
 def look_again(snapshot: SetSnapshot) -> float | None:
     """Seconds until there may be another problem; None where no pod is on its way out."""
-    return look_again_after(_leaving(snapshot), snapshot.nodes, snapshot.now, snapshot.node_loss)
-
-
-def _leaving(snapshot: SetSnapshot) -> Iterator[Object]:
-    return (pod for group in snapshot.groups for pod in group.leaving)
+    return look_again_after(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss)
 
 
 def _problem(held: list[HeldPod], policy: NodeLossPolicy) -> Problem:

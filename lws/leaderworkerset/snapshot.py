@@ -28,8 +28,6 @@ class GroupFacts:
     obstacle: a StatefulSet, or a Service where the group needs one, that has the leader's name and belongs to
     somebody else who lives, or to nobody.
     worker_uids: UIDs of the pods that `workers` controls, those left out that are being deleted.
-    leaving: pods of the group, and former ones of the same names, that are being deleted and wait for their
-    kubelet.
     """
 
     index: int
@@ -37,7 +35,6 @@ class GroupFacts:
     workers: Object | None = None
     obstacle: Object | None = None
     worker_uids: tuple[str, ...] = ()
-    leaving: tuple[Object, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +60,8 @@ class SetSnapshot:
     seconds until there may be more to know about that.
     status_age, leader_age: seconds since we last wrote the status or the leader StatefulSet, None if that was
     not lately.
+    leaving: pods of the set, and former ones of the same names, that are being deleted and wait for their
+    kubelet.
     nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
     """
 
@@ -84,6 +83,7 @@ class SetSnapshot:
     look_again: float | None = None
     status_age: float | None = None
     leader_age: float | None = None
+    leaving: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
 

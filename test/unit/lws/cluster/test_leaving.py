@@ -53,13 +53,23 @@ def names(pods: tuple[Any, ...]) -> list[str]:
 
 
 def test_pods_of_the_group_that_wait_for_their_kubelet() -> None:
-    one, two = going(make_worker_pod(WORKERS, 1)), make_worker_pod(WORKERS, 2)
-    assert names(leaving(WORKERS, one, two).pods(LEADER)) == ["demo-0-1"]
-    assert names(leaving(WORKERS, one, two).pods(going(LEADER))) == ["demo-0", "demo-0-1"]
+    one, two, leader = going(make_worker_pod(WORKERS, 1)), make_worker_pod(WORKERS, 2), going(LEADER)
+    assert names(leaving(WORKERS, one, two).of_group(LEADER)) == ["demo-0-1"]
+    assert names(leaving(WORKERS, leader, one, two).of_group(leader)) == ["demo-0", "demo-0-1"]
     ended = going(two)
     ended["metadata"]["deletionGracePeriodSeconds"] = 0
-    assert leaving(WORKERS, ended).pods(LEADER) == ()
-    assert leaving(one).pods(LEADER) == ()
+    assert leaving(WORKERS, ended).of_group(LEADER) == ()
+    assert leaving(one).of_group(LEADER) == (), "nobody knows whose it is"
+
+
+def test_pods_of_the_set_that_wait_for_their_kubelet() -> None:
+    others = make_leader_pod(LWS, 1)
+    strangers = owned(going(others), kind="Job"), owned(going(make_worker_pod(WORKERS, 2)), name="other-0")
+    for index, pod in enumerate(strangers):
+        pod["metadata"] |= {"name": f"stranger-{index}", "uid": f"u-stranger-{index}"}
+    one, leader = going(make_worker_pod(WORKERS, 1)), going(LEADER)
+    found = leaving(LWS, WORKERS, leader, one, others, *strangers).of_set(LWS)
+    assert names(found) == ["demo-0", "demo-0-1"]
 
 
 def owned(pod: dict[str, Any], **owner: str) -> dict[str, Any]:
@@ -86,7 +96,7 @@ FORMER = owned(going(make_worker_pod(WORKERS, 2)), uid="u-of-a-former-statefulse
     ],
 )
 def test_a_former_worker_holds_the_name_of_a_new_one(pod: dict[str, Any], counts: bool) -> None:
-    found = leaving(WORKERS, make_worker_pod(WORKERS, 1), pod).pods(LEADER)
+    found = leaving(WORKERS, make_worker_pod(WORKERS, 1), pod).of_group(LEADER)
     assert names(found) == (["demo-0-2"] if counts else [])
 
 

@@ -12,6 +12,7 @@ import pytest
 from lws.actions import Object
 from lws.cluster.store import Store
 from lws_api.leaderworkerset.v1 import NAME_LABEL
+from test.unit.builders import make_leader_pod
 
 Changes = list[tuple[Object | None, Object | None]]
 
@@ -371,3 +372,19 @@ def test_empty_buckets_go_away(store: Store) -> None:
         store.put(_service(2 * number, f"s-{number}", owner=f"p-{number}", set_name=f"set-{number}"))
         store.drop(_service(2 * number + 1, f"s-{number}"))
     assert not store._by_owner._buckets and not store._by_set._buckets
+
+
+def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
+    store = Store(lambda before, after: None)
+    pod = make_leader_pod()
+
+    def told(version: str, **metadata: Any) -> list[str]:
+        store.put({**pod, "metadata": {**pod["metadata"], "resourceVersion": version, **metadata}})
+        return [each["metadata"]["name"] for each in store.leaving("default", "demo")]
+
+    assert told("2") == []
+    assert told("3", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
+    assert told("4", deletionTimestamp="now", deletionGracePeriodSeconds=0) == []
+    assert told("5", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
+    store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": "6"}})
+    assert store.leaving("default", "demo") == []

@@ -28,16 +28,14 @@ def stuck(name: str, node: str = "node-1") -> dict[str, Any]:
     return {"metadata": metadata, "spec": {"nodeName": node}}
 
 
-def with_stuck(nodes: dict[str, Any], *leaving: tuple[dict[str, Any], ...]) -> SetSnapshot:
-    """A set at rest, then of each group these pods cannot go."""
-    snapshot = settled(make_set(replicas=len(leaving)))
-    groups = tuple(replace(group, leaving=pods) for group, pods in zip(snapshot.groups, leaving, strict=True))
-    return replace(snapshot, groups=groups, nodes=nodes)
+def with_stuck(nodes: dict[str, Any], *leaving: dict[str, Any]) -> SetSnapshot:
+    """A set at rest, then these pods cannot go."""
+    return replace(settled(make_set()), leaving=leaving, nodes=nodes)
 
 
 def test_one_problem_for_each_node() -> None:
     nodes = {"node-1": SILENT, "node-2": None, "node-3": {"status": SILENT["status"]}}
-    pods = (stuck("demo-0-1"), stuck("demo-0-2", "node-2")), (stuck("demo-1"),), ()
+    pods = (stuck("demo-0-1"), stuck("demo-0-2", "node-2"), stuck("demo-1"))
     assert [(each.reason, each.message) for each in problems(with_stuck(nodes, *pods))] == [
         (
             "NodeLost",
@@ -55,19 +53,19 @@ def test_one_problem_for_each_node() -> None:
 
 def test_no_more_than_ten_pods_are_named() -> None:
     pods = tuple(stuck(f"demo-0-{index}") for index in range(10, 25))
-    (problem,) = problems(with_stuck({"node-1": SILENT}, pods))
+    (problem,) = problems(with_stuck({"node-1": SILENT}, *pods))
     assert "demo-0-18, demo-0-19 and 5 more: their groups wait" in problem.message
 
 
 def test_it_says_when_the_manager_is_about_to_act() -> None:
     policy = NodeLossPolicy(timedelta(minutes=5), force_delete=True)
-    snapshot = replace(with_stuck({"node-1": SILENT}, (stuck("demo-0"),)), node_loss=policy)
+    snapshot = replace(with_stuck({"node-1": SILENT}, stuck("demo-0")), node_loss=policy)
     (problem,) = problems(snapshot)
     assert problem.message.endswith("their groups wait; such pods are deleted by force")
 
 
 def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
-    snapshot = with_stuck({"node-1": SILENT}, (stuck("demo-0-1"),))
+    snapshot = with_stuck({"node-1": SILENT}, stuck("demo-0-1"))
     planned = plan(snapshot)
     assert [(each.type, each.reason) for each in planned.announce] == [("Warning", "NodeLost")]
     assert planned.again_after == 30
@@ -75,7 +73,7 @@ def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
     condition = find(after.lws["status"]["conditions"], "ReplicaFailure")
     assert condition is not None and (condition["status"], condition["reason"]) == ("True", "NodeLost")
     assert plan(after).is_empty
-    freed = plan(replace(after, groups=settled(make_set(replicas=1)).groups, nodes={}))
+    freed = plan(replace(after, leaving=(), nodes={}))
     assert find(freed.statuses[0].patch["conditions"], "ReplicaFailure") is None
 
 
@@ -83,7 +81,7 @@ def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
     ("seconds", "again"), [(0, 30), (-400, 40)], ids=["overdue", "its grace period is not over"]
 )
 def test_when_to_look_again(seconds: int, again: float) -> None:
-    snapshot = replace(with_stuck({}, (stuck("demo-0"),)), now=NOW + timedelta(seconds=seconds))
+    snapshot = replace(with_stuck({}, stuck("demo-0")), now=NOW + timedelta(seconds=seconds))
     assert look_again(snapshot) == again
 
 
