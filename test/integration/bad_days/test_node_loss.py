@@ -22,6 +22,7 @@ from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World, a_namespace
 from tools.deployment import Deployment, ManagerProcess
 from tools.localcluster import LocalCluster, Options
+from tools.localcluster.nodes import is_ready
 
 DOOMED = "node-2"
 SETS = ("leads", "works")
@@ -148,3 +149,34 @@ def test_a_manager_that_is_asked_to_frees_the_groups_by_force(stage: Stage, mana
         notes = [each.note for each in events_of(world, name) if each.action == "Delete"]
         assert any(note.startswith(f"Deleted pod {HELD[name]} by force: ") for note in notes)
     eventually("nothing is held any more", lambda: held(stage, acting), lambda count: count == 0)
+
+
+def test_a_node_out_of_service_is_left_to_kubernetes(stage: Stage, manager: ManagerProcess) -> None:
+    """Its pod garbage collector deletes such pods by force; whoever asks us to do it does not mean these."""
+    world, cluster = stage.world, stage.cluster
+    stage.manager(force=True)
+    cluster.revive_node(DOOMED)
+    eventually("the node is back", lambda: is_ready(node_of(cluster)), seconds=60)
+    world.create(a_set("rests", 1, 2, workers=drawn_to(DOOMED), group={"leaderTemplate": drawn_to("node-0")}))
+    settle(world, "rests", seconds=120)
+    lost = world.get("Pod", "rests-0-1")
+    assert lost["spec"]["nodeName"] == DOOMED
+
+    cluster.kill_node(DOOMED)
+    eventually(
+        "Kubernetes has noticed", lambda: is_ready(node_of(cluster)), lambda ready: not ready, LOST_SECONDS
+    )
+    cluster.kubectl("taint", "nodes", DOOMED, "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute")
+    eventually(
+        "the lost worker is another one",
+        lambda: world.uid("Pod", "rests-0-1"),
+        lambda uid: uid not in ("", lost["metadata"]["uid"]),
+        LOST_SECONDS,
+    )
+    settle(world, "rests", seconds=120)
+
+    assert not any(each.note.startswith("Deleted pod") for each in events_of(world, "rests"))
+
+
+def node_of(cluster: LocalCluster) -> dict[str, Any]:
+    return cluster.api.get(f"/api/v1/nodes/{DOOMED}")
