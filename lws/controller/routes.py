@@ -12,8 +12,9 @@ from typing import Literal, NamedTuple
 
 from lws.actions import Object
 from lws.controller.routine import is_routine
-from lws.kube.metadata import controller_of, is_terminating, labels_of
+from lws.kube.metadata import controller_of, labels_of
 from lws.kube.names import parent_and_ordinal
+from lws.kube.nodes import waits_for_kubelet
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -57,7 +58,7 @@ def _of_pod(pod: Object) -> Iterator[Key]:
     else:
         # The StatefulSet of workers has the name of their leader.
         yield Key("group", namespace, owner["name"])
-        if is_terminating(pod) and set_name:
+        if waits_for_kubelet(pod) and set_name:
             # A lost node may hold it, which the set tells.
             yield Key("set", namespace, set_name)
 

@@ -30,6 +30,7 @@ def _object(
     return {"kind": kind, "metadata": made}
 
 
+GOING = {"deletionTimestamp": "now"}
 CASES = [
     pytest.param(_object("LeaderWorkerSet", "demo", set_name=None), {SET}, id="set"),
     pytest.param(_object("Pod", "demo-3", ("StatefulSet", "demo")), {SET, LEADER}, id="leader-pod"),
@@ -40,9 +41,14 @@ CASES = [
         id="worker-pod-without-label",
     ),
     pytest.param(
-        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), deletionTimestamp="now"),
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=30),
         {LEADER, SET},
         id="worker-pod-that-a-lost-node-may-hold",
+    ),
+    pytest.param(
+        _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=0),
+        {LEADER},
+        id="worker-pod-that-no-node-holds",
     ),
     pytest.param(_object("Pod", "demo-3"), set(), id="orphaned-pod"),
     pytest.param(_object("Pod", "demo-3", ("Job", "demo")), set(), id="pod-of-a-job"),
