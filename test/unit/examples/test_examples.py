@@ -103,7 +103,9 @@ def test_mounts_probes_and_autoscalers_refer_to_something(path: Path) -> None:
         assert "requests" in leader(sets[target["name"]])["spec"]["containers"][0]["resources"]
     for lws in sets.values():
         for template in templates(lws):
+            claims = lws["spec"]["leaderWorkerTemplate"].get("volumeClaimTemplates", [])
             volumes = {volume["name"] for volume in template["spec"].get("volumes", [])}
+            volumes |= {claim["metadata"]["name"] for claim in claims}
             for container in template["spec"]["containers"]:
                 mounts = [mount["name"] for mount in container.get("volumeMounts", [])]
                 assert set(mounts) <= volumes

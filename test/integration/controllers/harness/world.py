@@ -26,8 +26,10 @@ _RESOURCES = {
     "ControllerRevision": (_APPS, "controllerrevisions"),
     "Event": ("/apis/events.k8s.io/v1", "events"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
+    "PersistentVolumeClaim": (_CORE, "persistentvolumeclaims"),
     "Pod": (_CORE, "pods"),
     "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
+    "PodGroup": ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
     "Service": (_CORE, "services"),
     "StatefulSet": (_APPS, "statefulsets"),
 }

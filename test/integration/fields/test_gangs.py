@@ -1,0 +1,67 @@
+"""Does every group have a PodGroup of its own, of its size, for as long as it lives?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL
+from test.integration.controllers.harness.groups import (
+    annotations_of,
+    labels_of,
+    names_of,
+    pods_of,
+    settle,
+    uids_of_group,
+)
+from test.integration.controllers.harness.manifests import a_set, pod_template
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+GROUP_NAME = "scheduling.k8s.io/group-name"
+GPUS = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}
+
+
+def pod_groups(world: World) -> dict[str, dict[str, Any]]:
+    """Group → its PodGroup."""
+    return {labels_of(each)[GROUP_INDEX_LABEL]: each for each in world.list("PodGroup")}
+
+
+def test_a_group_has_a_pod_group_that_comes_back_and_follows_it(world: World) -> None:
+    template = pod_template()
+    template["spec"]["containers"][0] |= GPUS
+    queue = {"scheduling.volcano.sh/queue-name": "gold"}
+    world.create(a_set("gang", 2, 3, workers=template, annotations=queue))
+    settle(world, "gang")
+    found = pod_groups(world)
+    assert found.keys() == {"0", "1"}
+    assert found["1"]["spec"] == {
+        "minMember": 3,
+        "minResources": {"nvidia.com/gpu": "6"},
+        "queue": "gold",
+    }
+    names = {annotations_of(pod)[GROUP_NAME] for pod in pods_of(world, "gang")}
+    assert names == names_of(found.values())
+
+    name = found["1"]["metadata"]["name"]
+    world.delete("PodGroup", name)
+    eventually(
+        "it comes back",
+        lambda: world.uid("PodGroup", name),
+        lambda now: now not in ("", found["1"]["metadata"]["uid"]),
+    )
+
+    leader = uids_of_group(world, "gang", 0)["gang-0"]
+    world.delete("Pod", "gang-0-1")
+    world.gone_or_replaced("Pod", "gang-0", leader)
+    settle(world, "gang")
+    again = pod_groups(world)["0"]
+    assert again["metadata"]["uid"] != found["0"]["metadata"]["uid"]
+    assert again["metadata"]["ownerReferences"][0]["uid"] == world.uid("Pod", "gang-0")
+
+    world.patch(SET, "gang", {"spec": {"leaderWorkerTemplate": {"size": 2}}})
+    settle(world, "gang")
+    eventually(
+        "every group has one of its own size",
+        lambda: sorted(each["spec"]["minMember"] for each in world.list("PodGroup")),
+        lambda now: now == [2, 2],
+    )

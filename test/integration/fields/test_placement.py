@@ -1,0 +1,77 @@
+"""Does the real scheduler give groups and subgroups a part of the cluster of their own?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_INDEX_LABEL,
+)
+from test.integration.controllers.harness.groups import labels_of, pod_uids, pods_of, settle
+from test.integration.controllers.harness.manifests import a_set, rolling
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster.nodes import POOL_LABEL
+
+HOST = "kubernetes.io/hostname"
+SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderWorker", "subGroupSize": 2}}
+
+
+def domains(world: World, name: str, topology: str, *labels: str) -> dict[tuple[str, ...], set[str]]:
+    """What pods have in common → where they are."""
+    nodes = {
+        each["metadata"]["name"]: each["metadata"]["labels"]
+        for each in world.api.get("/api/v1/nodes")["items"]
+    }
+    found: dict[tuple[str, ...], set[str]] = {}
+    for pod in pods_of(world, name):
+        who = tuple(labels_of(pod)[label] for label in labels)
+        found.setdefault(who, set()).add(nodes[pod["spec"]["nodeName"]][topology])
+    return found
+
+
+def assert_apart(found: dict[tuple[str, ...], set[str]], count: int) -> None:
+    assert len(found) == count
+    assert all(len(each) == 1 for each in found.values()), found
+    assert len(set.union(*found.values())) == count, found
+
+
+def placed(name: str, **options: Any) -> dict[str, Any]:
+    return a_set(
+        name,
+        2,
+        4,
+        group=SUBGROUPS,
+        annotations={
+            EXCLUSIVE_TOPOLOGY_ANNOTATION: POOL_LABEL,
+            SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: HOST,
+        },
+        **options,
+    )
+
+
+def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollout(world: World) -> None:
+    world.create(placed("apart", rolloutStrategy=rolling(partition=1)))
+    settle(world, "apart")
+    assert_apart(domains(world, "apart", POOL_LABEL, GROUP_INDEX_LABEL), 2)
+    assert_apart(domains(world, "apart", HOST, GROUP_INDEX_LABEL, SUBGROUP_INDEX_LABEL), 4)
+    before = pod_uids(world, "apart")
+
+    anywhere = {EXCLUSIVE_TOPOLOGY_ANNOTATION: None}
+    world.patch(SET, "apart", {"metadata": {"annotations": anywhere}})
+    # The partition holds group 0 back: an annotation is no way around it.
+    eventually(
+        "group 1 is new",
+        lambda: {name for name, uid in pod_uids(world, "apart").items() if before.get(name) == uid},
+        lambda same: same == {name for name in before if name.startswith("apart-0")},
+        seconds=60,
+    )
+    settle(world, "apart", updated=1)
+    kept = world.get("StatefulSet", "apart-0")["spec"]["template"]
+    moved = world.get("StatefulSet", "apart-1")["spec"]["template"]
+    assert POOL_LABEL in kept["spec"]["nodeSelector"]
+    assert "nodeSelector" not in moved["spec"]
+    assert EXCLUSIVE_TOPOLOGY_ANNOTATION not in moved["metadata"]["annotations"]

@@ -1,0 +1,62 @@
+"""Do claims outlive what befalls their pods, and do they go when the set says so?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL
+from test.integration.controllers.harness.groups import labels_of, name_of, settle, uids_of_group
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+CLAIM = {
+    "metadata": {"name": "data", "labels": {"tier": "fast"}, "annotations": {"note": "kept"}},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+RETENTION = "persistentVolumeClaimRetentionPolicy"
+
+
+def with_claims(name: str, when_deleted: str) -> dict[str, Any]:
+    policy = {"whenDeleted": when_deleted, "whenScaled": "Retain"}
+    return a_set(name, 1, 3, group={"volumeClaimTemplates": [CLAIM], RETENTION: policy})
+
+
+def claims(world: World) -> dict[str, str]:
+    """Claim → UID."""
+    return {name_of(each): each["metadata"]["uid"] for each in world.list("PersistentVolumeClaim")}
+
+
+def owners(world: World) -> set[tuple[str, ...]]:
+    """Of claims of workers: kinds of their owners."""
+    found = [each for each in world.list("PersistentVolumeClaim") if GROUP_KEY_LABEL in labels_of(each)]
+    return {tuple(owner["kind"] for owner in each["metadata"].get("ownerReferences") or ()) for each in found}
+
+
+def test_claims_of_workers_survive_their_group_and_go_with_their_set(world: World) -> None:
+    world.create(with_claims("keeper", "Delete"))
+    settle(world, "keeper")
+    before, pods = claims(world), uids_of_group(world, "keeper", 0)
+    assert before.keys() == {"data-keeper-0", "data-keeper-0-1", "data-keeper-0-2"}
+    for each in world.list("PersistentVolumeClaim"):
+        assert labels_of(each)["tier"] == "fast"
+        assert each["metadata"]["annotations"]["note"] == "kept"
+    eventually("the set owns them", lambda: owners(world), lambda now: now == {(SET,)})
+
+    world.delete("Pod", "keeper-0-1")
+    world.gone_or_replaced("Pod", "keeper-0", pods["keeper-0"])
+    settle(world, "keeper")
+    assert not set(pods.values()) & set(uids_of_group(world, "keeper", 0).values())
+    assert claims(world) == before
+
+    world.delete(SET, "keeper")
+    eventually("the claims are gone", lambda: claims(world), lambda now: not now, seconds=60)
+
+
+def test_whoever_changes_their_mind_keeps_the_claims_of_workers(world: World) -> None:
+    world.create(with_claims("spared", "Delete"))
+    settle(world, "spared")
+    eventually("the set owns them", lambda: owners(world), lambda now: now == {(SET,)})
+    template = {RETENTION: {"whenDeleted": "Retain"}}
+    world.patch(SET, "spared", {"spec": {"leaderWorkerTemplate": template}})
+    eventually("nobody owns them", lambda: owners(world), lambda now: now == {()})

@@ -1,0 +1,50 @@
+"""Do pods keep the Service that their names need while the subdomain policy changes, both ways?"""
+
+from __future__ import annotations
+
+from test.integration.controllers.harness.groups import names_of, pods_of, settle
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+SHARED, UNIQUE = (
+    {"networkConfig": {"subdomainPolicy": "Shared"}},
+    {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}},
+)
+
+
+def services(world: World) -> set[str]:
+    return names_of(world.list("Service"))
+
+
+def subdomains(world: World, name: str) -> dict[str, str]:
+    return {pod["metadata"]["name"]: pod["spec"]["subdomain"] for pod in pods_of(world, name)}
+
+
+def addresses(world: World, name: str) -> set[str]:
+    return {pod["spec"]["containers"][0]["env"][0]["value"] for pod in pods_of(world, name)}
+
+
+def test_the_policy_changes_both_ways(world: World) -> None:
+    world.create(a_set("net", 2, 2))
+    settle(world, "net")
+    assert services(world) == {"net"}
+
+    world.patch(SET, "net", {"spec": UNIQUE})
+    settle(world, "net")
+    eventually("nobody shares a Service", lambda: services(world), lambda now: now == {"net-0", "net-1"})
+    assert subdomains(world, "net") == {
+        "net-0": "net-0",
+        "net-0-1": "net-0",
+        "net-1": "net-1",
+        "net-1-1": "net-1",
+    }
+    assert addresses(world, "net") == {f"net-{i}.net-{i}.{world.namespace}" for i in (0, 1)}
+
+    world.delete("Service", "net-1")
+    eventually("it comes back", lambda: services(world), lambda now: now == {"net-0", "net-1"})
+
+    world.patch(SET, "net", {"spec": SHARED})
+    settle(world, "net")
+    eventually("all share one", lambda: services(world), lambda now: now == {"net"})
+    assert set(subdomains(world, "net").values()) == {"net"}
