@@ -208,6 +208,7 @@ CHANGED: dict[str, Any] = {
     "extraArgs": ["--zap-encoder=json"],
     "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
     "fullnameOverride": "other",
+    "gangSchedulingManagement": {"schedulerProvider": "volcano"},
     "image.manager.pullPolicy": "Always",
     "image.manager.repository": "registry.example.com/lws",
     "image.manager.tag": "v9",
@@ -288,7 +289,7 @@ def render_small(cluster: ClusterAccess, key: str, value: Any, *arguments: str) 
 @pytest.mark.parametrize(
     ("argument", "complaint"),
     [
-        ("gangSchedulingManagement.schedulerProvider=volcano", "'gangSchedulingManagement' not allowed"),
+        ("gangSchedulingManagement.schedulerProvider=other", "/gangSchedulingManagement/schedulerProvider"),
         ("enableDisaggregatedSet=true", "'enableDisaggregatedSet' not allowed"),
         ("image.tag=v1", "'tag' not allowed"),
         ("replicaCount=two", "/replicaCount"),
