@@ -92,8 +92,8 @@ def test_a_change_of_the_subdomain_policy_rolls_the_set(world: World) -> None:
 
     world.patch(SET, "moves", {"spec": {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}})
     settle(world, "moves")
-    # The shared Service stays: whoever has its address may still use it.
-    assert names_of(world.list("Service")) == before | {"moves-0", "moves-1"}
+    own = {"moves-0", "moves-1"}
+    eventually("nobody shares a Service", lambda: names_of(world.list("Service")), lambda now: now == own)
     assert {pod["spec"]["subdomain"] for pod in pods_of(world, "moves")} == {"moves-0", "moves-1"}
 
     world.patch(SET, "moves", {"spec": {"networkConfig": {"subdomainPolicy": "Shared"}}})
