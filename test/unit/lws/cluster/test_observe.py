@@ -16,6 +16,7 @@ from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.store import Store
 from lws.cluster.trim import trim
+from lws.group.gang import PROVIDERS
 from lws.kube.applied import digest
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.disruption import build_disruption_budget
@@ -499,6 +500,25 @@ async def test_a_new_group_asks_for_nothing() -> None:
     snapshot = await world.of_group()
     assert (snapshot.worker_statefulset, snapshot.workers, snapshot.service) == (None, (), None)
     assert world.cluster.asked == [], "a create that meets a stranger fails and shows it"
+
+
+@pytest.mark.parametrize("owner", ["this leader", "its predecessor"])
+async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owner: str) -> None:
+    volcano = PROVIDERS["volcano"]
+    pod_group = api_server.stored(dict(volcano.pod_group(LWS, PODS[1])))
+    if owner == "its predecessor":
+        pod_group = changed(
+            pod_group, owned_by({"kind": "Pod", "name": "demo-0", "uid": "u-8", "controller": True})
+        )
+    world = World(*EVERYTHING, pod_group)
+    assert (await world.of_group()).pod_group is None
+    world.observer.gang = volcano
+    snapshot = await world.of_group()
+    assert snapshot.gang is volcano
+    assert names([snapshot.pod_group]) == [f"demo-0-{KEY}"]
+    # One that may be in the way is read past the cache.
+    read = [] if owner == "this leader" else [f"PodGroup default/demo-0-{KEY}"]
+    assert world.cluster.asked == read
 
 
 EXCLUSIVE = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}

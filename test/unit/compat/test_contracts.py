@@ -1,0 +1,82 @@
+"""What other projects read off sets and pods: queueing by labels, serving layers by stable specs."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.admission.leaderworkerset import default
+from lws.admission.pod import admit
+from lws.group.objects import build_worker_statefulset
+from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.unit.builders import make_leader_pod, make_set
+
+QUEUE = {"kueue.x-k8s.io/queue-name": "team"}
+
+
+def pod_of(statefulset: dict[str, Any], ordinal: int) -> dict[str, Any]:
+    """A pod as the StatefulSet controller makes it and our webhook lets it in."""
+    template = copy.deepcopy(statefulset["spec"]["template"])
+    metadata = {**template["metadata"], "name": f"{statefulset['metadata']['name']}-{ordinal}"}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {**metadata, "namespace": "default"},
+        "spec": {**template["spec"], "subdomain": statefulset["spec"]["serviceName"]},
+    }
+    admit(pod, "default")
+    return pod
+
+
+def test_queueing_systems_find_statefulsets_leaders_and_workers() -> None:
+    lws = make_set(size=3, labels=QUEUE)
+    leaders = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
+    workers = build_worker_statefulset(lws, make_leader_pod(lws, 1))
+    for statefulset in (leaders, workers):
+        assert statefulset["metadata"]["labels"].items() >= {NAME_LABEL: "demo", **QUEUE}.items()
+    leader, worker = pod_of(leaders, 1), pod_of(workers, 2)
+    # A pod without the name of its leader is one.
+    assert LEADER_NAME_ANNOTATION not in leader["metadata"]["annotations"]
+    assert worker["metadata"]["annotations"][LEADER_NAME_ANNOTATION] == "demo-1"
+    for pod, index in ((leader, "0"), (worker, "2")):
+        labels = pod["metadata"]["labels"]
+        assert (labels[GROUP_INDEX_LABEL], labels[WORKER_INDEX_LABEL]) == ("1", index)
+        assert labels[REVISION_LABEL] == "key-a"
+        assert labels[GROUP_KEY_LABEL]
+        assert pod["metadata"]["annotations"][SIZE_ANNOTATION] == "3"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="as little as possible"),
+        pytest.param({"rolloutStrategy": None, "networkConfig": None}, id="nulls"),
+        pytest.param({"startupPolicy": "LeaderReady", "paused": None}, id="more"),
+    ],
+)
+def test_serving_layers_that_compare_whole_specs_see_no_change(spec: dict[str, Any]) -> None:
+    """They write what they wrote before, and compare it with what came of it."""
+    written = make_set(**spec)
+    for field in ("rolloutStrategy", "networkConfig"):
+        if field not in spec:
+            del written["spec"][field]
+    stored = copy.deepcopy(written)
+    default(stored)
+    again = copy.deepcopy(written)
+    default(again)
+    assert again == stored
+    default(again)
+    assert again == stored
+    added = stored["spec"].keys() - written["spec"].keys()
+    assert added <= {"rolloutStrategy", "networkConfig"}
