@@ -119,5 +119,6 @@ def _with_term(
     return {**(existing or {}), REQUIRED: [*_terms(existing), term]}
 
 
-def _terms(kind: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
-    return list((kind or {}).get(REQUIRED) or ())
+def _terms(kind: Any) -> list[Mapping[str, Any]]:
+    terms = kind.get(REQUIRED) if isinstance(kind, Mapping) else None
+    return [each for each in terms if isinstance(each, Mapping)] if isinstance(terms, list) else []

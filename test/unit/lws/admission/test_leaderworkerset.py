@@ -741,3 +741,51 @@ def test_no_shape_is_an_exception(path: tuple[str, ...]) -> None:
             assert all(str(error) for error in errors_in(after, before))
             assert all(warnings_in(after, before))
         assert new == once
+
+
+def rich_set() -> dict[str, Any]:
+    """A set with everything that a rule reads."""
+    made = copy.deepcopy(FULL)
+    term = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "rack"}]}
+    container = {
+        "name": "w",
+        "env": [{"name": "TPU_PROCESS_PORT", "value": "1"}],
+        "resources": {"limits": {"google.com/tpu": "4"}, "requests": {"google.com/tpu": "4"}},
+    }
+    pod = {
+        "metadata": {"labels": {"a": "b"}, "annotations": {"a": "b"}},
+        "spec": {
+            "affinity": {"podAffinity": term, "podAntiAffinity": term},
+            "initContainers": [{**container, "name": "i", "restartPolicy": "Always"}],
+            "containers": [container],
+            "restartPolicy": "Always",
+        },
+    }
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    made["metadata"]["annotations"][EXCLUSIVE_TOPOLOGY_ANNOTATION] = "zone"
+    made["spec"]["leaderWorkerTemplate"] |= {
+        "leaderTemplate": pod,
+        "workerTemplate": copy.deepcopy(pod),
+        "volumeClaimTemplates": [claim],
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
+    }
+    return made
+
+
+def all_paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    keys = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else []
+    below = [found for key in keys for found in all_paths_in(value[key], (*path, key))]
+    return [path, *below] if path else below
+
+
+def test_no_shape_of_templates_and_claims_is_an_exception() -> None:
+    whole = rich_set()
+    for path in all_paths_in(whole):
+        for junk in JUNK[::2]:
+            new = with_junk(whole, path, junk)
+            for after, before in ((new, None), (new, whole), (whole, new)):
+                assert all(str(error) for error in errors_in(after, before, [new, whole]))
+                assert all(warnings_in(after, before, gang=True))
