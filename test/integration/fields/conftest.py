@@ -20,6 +20,7 @@ _GANGS = ("--set", "gangSchedulingManagement.schedulerProvider=volcano")
 @pytest.fixture(scope="package")
 def _product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     cluster.kubectl("apply", "-f", str(POD_GROUPS))
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(POD_GROUPS))
     with running_product(cluster, tmp_path_factory.mktemp("product"), *_GANGS) as product:
         yield product
     cluster.kubectl("delete", "-f", str(POD_GROUPS), "--ignore-not-found")

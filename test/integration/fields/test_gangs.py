@@ -32,8 +32,10 @@ def test_a_group_has_a_pod_group_that_comes_back_and_follows_it(world: World) ->
     queue = {"scheduling.volcano.sh/queue-name": "gold"}
     world.create(a_set("gang", 2, 3, workers=template, annotations=queue))
     settle(world, "gang")
-    found = pod_groups(world)
-    assert found.keys() == {"0", "1"}
+    # A manager that has just started looks for their API again after a while.
+    found = eventually(
+        "every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"}, 60
+    )
     assert found["1"]["spec"] == {
         "minMember": 3,
         "minResources": {"nvidia.com/gpu": "6"},

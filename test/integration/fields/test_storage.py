@@ -50,7 +50,7 @@ def test_claims_of_workers_survive_their_group_and_go_with_their_set(world: Worl
     assert claims(world) == before
 
     world.delete(SET, "keeper")
-    eventually("the claims are gone", lambda: claims(world), lambda now: not now, seconds=60)
+    eventually("the claims are gone", lambda: claims(world), lambda now: not now, seconds=120)
 
 
 def test_whoever_changes_their_mind_keeps_the_claims_of_workers(world: World) -> None:
