@@ -33,7 +33,13 @@ def test_orphans() -> None:
 )
 def test_what_is_yet_to_be_made(leader: Any, service: Any, policy: str, expected: bool) -> None:
     lws = make_set(networkConfig={"subdomainPolicy": policy})
-    assert is_incomplete(lws, leader, service) is expected
+    assert is_incomplete(lws, leader, service, None) is expected
+
+
+def test_a_budget_is_yet_to_be_made_where_it_is_asked_for() -> None:
+    lws = make_set(podDisruptionBudget={"maxUnavailableGroups": 1}, replicas=2)
+    assert is_incomplete(lws, LEADERS, {}, None)
+    assert not is_incomplete(lws, LEADERS, {}, {})
 
 
 def test_workers_without_a_start_ordinal() -> None:
