@@ -6,7 +6,6 @@ read live: nodes are not watched, and hardly ever asked for.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable
 from datetime import datetime
@@ -53,8 +52,9 @@ class Leaving:
     async def nodes(self, pods: Iterable[Object], now: datetime) -> dict[str, Object | None]:
         """Nodes of the pods that are overdue, by name; None for one that does not exist."""
         names = sorted({node_of(pod) for pod in pods if is_overdue(pod, now)})
-        read = await asyncio.gather(*(self._node(name) for name in names))
-        return {name: node for name, (known, node) in zip(names, read, strict=True) if known}
+        # One after the other: a dozen at most, and there is no hurry.
+        read = {name: await self._node(name) for name in names}
+        return {name: node for name, (is_known, node) in read.items() if is_known}
 
     async def _node(self, name: str) -> tuple[bool, Object | None]:
         try:
