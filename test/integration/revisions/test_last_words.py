@@ -27,7 +27,7 @@ pytestmark = pytest.mark.local_only
 
 NAME = "web"
 # More than a rollout of two groups takes, so that the last sets live to its end.
-MOST_WRITES = 24
+MOST_WRITES = 28
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
 
 
