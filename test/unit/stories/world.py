@@ -192,21 +192,20 @@ class World:
     def _round(self) -> bool:
         """Every controller does all it can, then every pod makes a move; True if anything happened."""
         version = self.cluster.version
-        had_news = self._catch_up()
+        self._catch_up()
         self.nodes.sync_all()
         self.cluster.collect()
         for move in self.nodes.moves():
             move()
         self.check()
-        return had_news or self.cluster.version != version
+        # A pass that writes nothing is no news: some look again for as long as a pod is missing.
+        return self.cluster.version != version
 
-    def _catch_up(self) -> bool:
-        had_news = False
+    def _catch_up(self) -> None:
         while self.manager.late or self.manager.queue.keys:
             for kind in self.manager.late:
                 self.manager.read(kind)
-            had_news |= self._run_pass()
-        return had_news
+            self._run_pass()
 
     def _choices(self) -> list[Callable[[], object]]:
         manager, pick = self.manager, self._random
