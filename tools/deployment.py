@@ -73,7 +73,9 @@ class ManagerProcess:
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> ManagerProcess:
-        """Start without waiting for anything."""
+        """Start without waiting for anything; DeploymentError if it runs already."""
+        if self.is_running:
+            raise DeploymentError(f"this manager runs already (pid {self.pid})")
         if self._log is not None:
             self._log.close()
         self._log = self.log_path.open("ab")

@@ -140,7 +140,8 @@ def test_told_a_wrong_time(
     skewed, other = stage.manager(environment=environment), stage.manager()
     start(endpoint, skewed)
     acting(world.api, [skewed])
-    start(endpoint, skewed, other)
+    start(endpoint, other)
+    endpoint.managers = (skewed, other)
     names = create_fleet(world, "one", "surging")
     held = world.api.get(LEASE)["spec"]["leaseTransitions"]
     began = now()

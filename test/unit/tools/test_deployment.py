@@ -117,6 +117,12 @@ def test_a_killed_one_starts_again_and_its_log_goes_on(start: Start) -> None:
     assert manager.log_path.read_text().startswith("ready\n")
 
 
+def test_one_that_runs_is_not_started_again(start: Start) -> None:
+    manager = start("pass")
+    with pytest.raises(DeploymentError, match=f"runs already \\(pid {manager.pid}\\)"):
+        manager.start()
+
+
 def test_a_frozen_one_can_be_killed(start: Start) -> None:
     manager = start("pass")
     manager.send_signal(signal.SIGSTOP)
