@@ -12,10 +12,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from lws.actions import Object
+from lws.kube.metadata import annotations_of
 from lws.kube.statefulsets import wanted_replicas
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.snapshot import GroupFacts
-from lws_api.leaderworkerset.v1 import RestartPolicy
+from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION, RestartPolicy
 
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
@@ -57,28 +58,33 @@ def current_members(lws: Object, groups: Iterable[GroupFacts], ready: Collection
 
     ready: indices of groups that are ready; only those are complete for certain. A group is remembered as it
     was first complete under its leader: other workers under the same leader are for the restart policy to
-    judge, and no pass over the set may forget for it whom it had. Where the policy asks for nothing, the
-    memory follows the pods.
+    judge, and no pass over the set may forget for it whom it had. Where the policy asks for nothing, nothing
+    is remembered: what was lost then is not held against the group when the policy changes.
     """
+    if spec.restart_policy_of(lws) == RestartPolicy.NONE:
+        return {}
     known = remembered_members(lws)
-    follows = spec.restart_policy_of(lws) == RestartPolicy.NONE
     current: dict[int, Members] = {}
     for group in groups:
         uid, before = group.leader["metadata"]["uid"], known.get(group.index)
-        if before is not None and before.leader != _hash(uid):
-            before = None
-        is_complete_now = group.index in ready and is_complete(group)
-        if is_complete_now and (follows or before is None):
-            current[group.index] = Members.of(uid, group.worker_uids)
-        elif before is not None:
+        if before is not None and before.leader == _hash(uid):
             current[group.index] = before
+        elif group.index in ready and is_complete(group):
+            current[group.index] = Members.of(uid, group.worker_uids)
     return current
 
 
 def is_complete(group: GroupFacts) -> bool:
-    """Every worker pod that its StatefulSet asks for is there."""
+    """Every worker pod of the group is there and ready, and none besides: its StatefulSet may have been
+    scaled by hand.
+    """
+    told = _whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
     asked = wanted_replicas(group.workers) if group.workers is not None else 0
-    return len(group.worker_uids) == asked
+    return len(group.worker_uids) == asked and told in (None, asked + 1)
+
+
+def _whole_number(text: str | None) -> int | None:
+    return int(text) if text is not None and _INDEX.fullmatch(text) else None
 
 
 def _hash(text: str) -> str:

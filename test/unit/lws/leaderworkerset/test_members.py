@@ -81,10 +81,9 @@ def test_one_bad_entry_costs_no_other() -> None:
         pytest.param(FIRST, group(), False, "", {0: FIRST}, id="the same, not ready"),
         pytest.param(FIRST, group("l", "a"), False, "", {0: FIRST}, id="a worker is missing"),
         pytest.param(FIRST, group("l", "a", "c"), True, "", {0: FIRST}, id="a worker was replaced"),
-        pytest.param(FIRST, group("l", "a", "c"), True, "None", {0: OTHER}, id="replaced, and nobody minds"),
-        pytest.param(
-            FIRST, group("l", "a", "c"), False, "None", {0: FIRST}, id="nobody minds, not ready yet"
-        ),
+        pytest.param(FIRST, group(), True, "None", {}, id="nobody minds who is replaced"),
+        pytest.param(None, group(), True, "None", {}, id="nobody minds who was first"),
+        pytest.param(FIRST, group("l", "a", "c"), False, "None", {}, id="nobody minds, not ready yet"),
         pytest.param(
             FIRST, group("m"), True, "", {0: Members.of("m", ("a", "b"))}, id="a new leader: a new group"
         ),
@@ -101,6 +100,14 @@ def test_a_group_is_remembered_as_it_was_first_complete(
 
 def test_a_group_that_is_gone_is_forgotten() -> None:
     assert current_members(a_set({"0": str(FIRST), "5": str(OTHER)}), [group()], {0}) == {0: FIRST}
+
+
+@pytest.mark.parametrize("workers", [("a",), ("a", "b", "c")])
+def test_a_group_that_was_scaled_by_hand_is_not_complete(workers: tuple[str, ...]) -> None:
+    whole = group()
+    scaled = make_worker_statefulset(dict(whole.leader), replicas=len(workers))
+    assert is_complete(whole)
+    assert not is_complete(GroupFacts(0, whole.leader, scaled, worker_uids=workers))
 
 
 def test_a_group_of_one_is_complete_by_itself() -> None:
