@@ -50,12 +50,28 @@ def ended(pod: Pod, exit_code: int, now: str, reason: str = "", message: str = "
 
 
 def with_readiness(pod: Pod, ready: bool, now: str) -> Patch:
-    """Return the status after the readiness probes began to succeed or to fail."""
-    statuses = copy.deepcopy(pod.get("status", {}).get("containerStatuses", []))
+    """Return the status after the readiness probes began to succeed or to fail; containers of a pod that has
+    not started yet are started for that.
+    """
+    statuses = copy.deepcopy(pod.get("status", {}).get("containerStatuses", [])) or _started(pod, now)
     for status in statuses:
         status["ready"] = ready
     conditions = _with_readiness(pod, ready, "" if ready else "ContainersNotReady", now)
     return _patch(pod, {"phase": "Running", "containerStatuses": statuses, "conditions": conditions})
+
+
+def _started(pod: Pod, now: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": each["name"],
+            "image": each["image"],
+            "imageID": "",
+            "restartCount": 0,
+            "started": True,
+            "state": {"running": {"startedAt": now}},
+        }
+        for each in pod["spec"]["containers"]
+    ]
 
 
 def _with_readiness(pod: Pod, ready: bool, reason: str, now: str) -> list[dict[str, Any]]:

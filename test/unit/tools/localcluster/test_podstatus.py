@@ -89,6 +89,14 @@ def test_readiness_moves_the_transition_time_only_when_it_changes() -> None:
     assert [each["ready"] for each in unready["status"]["containerStatuses"]] == [False, False]
 
 
+def test_who_gets_ready_has_started() -> None:
+    young = make_pod() | {"spec": {"containers": [{"name": "a", "image": "a:1"}]}}
+    young["status"] = {"phase": "Pending"}
+    (status,) = with_readiness(young, True, NOW)["status"]["containerStatuses"]
+    assert (status["name"], status["ready"], status["restartCount"]) == ("a", True, 0)
+    assert status["state"] == {"running": {"startedAt": NOW}}
+
+
 def test_patch_cannot_hit_another_pod_and_the_pod_is_not_touched() -> None:
     pod = make_pod()
     before = copy.deepcopy(pod)
