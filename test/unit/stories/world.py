@@ -190,7 +190,10 @@ class World:
         raise AssertionError(f"no end: {self.picture}")
 
     def _round(self) -> bool:
-        """Every controller does all it can, then every pod makes a move; True if anything happened."""
+        """Every controller does all it can, then every pod makes a move; True if anything changed.
+
+        Passes that look again now and then, and find nothing to do, change nothing.
+        """
         version = self.cluster.version
         self._catch_up()
         self.nodes.sync_all()
