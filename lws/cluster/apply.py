@@ -11,6 +11,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, Protocol
 
 from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, Status
@@ -34,11 +35,14 @@ class Recorder(Protocol):
 class Memory:
     """Who is told what the API server returned, so that the next plan is never older than our own writes, and
     what it refused.
+
+    going: UIDs of what is being deleted by plans that are carried out right now.
     """
 
     put: Callable[[Mapping[str, Any]], None]
     applied: Callable[[Apply, Mapping[str, Any]], None]
     refused: Callable[[Action, ApiError], None]
+    going: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
@@ -70,8 +74,13 @@ class Applier:
         happened.
         """
         outcome = Outcome()
-        running = (self._run(sequence, outcome) for sequence in plan.sequences)
-        results = await asyncio.gather(*running, return_exceptions=True)
+        going = {action.target.uid for action in chain(*plan.sequences) if isinstance(action, Delete)}
+        self._memory.going.update(going)
+        try:
+            running = (self._run(sequence, outcome) for sequence in plan.sequences)
+            results = await asyncio.gather(*running, return_exceptions=True)
+        finally:
+            self._memory.going.difference_update(going)
         for status in plan.statuses:
             await self._write_status(status, outcome)
         for announce in plan.announce:

@@ -28,11 +28,13 @@ class WriteMemory:
 
     applied: UID of an applied object → (digest of the intent, generation that it led to). An intent that
     others keep rewriting is applied once, not for ever. refusals: writes that the API server did not take.
+    going: UIDs that plans under way are deleting, so that no other plan counts on them.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self.refusals = Refusals(clock)
+        self.going: set[str] = set()
         self._store = store
         self._clock = clock
         self._written: OrderedDict[str, float] = OrderedDict()

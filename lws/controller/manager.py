@@ -81,7 +81,7 @@ class Manager:
         observer = Observer(acting, self._store, memory, settings.node_loss)
         self._wakeup.leader_pods_of = observer.leader_pods_of
         self._recorder = EventRecorder(acting, f"leaderworkerset-{socket.gethostname()}")
-        written = Memory(memory.put, memory.remember_applied, self._refused)
+        written = Memory(memory.put, memory.remember_applied, self._refused, memory.going)
         applier = Applier(acting, self._recorder, written)
         kinds = {
             "set": Kind(observer.observe_set, plan_set, "leaderworkerset"),

@@ -127,7 +127,7 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
 
 def _group_state(group: GroupFacts, wanted: Wanted) -> GroupState:
     leader, workers = group.leader, group.workers
-    terminating = is_terminating(leader)
+    terminating = is_terminating(leader) or group.going
     leader_ready = is_running(leader) and is_ready(leader) and not terminating
     needs_workers = _size(leader, wanted.size_of) != 1
     labels = labels_of(leader)

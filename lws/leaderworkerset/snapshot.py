@@ -27,7 +27,8 @@ class GroupFacts:
     workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
     obstacle: a StatefulSet, or a Service where the group needs one, that has the leader's name and belongs to
     somebody else who lives, or to nobody.
-    worker_uids: UIDs of the pods that `workers` controls, those left out that are being deleted.
+    worker_uids: UIDs of the ready pods that `workers` controls, those left out that are being deleted.
+    going: another pass is deleting the leader at this moment.
     """
 
     index: int
@@ -35,6 +36,7 @@ class GroupFacts:
     workers: Object | None = None
     obstacle: Object | None = None
     worker_uids: tuple[str, ...] = ()
+    going: bool = False
 
 
 @dataclass(frozen=True, slots=True)

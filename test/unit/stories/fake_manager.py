@@ -68,7 +68,7 @@ class FakeManager:
         self._observer = Observer(client, self._store, memory)
         wakeup.leader_pods_of = self._observer.leader_pods_of
         self._everything = lambda: wakeup.everything(self._store)
-        written = Memory(memory.put, memory.remember_applied, memory.refusals.remember)
+        written = Memory(memory.put, memory.remember_applied, memory.refusals.remember, memory.going)
         self._applier = Applier(client, _Silence(), written)
         for kind in KINDS:
             self.relist(kind)

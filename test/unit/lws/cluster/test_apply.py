@@ -97,6 +97,7 @@ class _Bench:
     put: list[Mapping[str, Any]] = field(default_factory=list)
     applied: list[tuple[Apply, Mapping[str, Any]]] = field(default_factory=list)
     refused: list[tuple[Action, ApiError]] = field(default_factory=list)
+    going: set[str] = field(default_factory=set)
 
     def announce(self, announce: Announce) -> None:
         self.cluster.diary.append(f"tell: {announce.note}")
@@ -112,7 +113,7 @@ class _Bench:
 
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
-        applier = Applier(cluster, self, Memory(self._put, self._applied, self._refused))
+        applier = Applier(cluster, self, Memory(self._put, self._applied, self._refused, self.going))
         return await applier.apply(Plan(sequences=sequences, **plan))
 
     @property
@@ -233,6 +234,48 @@ async def test_what_an_older_definition_drops_is_sent_once(
     for status in (first, Status(replace(SET, resource_version=version), patch)):
         await applier.apply(Plan(statuses=(status,)))
     assert bench.diary == ["status demo"] * writes
+
+
+async def test_what_a_plan_deletes_is_known_to_leave_until_the_plan_has_ended(bench: _Bench) -> None:
+    bench.cluster.slow = {"a": 5}
+    running = asyncio.create_task(bench.run((_create("a"), _delete("b")), (_delete("c"),)))
+    await asyncio.sleep(0)
+    assert bench.going == {"u-b", "u-c"}
+    await running
+    assert bench.going == set()
+
+    cut_off = asyncio.create_task(bench.run((_create("a"), _delete("b"))))
+    await asyncio.sleep(0)
+    cut_off.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cut_off
+    assert bench.going == set()
+
+
+REMEMBER = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status", announce=(_told("it"),))
+
+
+async def test_what_must_be_remembered_is_written_before_the_act(bench: _Bench) -> None:
+    outcome = await bench.run((REMEMBER, _delete("a")))
+    assert outcome.errors == []
+    assert bench.diary == ["status demo", "tell: it", "delete Foreground a", "tell: deleted a"]
+    assert bench.put[0]["status"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(Conflict(409, "Conflict", "it is another one"), id="another set of that name"),
+        pytest.param(NotFound(404, "NotFound", "gone"), id="gone"),
+        pytest.param(Unreachable("no"), id="no answer"),
+        pytest.param(NotLeading("no"), id="no Lease"),
+    ],
+)
+async def test_what_could_not_be_remembered_is_not_done(bench: _Bench, failure: ClusterError) -> None:
+    bench.cluster.failures = {"demo": failure}
+    outcome = await bench.run((REMEMBER, _delete("a")))
+    assert outcome.errors == [failure]
+    assert bench.diary == ["status demo"]
 
 
 async def test_a_bug_hides_neither_the_status_nor_other_sequences(bench: _Bench) -> None:

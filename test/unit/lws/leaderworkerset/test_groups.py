@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -55,6 +56,9 @@ def test_a_settled_group() -> None:
         pytest.param(make_group(phase="Failed"), False, id="leader failed"),
         pytest.param(
             make_group(terminating=True), False, id="leader terminating, although Running and Ready"
+        ),
+        pytest.param(
+            replace(make_group(), going=True), False, id="leader being deleted by a pass at this moment"
         ),
         pytest.param(make_group(workers_ready=False), True, id="workers not available"),
         pytest.param(make_group(workers=False), True, id="workers missing"),
