@@ -1,15 +1,18 @@
 """Which workers did a group have when we last looked, and which of them were replaced since?
 
 In: the pods of each group, pass by pass. Out: names of pods that are others now than they were. A pod that
-goes and comes back between two looks leaves no other trace than its new UID.
+goes and comes back between two looks leaves no other trace than its new UID. The status remembers the same of
+groups that were ready once, across processes; this is quicker, and knows which pod it was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lws.actions import Object
+from lws.group.incident import ignores_losses, members
+from lws.group.snapshot import GroupSnapshot
 
 
 @dataclass(slots=True)
@@ -22,10 +25,20 @@ class _Group:
 
 
 class GroupMemory:
-    """One per process; what happens while no process watches is not noticed."""
+    """One per process."""
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], _Group] = {}
+
+    def with_losses(self, group: GroupSnapshot, size: int) -> GroupSnapshot:
+        """The snapshot, with the workers that were replaced; size: see `incident_of`.
+
+        What the policy of the set lets pass is not held against the group later.
+        """
+        found = replace(group, replaced=self.replaced(group.leader, members(group, size)))
+        if ignores_losses(found, size):
+            self.accept(group.leader)
+        return found
 
     def replaced(self, leader: Object, workers: Iterable[Object]) -> tuple[str, ...]:
         """Names of workers replaced under this very leader. A missing pod is not: it may come back."""

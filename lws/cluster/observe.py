@@ -7,6 +7,7 @@ nothing to decide about.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from lws.actions import Object
@@ -21,12 +22,14 @@ from lws.cluster.owners import Owners
 from lws.cluster.shortages import Shortage, Shortages
 from lws.cluster.store import Store
 from lws.group.gang import GangProvider
+from lws.group.identity import group_size_of
+from lws.group.incident import incident_of
 from lws.group.placement import is_placed
-from lws.group.restart import ignores_losses
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.kube.nodes import NodeLossPolicy
+from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import find
@@ -151,7 +154,6 @@ class Observer:
         service = await self._named("Service", namespace, name, uid)
         pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
         pod_group = await self._pod_group(leader)
-        is_its_own = workers is not None and is_controlled_by(workers, uid)
         named = (workers, service, pod_group)
         orphaned = any(obj is not None and controller_of(obj) is None for obj in named)
         key = labels_of(leader).get(REVISION_LABEL, "")
@@ -168,7 +170,6 @@ class Observer:
             unrecorded=unrecorded,
             worker_statefulset=workers,
             workers=tuple(pods),
-            replaced=self._groups.replaced(leader, pods if is_its_own else ()),
             service=service,
             owners_alive=self._owners.alive(*named),
             node=await self._node_of(leader)
@@ -182,9 +183,13 @@ class Observer:
             nodes=nodes,
             node_loss=loss,
         )
-        if ignores_losses(snapshot, _size(snapshot)):
-            self._groups.accept(leader)
-        return snapshot
+        size = _size(snapshot)
+        found = self._groups.with_losses(snapshot, size)
+        leaders = self._store.get("StatefulSet", namespace, spec.name_of(lws))
+        if leaders is None or incident_of(found, size) is None:
+            return found
+        key = labels_of(leaders).get(REVISION_LABEL, "")
+        return replace(found, siblings=self._group_facts(leaders), wanted_key=key)
 
     def leader_pods_of(self, lws: Object) -> list[Object]:
         """Leader pods of a set, in no order."""
@@ -229,13 +234,14 @@ class Observer:
                     workers=workers if is_its_own else None,
                     obstacle=self._obstacle(pod, workers),
                     worker_uids=self._worker_uids(workers) if is_its_own else (),
+                    going=metadata["uid"] in self._memory.going,
                 )
             )
         return tuple(sorted(facts, key=lambda group: group.index))
 
     def _worker_uids(self, workers: Object | None) -> tuple[str, ...]:
         pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
-        return tuple(pod["metadata"]["uid"] for pod in pods if not is_terminating(pod))
+        return tuple(pod["metadata"]["uid"] for pod in pods if is_ready(pod) and not is_terminating(pod))
 
     def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
         """Whatever of a stranger has a name that the group of this leader pod needs."""
@@ -292,6 +298,8 @@ class Observer:
 
 
 def _size(group: GroupSnapshot) -> int:
-    """Pods that the group has when it is complete, by its own revision if that is known."""
-    recorded = group.revision
-    return spec.size_of(group.lws) if recorded is None else spec.recorded_size(recorded.spec)
+    """Pods that the group has when it is complete, by its own revision or what else tells."""
+    if group.revision is not None:
+        return spec.recorded_size(group.revision.spec)
+    told = group_size_of(group.leader)
+    return told if told is not None else spec.size_of(group.lws)

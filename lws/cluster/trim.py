@@ -6,7 +6,7 @@ memory, and an event that changes none of these fields wakes nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lws.group.tpu import tpu_containers
@@ -25,6 +25,8 @@ _METADATA = (
     "deletionGracePeriodSeconds",
     "ownerReferences",
 )
+# How a container ended: what users are told, and whether the group had started by then.
+_MOMENTS = ("exitCode", "reason", "startedAt", "finishedAt")
 _WORKERS_STATUS = ("observedGeneration", "replicas", "availableReplicas", "currentRevision", "updateRevision")
 
 
@@ -46,33 +48,64 @@ def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
     if status.get("reason"):
         trimmed_status["reason"] = status["reason"]
     for field in ("initContainerStatuses", "containerStatuses"):
-        # Containers that never restarted say nothing that a decision reads.
-        restarted = [_restarted(entry) for entry in status.get(field) or () if entry.get("restartCount")]
-        if restarted:
-            trimmed_status[field] = restarted
-    spec = pod.get("spec", {})
-    kept = {"nodeName": spec["nodeName"]} if spec.get("nodeName") else {}
+        told = [_container(entry) for entry in _telling(status.get(field) or (), field)]
+        if told:
+            trimmed_status[field] = told
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _metadata(pod, _ours),
+        "spec": _pod_spec(pod.get("spec") or {}, trimmed_status.get("initContainerStatuses") or ()),
+        "status": trimmed_status,
+    }
+
+
+def _telling(statuses: Sequence[Mapping[str, Any]], field: str) -> list[Mapping[str, Any]]:
+    """Containers that restarted or have ended with an error, and of the others the one that was started last:
+    then the pod left Pending.
+    """
+    told = [entry for entry in statuses if entry.get("restartCount") or _has_failed(entry)]
+    calm = [entry for entry in statuses if entry not in told and _started_at(entry)]
+    if field == "containerStatuses" and calm:
+        told.append(max(calm, key=_started_at))
+    return told
+
+
+def _container(entry: Mapping[str, Any]) -> dict[str, Any]:
+    kept: dict[str, Any] = {"name": entry["name"]}
+    if entry.get("restartCount"):
+        kept["restartCount"] = entry["restartCount"]
+    for field in ("state", "lastState"):
+        for state, details in (entry.get(field) or {}).items():
+            if state in ("running", "terminated"):
+                kept[field] = {state: {key: details[key] for key in _MOMENTS if key in details}}
+    return kept
+
+
+def _has_failed(entry: Mapping[str, Any]) -> bool:
+    return bool(((entry.get("state") or {}).get("terminated") or {}).get("exitCode"))
+
+
+def _started_at(entry: Mapping[str, Any]) -> str:
+    return str(((entry.get("state") or {}).get("running") or {}).get("startedAt") or "")
+
+
+def _pod_spec(spec: Mapping[str, Any], restarted: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where it runs, which containers use TPUs, which of the restarted init containers are sidecars."""
+    kept: dict[str, Any] = {"nodeName": spec["nodeName"]} if spec.get("nodeName") else {}
     # Workers are told whether their leader uses TPUs.
     if using := tpu_containers(spec):
         kept["containers"] = [
             {key: each[key] for key in ("name", "resources") if key in each} for each in using
         ]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": _metadata(pod, _ours),
-        "spec": kept,
-        "status": trimmed_status,
-    }
-
-
-def _restarted(entry: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {"name": entry["name"], "restartCount": entry["restartCount"]}
-    terminated = (entry.get("lastState") or {}).get("terminated")
-    if terminated:
-        kept["lastState"] = {
-            "terminated": {key: terminated[key] for key in ("exitCode", "reason") if key in terminated}
-        }
+    names = {entry["name"] for entry in restarted}
+    sidecars = [
+        {"name": each["name"], "restartPolicy": "Always"}
+        for each in spec.get("initContainers") or ()
+        if each["name"] in names and each.get("restartPolicy") == "Always"
+    ]
+    if sidecars:
+        kept["initContainers"] = sidecars
     return kept
 
 

@@ -32,10 +32,11 @@ def keys_of(before: Object | None, after: Object | None) -> set[Key]:
         before is not None
         and after is not None
         and after["kind"] == "LeaderWorkerSet"
-        and _is_same_wish(before, after)
+        and is_same_wish(before, after)
     ):
-        # Our own status writes come back as events too.
-        return set()
+        # Our own status writes come back as events too. Of these only restarts, which passes over groups
+        # write, are news to the pass over the set.
+        return set() if _restarts(before) == _restarts(after) else set(_of_set(after))
     keys = {key for obj in (before, after) if obj is not None for key in _ROUTES[obj["kind"]](obj)}
     if before is not None and after is not None and is_routine(before, after):
         return {key for key in keys if key.kind == "set"}
@@ -97,13 +98,17 @@ def _of_pod_group(pod_group: Object) -> Iterator[Key]:
         yield Key("group", pod_group["metadata"]["namespace"], owner["name"])
 
 
-def _is_same_wish(before: Object, after: Object) -> bool:
-    """Spec (by its generation), labels, annotations and deletion are as they were."""
+def is_same_wish(before: Object, after: Object) -> bool:
+    """Of a set, spec (by its generation), labels, annotations and deletion are as they were."""
     one, two = before["metadata"], after["metadata"]
     return one["uid"] == two["uid"] and all(
         one.get(field) == two.get(field)
         for field in ("generation", "labels", "annotations", "deletionTimestamp")
     )
+
+
+def _restarts(lws: Object) -> object:
+    return (lws.get("status") or {}).get("restarts")
 
 
 _ROUTES = {

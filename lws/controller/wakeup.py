@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from lws.actions import Object
 from lws.cluster.store import Store
 from lws.controller.queue import Queue
-from lws.controller.routes import Key, keys_of
+from lws.controller.routes import Key, is_same_wish, keys_of
 from lws.kube.metadata import controller_of
 from lws_api.leaderworkerset.v1 import KIND
 
@@ -24,12 +24,12 @@ class Wakeup:
 
     def on_change(self, before: Object | None, after: Object | None) -> None:
         """An object changed."""
-        keys = keys_of(before, after)
-        for key in keys:
+        for key in keys_of(before, after):
             self._queue.add(key)
         obj = after if after is not None else before
-        if keys and obj is not None and obj["kind"] == KIND:
-            self._groups_of(obj)
+        if obj is not None and obj["kind"] == KIND:
+            if before is None or after is None or not is_same_wish(before, after):
+                self._groups_of(obj)
         elif after is not None and after["kind"] == "StatefulSet":
             self._on_leaders(before, after)
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.names import parent_and_ordinal
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, SIZE_ANNOTATION, WORKER_INDEX_LABEL
 
 _NUMBER = re.compile(r"[0-9]{1,10}")
@@ -50,3 +51,10 @@ def group_key(namespace: str, leader: str) -> str:
 def leader_address(leader: str, subdomain: str, namespace: str) -> str:
     """Host name under which every pod of a group finds its leader (LWS_LEADER_ADDRESS)."""
     return f"{leader}.{subdomain}.{namespace}"
+
+
+def index_by_name(pod: Mapping[str, Any]) -> int:
+    """The ordinal that a StatefulSet gave the pod: of a leader its group, of a worker its place in the group;
+    -1 for a pod of nobody.
+    """
+    return parent_and_ordinal(pod["metadata"]["name"])[1]

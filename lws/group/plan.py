@@ -13,7 +13,7 @@ from lws.group.identity import group_index_of, group_size_of
 from lws.group.node_loss import plan_node_loss
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import Placement, restored_for, worker_placement
-from lws.group.restart import restart_needed
+from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import annotations_of, is_terminating, labels_of, missing_labels
 from lws.kube.ownership import Standing, clash_note, standing_of
@@ -56,18 +56,23 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     if revision is None:
         return _missing_revision(group)
     restored = restored_for(group.lws, revision, group.leader)
-    restart = _plan_restart(group, spec.size_of(restored))
-    if restart is not None:
+    restart = plan_restart(group, spec.size_of(restored)) or Plan()
+    if _deletes(restart):
         return restart
+    # A group that has to wait for its end, or is kept as it is, is kept whole.
     gang = _plan_gang(group, restored)
     service = _plan_service(group, restored)
     if gang.waiting_for and group.worker_statefulset is None:
-        return _together(service, gang)
+        return _together(restart, service, gang)
     workers = _plan_workers(group, restored)
     # Pods that come before their PodGroup would be placed without it, or by one that is going.
     chained = tuple(action for each in (gang, workers) for sequence in each.sequences for action in sequence)
     rest = [replace(each, sequences=()) for each in (gang, workers)]
-    return _together(service, Plan(sequences=(chained,) if chained else ()), *rest)
+    return _together(restart, service, Plan(sequences=(chained,) if chained else ()), *rest)
+
+
+def _deletes(restart: Plan) -> bool:
+    return any(isinstance(action, Delete) for sequence in restart.sequences for action in sequence)
 
 
 def _together(*plans: Plan) -> Plan:
@@ -78,22 +83,6 @@ def _together(*plans: Plan) -> Plan:
         waiting_for="; ".join(each.waiting_for for each in plans if each.waiting_for),
         held=sum(each.held for each in plans),
     )
-
-
-def _plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
-    restart = restart_needed(group, size)
-    if restart is None:
-        return None
-    leader = group.leader["metadata"]["name"]
-    index = group_index_of(group.leader)
-    note = f"Worker pod {restart.pod} failed, deleted leader pod {leader} to recreate group {index}"
-    delete = Delete(
-        target=Reference.to(group.leader),
-        propagation="Foreground",
-        why=f"pod {restart.pod} {restart.why}: the group is recreated as one",
-        announce=(_event(group, "RecreateGroup", "Delete", note),),
-    )
-    return Plan(sequences=((delete,),))
 
 
 def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
@@ -264,7 +253,7 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
     told = group_size_of(group.leader)
     size = told if told is not None else spec.size_of(group.lws)
-    restart = _plan_restart(group, size)
+    restart = plan_restart(group, size)
     if restart is not None or size == 1:
         return restart or Plan()
     if not key:

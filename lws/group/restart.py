@@ -1,71 +1,136 @@
-"""Must this group be recreated, and because of which pod?
+"""Is a group recreated now, later, or left as it is?
 
-In: the set, the leader pod, the worker StatefulSet and its pods, and which of them were replaced. Out: the
-pod that is the reason, or None.
+In: a GroupSnapshot. Out: the part of the plan that does it, or says what is waited for. What befell the group
+is told by `incident`; how often that was by `lws.leaderworkerset.restarts`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
-from lws.actions import Object
+from lws.actions import Announce, Delete, EventType, Merge, Plan, Reference
+from lws.group.identity import index_by_name
+from lws.group.incident import Incident, incident_of, is_to_be_judged
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import annotations_of, is_controlled_by, is_terminating, labels_of
-from lws.kube.pods import has_restarted, is_pending
+from lws.kube.conditions import timestamp
 from lws.leaderworkerset import spec
-from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION, REVISION_LABEL, RestartPolicy
+from lws.leaderworkerset.groups import Wanted, group_states
+from lws.leaderworkerset.limits import budget_of
+from lws.leaderworkerset.restarts import (
+    GOING,
+    KEPT,
+    Restarts,
+    is_used_up,
+    key_of,
+    mark_on,
+    memory_of,
+    restarts_of,
+)
+
+# Other groups that get ready wake their set, not this group; nor do its own pods that come up.
+_LOOK_AGAIN_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """pod: the name of the pod that is the reason; why: what happened to it."""
+def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
+    """What follows from an incident in the group, None without one. size: see `incident_of`.
 
-    pod: str
-    why: str
-
-
-def restart_needed(group: GroupSnapshot, size: int) -> Restart | None:
-    """The reason to recreate the group, or None.
-
-    size: pods that the group has when it is complete, by its own revision.
-
-    The policies and what suppresses them are those of the original controller. A leader that is already on
-    its way out needs no second reason.
+    The restart is written into the status before it is done, and only once: where the deletion fails after
+    that, it is repeated without being counted again.
     """
-    if is_terminating(group.leader) or ignores_losses(group, size):
+    incident = incident_of(group, size)
+    if incident is None and is_to_be_judged(group, size):
+        waiting_for = "all pods of the group to leave Pending, for one of them was replaced"
+        return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=waiting_for)
+    if incident is None:
         return None
-    reasons = (_reason(pod) for pod in (group.leader, *_workers(group)))
-    replaced = (Restart(name, "was replaced") for name in group.replaced)
-    return next((reason for reason in (*reasons, *replaced) if reason is not None), None)
-
-
-def ignores_losses(group: GroupSnapshot, size: int) -> bool:
-    """Nothing that befalls a pod recreates the group: its policy says so, or it has not even started."""
-    policy = spec.restart_policy_of(group.lws)
-    if policy == RestartPolicy.NONE:
-        return True
-    waits_for_start = policy == RestartPolicy.RECREATE_GROUP_AFTER_START or (
-        RECREATE_GROUP_AFTER_START_ANNOTATION in annotations_of(group.lws)
+    index = index_by_name(group.leader)
+    mark = mark_on(group.lws, index, group.leader)
+    if mark == GOING:
+        return Plan(sequences=((_deletion(group, incident),),))
+    past = restarts_of(group.lws, index, key_of(group.leader), group.now)
+    if is_used_up(group.lws, past):
+        return _left_as_it_is(group, incident, past, is_news=mark != KEPT)
+    if past.due > group.now:
+        return _delayed(group, incident, past)
+    if not _is_affordable(group):
+        waiting_for = "other groups to be ready before this one, which serves, is recreated"
+        return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=waiting_for)
+    counted = past.and_one(group.now)
+    remember = Merge(
+        Reference.to(group.lws),
+        {"status": memory_of(index, group.leader, counted, GOING)},
+        why=f"restart {counted.count} of group {index} on revision {past.key}",
+        subresource="status",
     )
-    pods = (group.leader, *_workers(group))
-    return waits_for_start and (len(pods) != size or any(is_pending(pod) for pod in pods))
+    return Plan(sequences=((remember, _deletion(group, incident)),))
 
 
-def _workers(group: GroupSnapshot) -> tuple[Object, ...]:
-    """Workers of this very leader: those of its predecessor are on their way out and say nothing about the
-    group.
+def _deletion(group: GroupSnapshot, incident: Incident) -> Delete:
+    """In the foreground: the workers go first, so that none meets a leader that is not its own."""
+    leader, index = group.leader["metadata"]["name"], index_by_name(group.leader)
+    note = f"Worker pod {incident.pod} failed, deleted leader pod {leader} to recreate group {index}"
+    return Delete(
+        target=Reference.to(group.leader),
+        propagation="Foreground",
+        why=f"pod {incident.pod}: {incident.why}; the group is recreated as one",
+        announce=(_event(group, "RecreateGroup", "Delete", f"{note}: {incident.why}"),),
+    )
+
+
+def _delayed(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
+    """The deletion is what waits: a leader that is deleted comes back at once."""
+    index, times = (
+        index_by_name(group.leader),
+        "once" if past.consecutive == 1 else f"{past.consecutive} times",
+    )
+    note = (
+        f"group {index} was recreated {times} in short order, the next time is not before "
+        f"{timestamp(past.due)}: pod {incident.pod}: {incident.why}"
+    )
+    return Plan(
+        announce=(_event(group, "RecreateGroupDelayed", "Wait", note, "Warning"),),
+        again_after=(past.due - group.now).total_seconds(),
+        waiting_for=f"the end of its back-off at {timestamp(past.due)}: pod {incident.pod}: {incident.why}",
+    )
+
+
+def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_news: bool) -> Plan:
+    """Written down once, for the condition Failed and so that nobody forgets what is over by then."""
+    index, leader = index_by_name(group.leader), group.leader["metadata"]["name"]
+    why = f"pod {incident.pod}: {incident.why}"
+    note = (
+        f"group {index} failed and is left as it is for diagnosis: it was recreated {past.count} times on "
+        f"this revision, as often as spec.maxGroupRestarts allows; change the template, raise the limit, or "
+        f"delete pod {leader}; {why}"
+    )
+    waiting_for = f"a new template, a higher spec.maxGroupRestarts, or the deletion of pod {leader}: {why}"
+    if not is_news:
+        return Plan(waiting_for=waiting_for)
+    remember = Merge(
+        Reference.to(group.lws),
+        {"status": memory_of(index, group.leader, replace(past, last=int(group.now.timestamp())), KEPT)},
+        why=note,
+        announce=(_event(group, "GroupFailed", "Keep", note, "Warning"),),
+        subresource="status",
+    )
+    return Plan(sequences=((remember,),), waiting_for=waiting_for)
+
+
+def _is_affordable(group: GroupSnapshot) -> bool:
+    """During a rollout a group that serves goes only where the others leave room for it.
+
+    One that is down costs nothing. The budget counts as one group at least: where all others are ready, a
+    restart is never put off.
     """
-    workers = group.worker_statefulset
-    if workers is None or not is_controlled_by(workers, group.leader["metadata"]["uid"]):
-        return ()
-    key = labels_of(group.leader).get(REVISION_LABEL)
-    return tuple(pod for pod in group.workers if labels_of(pod).get(REVISION_LABEL) == key)
+    states = group_states(group.siblings, Wanted(group.wanted_key, {}))
+    index = index_by_name(group.leader)
+    serves = any(state.index == index and state.ready for state in states)
+    if not serves or not any(state.outdated for state in states):
+        return True
+    replicas = spec.replicas_of(group.lws)
+    unavailable = max(1, budget_of(group.lws).unavailable)
+    return sum(state.ready for state in states) > replicas - unavailable
 
 
-def _reason(pod: Object) -> Restart | None:
-    name = pod["metadata"]["name"]
-    if is_terminating(pod):
-        return Restart(name, "is being deleted")
-    if has_restarted(pod):
-        return Restart(name, "had a container restart")
-    return None
+def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: EventType = "Normal") -> Announce:
+    return Announce(Reference.to(group.lws), reason, action, note, kind, Reference.to(group.leader))

@@ -1,7 +1,7 @@
 """What one pass over a group knows: its leader pod, its workers and the set that it belongs to, read at one
 instant.
 
-In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan` and `restart`.
+In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan`, `incident` and `restart`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from lws.group.gang import GangProvider
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import Recorded
+from lws.leaderworkerset.snapshot import GroupFacts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,9 @@ class GroupSnapshot:
     unrecorded: where it is not, what runs under that key, as reads past every cache found it.
     worker_statefulset: the StatefulSet that has the leader's name, whoever owns it.
     workers: pods that `worker_statefulset` controls, terminating ones included.
-    replaced: names of workers that are other pods by now than they were under this leader.
+    replaced: names of workers that are other pods by now than this process has seen under this leader.
+    siblings: all groups of the set, this one included, only where this one may have to be recreated.
+    wanted_key: revision key that the leader StatefulSet carries.
     service: the Service that has the leader's name, whoever owns it.
     owners_alive: UIDs of other controllers of these and of `pod_group` that were found alive.
     node: the node that the leader pod is on, only where workers are still to be placed beside it.
@@ -48,6 +51,8 @@ class GroupSnapshot:
     worker_statefulset: Object | None = None
     workers: tuple[Object, ...] = ()
     replaced: tuple[str, ...] = ()
+    siblings: tuple[GroupFacts, ...] = ()
+    wanted_key: str = ""
     service: Object | None = None
     owners_alive: frozenset[str] = frozenset()
     node: Object | None = None

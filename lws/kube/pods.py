@@ -1,4 +1,4 @@
-"""What the status of a pod says: ready, running, pending, restarted.
+"""What the status of a pod says: ready, running, pending, failed, restarted.
 
 In: pods as plain JSON data, as the API server or the trimmed store has them. Out: answers; the pods are never
 changed.
@@ -14,28 +14,33 @@ from lws.kube.conditions import is_true
 from lws.kube.metadata import is_terminating
 
 __all__ = [
-    "ContainerRestart",
-    "has_restarted",
+    "ContainerEnd",
+    "ended_containers",
+    "is_failed",
     "is_pending",
     "is_ready",
     "is_running",
     "is_terminating",
+    "left_pending_at",
+    "reason_of",
     "restarted_containers",
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class ContainerRestart:
-    """A container that was started again within its pod.
+class ContainerEnd:
+    """How a container ended, for the last time if more than once.
 
-    count: restarts so far, ≥ 1. exit_code, reason: of the last instance that ended; None and "" where that is
-    unknown.
+    exit_code, reason: None and "" where they are unknown. at: moment as the kubelet writes it (RFC 3339, UTC,
+    whole seconds, so that text compares as time); "" if unknown. is_sidecar: an init container that runs
+    beside the others (KEP-753).
     """
 
     container: str
-    count: int
     exit_code: int | None = None
     reason: str = ""
+    at: str = ""
+    is_sidecar: bool = False
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
@@ -55,35 +60,72 @@ def is_pending(pod: Mapping[str, Any]) -> bool:
     return (_status(pod).get("phase") or "Pending") == "Pending"
 
 
-def has_restarted(pod: Mapping[str, Any]) -> bool:
-    """True if a container of a Running or Pending pod was ever restarted, init containers included.
+def is_failed(pod: Mapping[str, Any]) -> bool:
+    """True in phase Failed: its containers have ended for good, as after an eviction by the node."""
+    return bool(_status(pod).get("phase") == "Failed")
+
+
+def reason_of(pod: Mapping[str, Any]) -> str:
+    """One word on why the pod is in its phase, such as Evicted; "" where nothing is said."""
+    return str(_status(pod).get("reason") or "")
+
+
+def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
+    """Containers of a Running or Pending pod that were started again, init containers first, in the order of
+    the pod's status.
 
     A pod that has Failed or Succeeded is not restarted any more: it is replaced.
     """
-    return (is_running(pod) or is_pending(pod)) and bool(restarted_containers(pod))
-
-
-def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerRestart, ...]:
-    """Containers with a restart, init containers first, in the order of the pod's status."""
+    if not (is_running(pod) or is_pending(pod)):
+        return ()
+    sidecars = {
+        each.get("name")
+        for each in (pod.get("spec") or {}).get("initContainers") or ()
+        if each.get("restartPolicy") == "Always"
+    }
     return tuple(
-        ContainerRestart(
-            container=entry.get("name") or "",
-            count=entry["restartCount"],
-            exit_code=_last_end(entry).get("exitCode"),
-            reason=_last_end(entry).get("reason") or "",
-        )
-        for entry in _container_statuses(pod)
+        _end_of(entry, "lastState", is_sidecar=field.startswith("init") and entry.get("name") in sidecars)
+        for field, entry in _container_statuses(pod)
         if entry.get("restartCount")
     )
 
 
-def _container_statuses(pod: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def ended_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
+    """Containers that are not running because they have ended with an error."""
+    ends = (_end_of(entry, "state") for _, entry in _container_statuses(pod))
+    return tuple(end for end in ends if end.exit_code)
+
+
+def left_pending_at(pod: Mapping[str, Any]) -> str:
+    """The moment at which the last of the pod's containers was started for the first time, in the form of
+    `ContainerEnd.at`; "" where nothing shows it.
+
+    Of a container that was restarted more than once, only the start of its last instance but one is known.
+    """
+    starts = []
+    for entry in _status(pod).get("containerStatuses") or ():
+        last = (entry.get("lastState") or {}).get("terminated") or {}
+        state = entry.get("state") or {}
+        now = state.get("running") or state.get("terminated") or {}
+        starts.append(last.get("startedAt") or now.get("startedAt") or "")
+    return max(starts, default="")
+
+
+def _end_of(entry: Mapping[str, Any], field: str, is_sidecar: bool = False) -> ContainerEnd:
+    end = (entry.get(field) or {}).get("terminated") or {}
+    return ContainerEnd(
+        container=entry.get("name") or "",
+        exit_code=end.get("exitCode"),
+        reason=end.get("reason") or "",
+        at=end.get("finishedAt") or "",
+        is_sidecar=is_sidecar,
+    )
+
+
+def _container_statuses(pod: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for field in ("initContainerStatuses", "containerStatuses"):
-        yield from _status(pod).get(field) or ()
-
-
-def _last_end(entry: Mapping[str, Any]) -> Mapping[str, Any]:
-    return (entry.get("lastState") or {}).get("terminated") or {}
+        for entry in _status(pod).get(field) or ():
+            yield field, entry
 
 
 def _status(pod: Mapping[str, Any]) -> Mapping[str, Any]:

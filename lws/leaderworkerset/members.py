@@ -43,14 +43,23 @@ class Members:
 
 def remembered_members(lws: Object) -> dict[int, Members]:
     """The members of each group when it was last complete, by index; what cannot be read is left out."""
+    read = {str(index): _read(text) for index, text in _stored(lws).items()}
+    return {int(index): each for index, each in read.items() if each is not None and _INDEX.fullmatch(index)}
+
+
+def remembered_of(lws: Object, index: int) -> Members | None:
+    """The same of one group: there may be thousands, and each has its own pass."""
+    return _read(_stored(lws).get(str(index)))
+
+
+def _stored(lws: Object) -> Mapping[str, object]:
     stored = (lws.get("status") or {}).get("members")
-    if not isinstance(stored, Mapping):
-        return {}
-    return {
-        int(index): Members(match[1], match[2])
-        for index, text in stored.items()
-        if _INDEX.fullmatch(str(index)) and (match := _MEMBERS.fullmatch(str(text)))
-    }
+    return stored if isinstance(stored, Mapping) else {}
+
+
+def _read(text: object) -> Members | None:
+    match = _MEMBERS.fullmatch(text) if isinstance(text, str) else None
+    return Members(match[1], match[2]) if match is not None else None
 
 
 def current_members(lws: Object, groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[int, Members]:

@@ -23,6 +23,7 @@ from lws.leaderworkerset.members import current_members, is_complete
 from lws.leaderworkerset.pacing import status_delay
 from lws.leaderworkerset.position import remembered_position
 from lws.leaderworkerset.problems import Problem, problems_of
+from lws.leaderworkerset.restarts import given_up
 from lws.leaderworkerset.revision_choice import (
     Choice,
     choose_revision,
@@ -109,6 +110,7 @@ def _status(
             members=current_members(lws, snapshot.groups, ready),
             rollout=_position_to_tell(lws, revisions, leaders),
             has_moved=leaders.has_moved,
+            given_up=given_up(lws, snapshot.groups, snapshot.now),
         ),
     )
 

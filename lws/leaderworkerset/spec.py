@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.actions import Object
+from lws.kube.metadata import annotations_of
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RESTART_EXEMPT_CONTAINERS_ANNOTATION,
+    RESTART_EXEMPT_SIDECARS_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
     SUBGROUP_POLICY_TYPE_ANNOTATION,
     SUBGROUP_SIZE_ANNOTATION,
@@ -70,6 +73,23 @@ def restart_policy_of(lws: Object) -> RestartPolicy:
     """The restart policy; the legacy value Default means None."""
     policy = template_of(lws).get("restartPolicy") or RestartPolicy.RECREATE_GROUP_ON_POD_RESTART
     return RestartPolicy.NONE if policy == RestartPolicy.DEFAULT else RestartPolicy(policy)
+
+
+def max_group_restarts_of(lws: Object) -> int | None:
+    """How often a group may be recreated on one revision; None for without limit, as by default."""
+    limit = lws["spec"].get("maxGroupRestarts")
+    return None if limit is None else int(limit)
+
+
+def restart_exempt_containers(lws: Object) -> frozenset[str]:
+    """Names of containers whose restarts do not count."""
+    listed = annotations_of(lws).get(RESTART_EXEMPT_CONTAINERS_ANNOTATION, "")
+    return frozenset(name.strip() for name in listed.split(",")) - {""}
+
+
+def exempts_sidecars(lws: Object) -> bool:
+    """Whether restarts of native sidecars (KEP-753) do not count."""
+    return annotations_of(lws).get(RESTART_EXEMPT_SIDECARS_ANNOTATION, "").strip().lower() == "true"
 
 
 def startup_policy_of(lws: Object) -> StartupPolicy:

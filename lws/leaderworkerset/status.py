@@ -21,6 +21,7 @@ from lws.leaderworkerset import spec
 from lws.leaderworkerset.groups import GroupState
 from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.progress import LAST_PROGRESS, STALLED, Pace, stalled
+from lws.leaderworkerset.restarts import failed
 from lws.leaderworkerset.summary import READY, Summary, summarise
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
@@ -60,6 +61,7 @@ class Observed:
     problems: what stands in the way, worst first.
     members: what is to be remembered of each group, by index. rollout: its position, None where the status
     says it already or has nothing to say. has_moved: this pass moves it.
+    given_up: indices of groups that may not be restarted any more.
     """
 
     replicas: int
@@ -72,6 +74,7 @@ class Observed:
     members: Mapping[int, object] = field(default_factory=dict)
     rollout: Mapping[str, Any] | None = None
     has_moved: bool = False
+    given_up: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ def set_status(lws: Object, observed: Observed) -> SetStatus:
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
     conditions = list(before)
-    wanted = (*_conditions(before, scope), *_failure(observed.problems))
+    wanted = (*_conditions(before, scope), *_failure(observed.problems), *failed(before, observed.given_up))
     for condition in (*wanted, *_stall(before, pace, due_in, _trouble(summary, observed))):
         conditions = with_condition(conditions, condition, generation, observed.now)
     if not observed.problems:

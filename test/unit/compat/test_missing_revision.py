@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Action, Create, Delete, Plan, Reference
+from lws.actions import Action, Create, Delete, Merge, Plan, Reference
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.compat.observed import Observed
 from test.unit.compat.states import Object, State, load
@@ -130,10 +130,10 @@ async def test_pods_without_a_key_wait_for_a_rollout(state: State) -> None:
 async def test_a_container_restart_still_recreates_the_group(state: State) -> None:
     pod = state.get("Pod", "web-1-1")
     pod["status"]["containerStatuses"][0]["restartCount"] = 1
-    (delete,) = actions_of((await Observed(without(state, OLD_TEMPLATE)).plan_groups())[1])
-    assert isinstance(delete, Delete)
+    remember, delete = actions_of((await Observed(without(state, OLD_TEMPLATE)).plan_groups())[1])
+    assert isinstance(remember, Merge) and isinstance(delete, Delete)
     assert delete.target.name == "web-1"
-    assert delete.why == "pod web-1-1 had a container restart: the group is recreated as one"
+    assert delete.why.startswith("pod web-1-1: container ")
 
 
 async def test_a_revision_that_only_the_stream_has_not_brought_yet_is_not_written_again(state: State) -> None:

@@ -128,7 +128,8 @@ def test_a_restart_policy_that_strikes_at_once() -> None:
     what = impact(snapshot, {0: group}, after)
     assert lines(what)[:2] == [
         "group 0 restarts at once",
-        "  group 0 is recreated at once: pod demo-0-1 had a container restart: the group is recreated as one",
+        "  group 0 is recreated at once: pod demo-0-1: container main ended and was restarted; the group is "
+        "recreated as one",
     ]
     assert not impact(snapshot, {0: group}, before).recreated
 

@@ -607,6 +607,34 @@ async def test_a_worker_that_came_back_as_another_pod_is_noticed() -> None:
     assert (await world.of_group()).replaced == ("demo-0-1",)
 
 
+async def test_pods_beyond_the_size_of_a_group_are_nobodys_loss() -> None:
+    world = World(*EVERYTHING)
+    extra = make_worker_pod(WORKERS[1], 5)
+    world.show(extra)
+    await world.of_group()
+    world.show(changed(extra, lambda pod: pod["metadata"].update(uid="u-again")))
+    assert (await world.of_group()).replaced == ()
+
+
+async def test_how_the_others_stand_is_asked_only_where_a_group_may_have_to_go() -> None:
+    world = World(*EVERYTHING)
+    assert (await world.of_group()).siblings == ()
+    restarted = {"containerStatuses": [{"name": "main", "restartCount": 1}]}
+    world.show(changed(WORKER_PODS[0], lambda pod: pod["status"].update(restarted)))
+    snapshot = await world.of_group()
+    assert [group.index for group in snapshot.siblings] == [0, 1]
+    assert snapshot.wanted_key == KEY
+    assert world.cluster.asked == []
+
+
+async def test_who_is_being_deleted_by_another_pass_is_going() -> None:
+    world = World(*EVERYTHING)
+    world.memory.going.add(PODS[1]["metadata"]["uid"])
+    snapshot = await world.of_set()
+    going = {group.leader["metadata"]["name"]: group.going for group in snapshot.groups}
+    assert going == {"demo-0": True, "demo-1": False}
+
+
 async def test_what_a_set_without_restarts_lost_is_not_held_against_it_later() -> None:
     calm = make_set(size=3, template={"restartPolicy": "None"})
     world = World(calm, *EVERYTHING[1:])

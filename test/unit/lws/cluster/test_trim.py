@@ -44,6 +44,10 @@ def _pod(**status: Any) -> dict[str, Any]:
     }
 
 
+def _started(name: str, at: str) -> dict[str, Any]:
+    return {"name": name, "restartCount": 0, "ready": True, "state": {"running": {"startedAt": at}}}
+
+
 KEPT = {
     "name": "demo-0",
     "namespace": "default",
@@ -106,8 +110,15 @@ def test_of_containers_those_are_kept_that_use_tpus() -> None:
                         "name": "main",
                         "restartCount": 3,
                         "lastState": {
-                            "terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "t"}
+                            "terminated": {
+                                "exitCode": 137,
+                                "reason": "OOMKilled",
+                                "startedAt": "s",
+                                "finishedAt": "t",
+                                "containerID": "x",
+                            }
                         },
+                        "state": {"waiting": {"reason": "CrashLoopBackOff"}},
                     },
                 ],
             },
@@ -117,16 +128,62 @@ def test_of_containers_those_are_kept_that_use_tpus() -> None:
                     {
                         "name": "main",
                         "restartCount": 3,
-                        "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                        "lastState": {
+                            "terminated": {
+                                "exitCode": 137,
+                                "reason": "OOMKilled",
+                                "startedAt": "s",
+                                "finishedAt": "t",
+                            }
+                        },
                     }
                 ],
             },
             id="restarts-and-how-the-last-one-ended",
         ),
+        pytest.param(
+            {
+                "phase": "Failed",
+                "containerStatuses": [
+                    {"name": "calm", "restartCount": 0, "state": {"terminated": {"exitCode": 0}}},
+                    {"name": "main", "restartCount": 0, "state": {"terminated": {"exitCode": 3, "x": 1}}},
+                ],
+            },
+            {
+                "phase": "Failed",
+                "containerStatuses": [{"name": "main", "state": {"terminated": {"exitCode": 3}}}],
+            },
+            id="which-container-took-the-pod-down",
+        ),
+        pytest.param(
+            {
+                "initContainerStatuses": [_started("before", "6")],
+                "containerStatuses": [_started("a", "4"), _started("b", "5"), _started("c", "3")],
+            },
+            {"containerStatuses": [{"name": "b", "state": {"running": {"startedAt": "5"}}}]},
+            id="the-container-that-was-started-last",
+        ),
     ],
 )
 def test_of_a_pods_status(status: dict[str, Any], kept: dict[str, Any]) -> None:
     assert trim(_pod(**status))["status"] == {"phase": "Running", "conditions": []} | kept
+
+
+def test_of_init_containers_that_restarted_it_is_known_which_are_sidecars() -> None:
+    pod = _pod(
+        initContainerStatuses=[
+            {"name": name, "restartCount": count} for name, count in (("s", 1), ("calm", 0), ("once", 1))
+        ]
+    )
+    pod["spec"]["initContainers"] = [
+        {"name": "s", "restartPolicy": "Always", "image": "x"},
+        {"name": "calm", "restartPolicy": "Always", "image": "x"},
+        {"name": "once", "image": "x"},
+    ]
+    assert trim(pod)["spec"] == {
+        "nodeName": "n-1",
+        "initContainers": [{"name": "s", "restartPolicy": "Always"}],
+    }
 
 
 def test_a_pod_that_nobody_looked_at_yet() -> None:

@@ -149,6 +149,8 @@ def _set(**metadata: Any) -> dict[str, Any]:
     ("after", "concerns"),
     [
         pytest.param(_set(resourceVersion="8") | {"status": {"replicas": 3}}, False, id="status"),
+        pytest.param(_set() | {"status": {"restarts": {"0": "1.1.7.k"}}}, True, id="restarts-of-a-group"),
+        pytest.param(_set() | {"status": {"members": {"0": "a-b"}}}, False, id="members-of-a-group"),
         pytest.param(_set(managedFields=[{"manager": "x"}]), False, id="managed-fields"),
         pytest.param(_set(generation=4), True, id="spec"),
         pytest.param(_set(labels={"a": "b"}), True, id="labels"),

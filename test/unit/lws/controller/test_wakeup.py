@@ -112,6 +112,13 @@ def test_a_status_wakes_nobody() -> None:
     assert queue.taken() == []
 
 
+def test_a_restart_that_is_counted_wakes_the_set_alone() -> None:
+    queue, wakeup = _wakeup()
+    wakeup.leader_pods_of = lambda lws: _names("demo-0")
+    wakeup.on_change(make_set(), make_set(status={"restarts": {"0": "1.1.7.k"}}))
+    assert queue.taken() == [SET]
+
+
 def test_other_kinds_do_not_wake_all_groups() -> None:
     queue, wakeup = _wakeup()
     wakeup.leader_pods_of = lambda lws: _names("demo-0", "demo-1")

@@ -466,26 +466,41 @@ def test_one_clash_does_not_hold_up_the_rest() -> None:
 # --- Restarts -----------------------------------------------------------------------------------------------
 
 
+def deletions(planned: Plan) -> list[Delete]:
+    return [action for action in actions_of(planned) if isinstance(action, Delete)]
+
+
 def test_a_lost_worker_costs_the_leader_and_nothing_else_is_done() -> None:
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-    planned = plan(replace(snapshot, workers=lost, service=None))
-    (delete,) = actions_of(planned)
+    remember, delete = actions_of(plan(replace(snapshot, workers=lost, service=None)))
+    assert isinstance(remember, Merge) and remember.subresource == "status"
     assert isinstance(delete, Delete)
     assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Foreground")
     assert delete.target.uid == "uid-of-pod-demo-1"
-    assert delete.why == "pod demo-1-1 is being deleted: the group is recreated as one"
-    (announce,) = delete.announce
-    note = "Worker pod demo-1-1 failed, deleted leader pod demo-1 to recreate group 1"
-    assert (announce.type, announce.reason, announce.action) == ("Normal", "RecreateGroup", "Delete")
-    assert (announce.note, announce.related) == (note, Reference.to(snapshot.leader))
+    assert delete.why == "pod demo-1-1: it is being deleted; the group is recreated as one"
 
 
 def test_a_leader_that_restarted_is_told_in_the_same_words() -> None:
     snapshot = complete(leader={"status": {"containerStatuses": [{"name": "main", "restartCount": 1}]}})
-    (delete,) = actions_of(plan(snapshot))
+    (delete,) = deletions(plan(snapshot))
     (announce,) = delete.announce
-    assert announce.note == "Worker pod demo-1 failed, deleted leader pod demo-1 to recreate group 1"
+    note = "Worker pod demo-1 failed, deleted leader pod demo-1 to recreate group 1"
+    assert announce.note == f"{note}: container main ended and was restarted"
+
+
+def test_a_group_whose_end_is_put_off_or_off_the_table_is_kept_whole() -> None:
+    spec = {"size": 3, "networkConfig": UNIQUE, "maxGroupRestarts": 1}
+    for count, waits in ((0, True), (1, False)):
+        record = f"{count}.1.{int(NOW.timestamp())}.{KEY}"
+        snapshot = complete(make_set(**spec, status={"restarts": {"1": record}}))
+        lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
+        planned = plan(replace(snapshot, workers=lost, service=None))
+        assert deletions(planned) == []
+        assert [each.intent["kind"] for each in actions_of(planned) if isinstance(each, Create)] == [
+            "Service"
+        ]
+        assert planned.again_after == (10.0 if waits else None)
 
 
 def test_the_restart_policy_is_the_live_one() -> None:
@@ -500,7 +515,7 @@ def test_a_group_is_complete_by_the_size_of_its_own_revision() -> None:
     after_start = {"restartPolicy": "RecreateGroupAfterStart"}
     snapshot = complete(make_set(size=5, template=after_start), of=make_set(size=3, template=after_start))
     lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-    assert isinstance(actions_of(plan(replace(snapshot, workers=lost)))[0], Delete)
+    assert deletions(plan(replace(snapshot, workers=lost)))
 
 
 def test_a_restart_that_is_put_off_does_not_hold_up_the_workers() -> None:
@@ -546,8 +561,8 @@ def test_a_group_of_a_lost_revision_waits_until_it_is_known_what_runs() -> None:
 def test_a_group_of_a_lost_revision_is_still_restarted() -> None:
     snapshot = complete()
     lost = (changed(snapshot.workers[0], terminating), snapshot.workers[1])
-    (delete,) = actions_of(plan(replace(snapshot, revision=None, workers=lost)))
-    assert isinstance(delete, Delete) and delete.target == Reference.to(snapshot.leader)
+    (delete,) = deletions(plan(replace(snapshot, revision=None, workers=lost)))
+    assert delete.target == Reference.to(snapshot.leader)
 
 
 def test_the_size_of_a_lost_revision_is_read_off_the_leader() -> None:

@@ -1,157 +1,252 @@
-"""When is a group recreated, and because of which pod?"""
+"""After an incident: is the group recreated now, later, or left as it is; and what is remembered of it?"""
 
 from __future__ import annotations
 
-import copy
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from lws.group.restart import Restart, restart_needed
+from lws.actions import Delete, Merge, Plan, Reference
+from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
-from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION, REVISION_LABEL
+from lws.leaderworkerset.members import Members
+from lws.leaderworkerset.restarts import GOING, KEPT
+from lws.leaderworkerset.snapshot import GroupFacts
 from test.unit.builders import (
+    KEY,
     NOW,
+    make_group,
     make_leader_pod,
     make_set,
     make_worker_pod,
     make_worker_statefulset,
 )
 
-ON_RESTART, AFTER_START, NONE = "RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"
-LEAVING = {"terminating": True}
-PENDING = {"phase": "Pending"}
-
-
-def restarted(count: int = 1, field: str = "containerStatuses", **entry: Any) -> dict[str, Any]:
-    return {
-        "status": {
-            field: [{"name": "other", "restartCount": 0}, {"name": "x", "restartCount": count, **entry}]
-        }
+THEN = int(NOW.timestamp())
+KILLED = {
+    "status": {
+        "containerStatuses": [
+            {
+                "name": "main",
+                "restartCount": 1,
+                "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+            }
+        ]
     }
+}
+LEADER_HASH = Members.of("uid-of-pod-demo-1", ()).leader
+WHY = "container main exited with code 137 (OOMKilled) and was restarted"
 
 
-def group(
-    policy: str = ON_RESTART,
-    *,
-    leader: dict[str, Any] | None = None,
-    workers: tuple[dict[str, Any], ...] = ({}, {}),
-    annotations: dict[str, str] | None = None,
-) -> GroupSnapshot:
-    """A group of three. leader, workers: what is special about each pod."""
-    lws = make_set(size=3, template={"restartPolicy": policy}, annotations=annotations)
-    pod = make_leader_pod(lws, **(leader or {}))
-    statefulset = make_worker_statefulset(pod)
-    pods = tuple(make_worker_pod(statefulset, index, **each) for index, each in enumerate(workers, 1))
-    return GroupSnapshot(lws, pod, NOW, worker_statefulset=statefulset, workers=pods)
+def group(status: dict[str, Any] | None = None, *, ready: bool = True, **spec: Any) -> GroupSnapshot:
+    """Group 1 of two pods, whose worker has restarted."""
+    lws = make_set(status=status, **{"replicas": 4, **spec})
+    leader = make_leader_pod(lws, 1, ready=ready)
+    workers = make_worker_statefulset(leader)
+    pod = make_worker_pod(workers, **KILLED)
+    return GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=(pod,))
 
 
-GONE, RESTARTED = "is being deleted", "had a container restart"
+def restarts(text: str, mark: str = "") -> dict[str, Any]:
+    members = {"members": {"1": f"{LEADER_HASH}-{mark}"}} if mark else {}
+    return {"restarts": {"1": text}, **members}
+
+
+def decided(snapshot: GroupSnapshot) -> Plan:
+    planned = plan_restart(snapshot, 2)
+    assert planned is not None
+    return planned
+
+
+def remembered(planned: Plan) -> Any:
+    """What is written into the status, after a look at the rest of the restart."""
+    ((merge, delete),) = planned.sequences
+    assert isinstance(merge, Merge) and isinstance(delete, Delete)
+    assert (merge.target.kind, merge.target.uid, merge.subresource) == (
+        "LeaderWorkerSet",
+        "uid-of-set-demo",
+        "status",
+    )
+    return merge.patch["status"]
+
+
+def test_without_an_incident_nothing_is_decided() -> None:
+    calm = group()
+    assert (
+        plan_restart(replace(calm, workers=(make_worker_pod(dict(calm.worker_statefulset or {})),)), 2)
+        is None
+    )
+
+
+def test_the_restart_is_remembered_before_the_leader_is_deleted() -> None:
+    snapshot = group()
+    planned = decided(snapshot)
+    assert remembered(planned) == {
+        "restarts": {"1": f"1.1.{THEN}.{KEY}"},
+        "members": {"1": f"{LEADER_HASH}-{GOING}"},
+    }
+    delete = planned.sequences[0][1]
+    assert isinstance(delete, Delete)
+    assert (delete.target, delete.propagation) == (Reference.to(snapshot.leader), "Foreground")
+    (told,) = delete.announce
+    note = f"Worker pod demo-1-1 failed, deleted leader pod demo-1 to recreate group 1: {WHY}"
+    assert (told.type, told.reason, told.action, told.note) == ("Normal", "RecreateGroup", "Delete", note)
+    assert (told.regarding, told.related) == (Reference.to(snapshot.lws), Reference.to(snapshot.leader))
+
+
+def test_a_deletion_that_failed_is_repeated_without_being_counted_again() -> None:
+    for limit in (None, 1):
+        more = {} if limit is None else {"maxGroupRestarts": limit}
+        planned = decided(group(restarts(f"1.1.{THEN}.{KEY}", GOING), **more))
+        ((delete,),) = planned.sequences
+        assert isinstance(delete, Delete) and delete.target.uid == "uid-of-pod-demo-1"
 
 
 @pytest.mark.parametrize(
-    ("policy", "recreates"), [(ON_RESTART, True), (AFTER_START, True), (NONE, False), ("Default", False)]
-)
-@pytest.mark.parametrize(
-    ("pods", "expected"),
+    ("stored", "expected"),
     [
-        pytest.param({}, None, id="all well"),
-        pytest.param({"workers": (LEAVING, {})}, Restart("demo-0-1", GONE), id="a worker is deleted"),
-        pytest.param({"workers": ({}, restarted())}, Restart("demo-0-2", RESTARTED), id="a worker restarted"),
-        pytest.param({"leader": restarted()}, Restart("demo-0", RESTARTED), id="the leader restarted"),
-        pytest.param(
-            {"workers": (restarted(field="initContainerStatuses"), {})},
-            Restart("demo-0-1", RESTARTED),
-            id="an init container restarted",
-        ),
-        pytest.param(
-            {"leader": restarted(), "workers": (LEAVING, {})},
-            Restart("demo-0", RESTARTED),
-            id="several reasons: the leader's is told",
-        ),
-        pytest.param({"workers": ({"phase": "Failed"}, {})}, None, id="a failed worker: it will be replaced"),
-        pytest.param(
-            {"workers": ({"phase": "Failed", **restarted()}, {})},
-            None,
-            id="a failed worker that had restarted",
-        ),
-        pytest.param({"workers": ({"phase": "Succeeded"}, {})}, None, id="a worker that is done"),
-        pytest.param({"workers": ({"ready": False}, {})}, None, id="a worker that is not ready"),
-        pytest.param({"leader": LEAVING}, None, id="the leader goes already"),
-        pytest.param(
-            {"leader": LEAVING, "workers": (LEAVING, LEAVING)}, None, id="the whole group goes already"
-        ),
+        pytest.param(f"1.1.{THEN - 10}.{KEY}", "2.2", id="the first delay is over"),
+        pytest.param(f"7.6.{THEN - 320}.{KEY}", "8.7", id="the sixth is over"),
+        pytest.param(f"7.6.{THEN - 4000}.{KEY}", "8.1", id="it was stable since"),
+        pytest.param(f"7.6.{THEN}.old", "1.1", id="on another revision"),
+        pytest.param("garbled", "1.1", id="garbled"),
     ],
 )
-def test_reasons(policy: str, recreates: bool, pods: dict[str, Any], expected: Restart | None) -> None:
-    assert restart_needed(group(policy, **pods), 3) == (expected if recreates else None)
+def test_restarts_are_counted(stored: str, expected: str) -> None:
+    found = remembered(decided(group(restarts(stored))))["restarts"]
+    assert found == {"1": f"{expected}.{THEN}.{KEY}"}
 
 
-ANNOTATION = {RECREATE_GROUP_AFTER_START_ANNOTATION: ""}
+def test_the_deletion_waits_for_the_back_off() -> None:
+    snapshot = group(restarts(f"3.3.{THEN - 15}.{KEY}"))
+    planned = decided(snapshot)
+    assert (planned.sequences, planned.again_after) == ((), 25.0)
+    (told,) = planned.announce
+    assert (told.type, told.reason) == ("Warning", "RecreateGroupDelayed")
+    assert told.note == (
+        "group 1 was recreated 3 times in short order, the next time is not before 2026-03-01T12:00:25Z: "
+        f"pod demo-1-1: {WHY}"
+    )
+    assert planned.waiting_for == f"the end of its back-off at 2026-03-01T12:00:25Z: pod demo-1-1: {WHY}"
+    later = replace(snapshot, now=NOW + timedelta(seconds=25))
+    assert remembered(decided(later))["restarts"] == {"1": f"4.4.{THEN + 25}.{KEY}"}
+
+
+def test_a_note_is_the_same_as_long_as_it_waits() -> None:
+    snapshot = group(restarts(f"1.1.{THEN}.{KEY}"))
+    notes = {
+        decided(replace(snapshot, now=NOW + timedelta(seconds=passed))).announce[0].note
+        for passed in range(10)
+    }
+    assert len(notes) == 1, "else each pass would make an Event of its own"
+
+
+def test_a_worker_that_was_replaced_is_judged_once_it_has_started() -> None:
+    for policy, status, waits in (
+        ("RecreateGroupAfterStart", {"members": {"1": f"{LEADER_HASH}-12345678"}}, True),
+        ("RecreateGroupAfterStart", {"members": {"1": "garbled"}}, False),
+        ("RecreateGroupAfterStart", {}, False),
+        ("None", {"members": {"1": f"{LEADER_HASH}-12345678"}}, False),
+    ):
+        started = group(status, template={"restartPolicy": policy})
+        pod = make_worker_pod(dict(started.worker_statefulset or {}), phase="Pending")
+        planned = plan_restart(replace(started, workers=(pod,)), 2)
+        assert (planned is not None) is waits
+        if planned is not None:
+            assert (planned.is_empty, planned.again_after) == (True, 5.0)
+
+
+# --- The limit ----------------------------------------------------------------------------------------------
+
+
+def test_a_group_that_has_used_up_its_restarts_is_left_as_it_is() -> None:
+    snapshot = group(restarts(f"3.3.{THEN - 900}.{KEY}"), maxGroupRestarts=3)
+    planned = decided(snapshot)
+    ((merge,),) = planned.sequences
+    assert isinstance(merge, Merge) and merge.subresource == "status"
+    assert merge.patch["status"] == {
+        "restarts": {"1": f"3.3.{THEN}.{KEY}"},
+        "members": {"1": f"{LEADER_HASH}-{KEPT}"},
+    }
+    (told,) = merge.announce
+    assert (told.type, told.reason) == ("Warning", "GroupFailed")
+    assert told.note == (
+        "group 1 failed and is left as it is for diagnosis: it was recreated 3 times on this revision, as "
+        "often as spec.maxGroupRestarts allows; change the template, raise the limit, or delete pod demo-1; "
+        f"pod demo-1-1: {WHY}"
+    )
+
+
+def test_that_is_told_and_written_once() -> None:
+    planned = decided(group(restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
+    assert planned.is_empty and planned.again_after is None
+    ways_out = "a new template, a higher spec.maxGroupRestarts, or the deletion of pod demo-1"
+    assert planned.waiting_for == f"{ways_out}: pod demo-1-1: {WHY}"
 
 
 @pytest.mark.parametrize(
-    ("policy", "annotations", "waits_for_start"),
+    ("stored", "limit", "count"),
     [
-        pytest.param(ON_RESTART, None, False, id="on restart"),
-        pytest.param(ON_RESTART, ANNOTATION, True, id="on restart, with the annotation"),
-        pytest.param(AFTER_START, None, True, id="after start"),
-        pytest.param(AFTER_START, ANNOTATION, True, id="after start, with the annotation"),
+        pytest.param(restarts(f"2.2.{THEN - 900}.{KEY}"), 3, 3, id="one is left"),
+        pytest.param(restarts(f"3.3.{THEN - 900}.{KEY}", KEPT), 4, 4, id="the limit was raised"),
+        pytest.param(restarts(f"3.3.{THEN - 900}.{KEY}", KEPT), None, 4, id="the limit was lifted"),
+        pytest.param(restarts(f"3.3.{THEN - 900}.old"), 3, 1, id="a new revision"),
+        pytest.param({}, 1, 1, id="what is forgotten does not count"),
     ],
 )
+def test_there_is_a_way_out(stored: dict[str, Any], limit: int | None, count: int) -> None:
+    spec = {} if limit is None else {"maxGroupRestarts": limit}
+    found = remembered(decided(group(stored, **spec)))
+    assert found["restarts"]["1"].startswith(f"{count}.")
+    assert found["members"] == {"1": f"{LEADER_HASH}-{GOING}"}
+
+
+def test_a_limit_of_none_at_all() -> None:
+    ((merge,),) = decided(group(maxGroupRestarts=0)).sequences
+    assert isinstance(merge, Merge)
+    assert merge.patch["status"]["restarts"] == {"1": f"0.0.{THEN}.{KEY}"}, "it wakes the pass over the set"
+
+
+# --- The budget of a rollout --------------------------------------------------------------------------------
+
+
+def among(snapshot: GroupSnapshot, *others: GroupFacts) -> GroupSnapshot:
+    own = GroupFacts(1, snapshot.leader, snapshot.worker_statefulset)
+    return replace(snapshot, siblings=(own, *others), wanted_key=KEY)
+
+
+OLD, DOWN = {"key": "old"}, {"ready": False}
+
+
+def others(*special: dict[str, Any]) -> tuple[GroupFacts, ...]:
+    return tuple(make_group(None, index, **each) for index, each in zip((0, 2, 3, 4), special, strict=False))
+
+
 @pytest.mark.parametrize(
-    ("pods", "has_started"),
+    ("snapshot", "goes"),
     [
-        pytest.param({"workers": (restarted(), {})}, True, id="complete"),
-        pytest.param({"workers": (restarted(), {"phase": "Failed"})}, True, id="one failed"),
-        pytest.param({"workers": (restarted(), PENDING)}, False, id="another is pending"),
-        pytest.param({"workers": ({**PENDING, **restarted()}, {})}, False, id="it is pending itself"),
-        pytest.param({"workers": (restarted(), {}), "leader": PENDING}, False, id="the leader is pending"),
-        pytest.param({"workers": (restarted(),)}, False, id="one is missing"),
-        pytest.param({"workers": (restarted(), {}, {})}, False, id="one too many"),
+        pytest.param(among(group(), *others(OLD, {}, {})), True, id="all others are ready"),
+        pytest.param(among(group(), *others(OLD, {}, DOWN)), False, id="one is down: that is the budget"),
+        pytest.param(among(group(), *others(OLD, {})), False, id="one is missing"),
+        pytest.param(
+            among(group(), *others(OLD, {}, {"terminating": True})), False, id="one is being replaced"
+        ),
+        pytest.param(among(group(), *others({}, {}, DOWN)), True, id="there is no rollout"),
+        pytest.param(among(group(ready=False), *others(OLD, {}, DOWN)), True, id="it is down itself"),
+        pytest.param(among(group(max_unavailable=2), *others(OLD, {}, DOWN)), True, id="two may be down"),
+        pytest.param(among(group(max_unavailable=0), *others(OLD, {}, {})), True, id="one may always be"),
+        pytest.param(among(group(max_unavailable=0), *others(OLD, {}, DOWN)), False, id="but no second one"),
+        pytest.param(among(group(), *others(OLD, {}, {}, DOWN)), True, id="surge is not missed"),
+        pytest.param(among(group(replicas=1)), True, id="a set of one"),
+        pytest.param(group(), True, id="nothing is known of the others"),
     ],
 )
-def test_a_group_that_has_not_started_is_left_alone_where_the_set_says_so(
-    policy: str,
-    annotations: dict[str, str] | None,
-    waits_for_start: bool,
-    pods: dict[str, Any],
-    has_started: bool,
+def test_during_a_rollout_a_group_that_serves_goes_only_within_the_budget(
+    snapshot: GroupSnapshot, goes: bool
 ) -> None:
-    needed = restart_needed(group(policy, annotations=annotations, **pods), 3)
-    assert (needed is not None) is (has_started or not waits_for_start)
-
-
-def test_the_annotation_alone_recreates_nothing() -> None:
-    assert restart_needed(group(NONE, annotations=ANNOTATION, workers=(LEAVING, {})), 3) is None
-
-
-def test_the_size_is_that_of_the_groups_own_revision() -> None:
-    lost = group(AFTER_START, workers=(LEAVING, {}))
-    assert restart_needed(lost, 3) is not None
-    assert restart_needed(lost, 5) is None, "complete by its own revision would be five"
-
-
-def test_workers_of_another_revision_are_being_replaced_anyway() -> None:
-    lost = group(workers=(LEAVING, {}))
-    other = copy.deepcopy(dict(lost.workers[0]))
-    other["metadata"]["labels"][REVISION_LABEL] = "another"
-    assert restart_needed(replace(lost, workers=(other, lost.workers[1])), 3) is None
-
-
-def test_workers_of_a_former_leader_say_nothing() -> None:
-    lost = group(workers=(LEAVING, LEAVING))
-    assert restart_needed(replace(lost, leader=make_leader_pod(uid="u-new")), 3) is None
-
-
-def test_a_worker_that_came_back_as_another_pod_was_lost() -> None:
-    replaced = replace(group(), replaced=("demo-0-2",))
-    assert restart_needed(replaced, 3) == Restart("demo-0-2", "was replaced")
-    assert restart_needed(replace(group(NONE), replaced=("demo-0-2",)), 3) is None
-
-
-def test_a_group_of_one() -> None:
-    lws = make_set(size=1)
-    alone = GroupSnapshot(lws, make_leader_pod(lws, **restarted()), NOW)
-    assert restart_needed(alone, 1) == Restart("demo-0", RESTARTED)
+    planned = decided(snapshot)
+    assert bool(planned.sequences) is goes
+    assert planned.again_after == (None if goes else 5.0)
+    assert bool(planned.waiting_for) is not goes

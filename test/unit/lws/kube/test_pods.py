@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from lws.kube.pods import (
-    ContainerRestart,
-    has_restarted,
+    ContainerEnd,
+    ended_containers,
+    is_failed,
     is_pending,
     is_ready,
     is_running,
     is_terminating,
+    left_pending_at,
+    reason_of,
     restarted_containers,
 )
 
@@ -66,6 +69,12 @@ def test_is_terminating() -> None:
     assert not is_terminating(pod())
 
 
+def test_is_failed() -> None:
+    evicted = pod(phase="Failed", reason="Evicted")
+    assert is_failed(evicted) and reason_of(evicted) == "Evicted"
+    assert not is_failed(pod(phase="Succeeded")) and reason_of(pod()) == ""
+
+
 def restarted(name: str, count: int, **terminated: Any) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": name, "restartCount": count}
     return {**entry, "lastState": {"terminated": terminated}} if terminated else entry
@@ -74,11 +83,25 @@ def restarted(name: str, count: int, **terminated: Any) -> dict[str, Any]:
 def test_restarted_containers() -> None:
     found = restarted_containers(
         pod(
-            containerStatuses=[restarted("main", 2, exitCode=137, reason="OOMKilled"), restarted("quiet", 0)],
-            initContainerStatuses=[restarted("sidecar", 1)],
+            containerStatuses=[
+                restarted("main", 2, exitCode=137, reason="OOMKilled", finishedAt="t"),
+                restarted("quiet", 0),
+            ],
+            initContainerStatuses=[restarted("init", 1)],
         )
     )
-    assert found == (ContainerRestart("sidecar", 1), ContainerRestart("main", 2, 137, "OOMKilled"))
+    assert found == (ContainerEnd("init"), ContainerEnd("main", 137, "OOMKilled", "t"))
+
+
+def test_a_sidecar_is_an_init_container_that_runs_on() -> None:
+    both = {
+        "spec": {"initContainers": [{"name": "once"}, {"name": "beside", "restartPolicy": "Always"}]},
+        **pod(
+            initContainerStatuses=[restarted("once", 1), restarted("beside", 1)],
+            containerStatuses=[restarted("main", 1)],
+        ),
+    }
+    assert [end.container for end in restarted_containers(both) if end.is_sidecar] == ["beside"]
 
 
 @pytest.mark.parametrize(
@@ -93,5 +116,38 @@ def test_restarted_containers() -> None:
         pytest.param("Running", {"containerStatuses": None}, False, id="null"),
     ],
 )
-def test_has_restarted(phase: str, status: dict[str, Any], expected: bool) -> None:
-    assert has_restarted(pod(phase=phase, **status)) is expected
+def test_a_pod_restarts_only_while_it_lives(phase: str, status: dict[str, Any], expected: bool) -> None:
+    assert bool(restarted_containers(pod(phase=phase, **status))) is expected
+
+
+def ended(name: str, **terminated: Any) -> dict[str, Any]:
+    return {"name": name, "restartCount": 0, "state": {"terminated": terminated}}
+
+
+def test_ended_containers() -> None:
+    failed = pod(
+        phase="Failed",
+        initContainerStatuses=[ended("done", exitCode=0, reason="Completed")],
+        containerStatuses=[ended("main", exitCode=1, reason="Error", finishedAt="t"), {"name": "none"}],
+    )
+    assert ended_containers(failed) == (ContainerEnd("main", 1, "Error", "t"),)
+
+
+def running(name: str, at: str, last: str = "") -> dict[str, Any]:
+    before = {"lastState": {"terminated": {"startedAt": last}}} if last else {}
+    return {"name": name, "state": {"running": {"startedAt": at}}, **before}
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        pytest.param([running("a", "3"), running("b", "5")], "5", id="the last one to start"),
+        pytest.param([running("a", "9", last="2"), running("b", "5")], "5", id="a later start is a restart"),
+        pytest.param([running("a", "9", last="7"), running("b", "5")], "7", id="its first known start"),
+        pytest.param([ended("a", startedAt="4")], "4", id="ended meanwhile"),
+        pytest.param([{"name": "a", "state": {"waiting": {}}}], "", id="not started"),
+        pytest.param(None, "", id="unknown"),
+    ],
+)
+def test_left_pending_at(containers: Any, expected: str) -> None:
+    assert left_pending_at(pod(phase="Running", containerStatuses=containers)) == expected

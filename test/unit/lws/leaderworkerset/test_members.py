@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.members import Members, current_members, is_complete, remembered_members
+from lws.leaderworkerset.members import (
+    Members,
+    current_members,
+    is_complete,
+    remembered_members,
+    remembered_of,
+)
 from lws.leaderworkerset.snapshot import GroupFacts
 from test.unit.builders import make_group, make_leader_pod, make_set, make_worker_statefulset
 
@@ -37,7 +43,9 @@ def test_members_are_told_by_their_uids() -> None:
 
 def test_the_text_is_read_back() -> None:
     assert len(str(FIRST)) == 17
-    assert remembered_members(a_set({"0": str(FIRST), "12": str(OTHER)})) == {0: FIRST, 12: OTHER}
+    lws = a_set({"0": str(FIRST), "12": str(OTHER), "3": "garbled"})
+    assert remembered_members(lws) == {0: FIRST, 12: OTHER}
+    assert [remembered_of(lws, index) for index in (0, 12, 3, 4)] == [FIRST, OTHER, None, None]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +72,7 @@ def test_the_text_is_read_back() -> None:
 )
 def test_garbage_is_no_memory(stored: Any) -> None:
     assert remembered_members(a_set(stored)) == {}
+    assert remembered_of(a_set(stored), 0) is None
     assert remembered_members({"spec": {}}) == {}
 
 

@@ -17,6 +17,7 @@ from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Re
 from lws.kube.applied import digest
 from lws.kube.conditions import find, timestamp
 from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.restarts import KEPT, Restarts, key_of, memory_of
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -851,3 +852,21 @@ def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     waiting = plan(replace(moving, leader_age=0.25, status_age=0.5))
     assert actions_of(waiting) == []
     assert waiting.again_after == 1.75
+
+
+def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None:
+    lws = make_set(maxGroupRestarts=1)
+    snapshot = settled(lws)
+    leader = snapshot.groups[1].leader
+    restarts = Restarts(1, 1, int(NOW.timestamp()), key_of(leader))
+    # What the pass over the group has written.
+    snapshot.lws["status"] |= memory_of(1, leader, restarts, KEPT)
+
+    def told(snapshot: SetSnapshot) -> Any:
+        return find(carried_out(snapshot, plan(snapshot)).lws["status"]["conditions"], "Failed")
+
+    assert (told(snapshot)["status"], told(snapshot)["reason"]) == ("True", "GroupRestartsExhausted")
+    assert told(snapshot)["message"].startswith("Group 1 has failed once more than spec.maxGroupRestarts")
+    snapshot = carried_out(snapshot, plan(snapshot))
+    assert told(with_spec(snapshot, make_set(maxGroupRestarts=2)))["status"] == "False"
+    assert told(replace(snapshot, groups=snapshot.groups[:1]))["status"] == "False"

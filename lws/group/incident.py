@@ -1,0 +1,148 @@
+"""Has something befallen a pod of the group, for which the group is recreated as one?
+
+In: a GroupSnapshot. Out: the pod that is the reason and what befell it, or None. What counts is told from
+what there is, not from what was seen happen: so it is found after a manager was away, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from lws.actions import Object
+from lws.group.identity import index_by_name
+from lws.group.snapshot import GroupSnapshot
+from lws.kube.metadata import annotations_of, is_controlled_by, is_terminating, labels_of
+from lws.kube.pods import (
+    ContainerEnd,
+    ended_containers,
+    is_failed,
+    is_pending,
+    left_pending_at,
+    reason_of,
+    restarted_containers,
+)
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.members import Members, remembered_of
+from lws.leaderworkerset.restarts import mark_on
+from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION, REVISION_LABEL, RestartPolicy
+
+_REPLACED = "it was replaced by another pod of that name"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """pod: the name of the pod that is the reason. why: what befell it, a clause of which it is the subject
+    or the place.
+    """
+
+    pod: str
+    why: str
+
+
+def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
+    """The reason to recreate the group, or None.
+
+    size: pods that the group has when it is complete, by its own revision. The policies are those of the
+    original controller. A leader that is already on its way out needs no second reason.
+    """
+    if is_terminating(group.leader) or ignores_losses(group, size):
+        return None
+    workers = members(group, size)
+    pods = (group.leader, *workers)
+    since = max(map(left_pending_at, pods)) if _waits_for_start(group) else ""
+    return next(chain(_befallen(group, pods, since), _replaced(group, workers, size)), None)
+
+
+def ignores_losses(group: GroupSnapshot, size: int) -> bool:
+    """Nothing that befalls a pod recreates the group: its policy says so, or it has not even started."""
+    if spec.restart_policy_of(group.lws) == RestartPolicy.NONE:
+        return True
+    pods = (group.leader, *members(group, size))
+    return _waits_for_start(group) and (len(pods) != size or any(is_pending(pod) for pod in pods))
+
+
+def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:
+    """A worker was replaced, which does not count before all pods have left Pending; no event tells when."""
+    is_ignored = ignores_losses(group, size) and spec.restart_policy_of(group.lws) != RestartPolicy.NONE
+    return is_ignored and any(_replaced(group, members(group, size), size))
+
+
+def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
+    """Workers of this very leader: those of its predecessor are on their way out and say nothing about the
+    group, nor do pods beyond its size that somebody has scaled its StatefulSet to.
+    """
+    workers = group.worker_statefulset
+    if workers is None or not is_controlled_by(workers, group.leader["metadata"]["uid"]):
+        return ()
+    key = labels_of(group.leader).get(REVISION_LABEL)
+    leader = group.leader["metadata"]["name"]
+    names = {f"{leader}-{index}" for index in range(1, size)}
+    return tuple(
+        pod
+        for pod in group.workers
+        if labels_of(pod).get(REVISION_LABEL) == key and pod["metadata"]["name"] in names
+    )
+
+
+def _waits_for_start(group: GroupSnapshot) -> bool:
+    return spec.restart_policy_of(
+        group.lws
+    ) == RestartPolicy.RECREATE_GROUP_AFTER_START or RECREATE_GROUP_AFTER_START_ANNOTATION in annotations_of(
+        group.lws
+    )
+
+
+def _befallen(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
+    """What shows on the pods themselves. since: restarts before this moment belong to the start."""
+    exempt, spares_sidecars = spec.restart_exempt_containers(group.lws), spec.exempts_sidecars(group.lws)
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        if is_terminating(pod):
+            yield Incident(name, "it is being deleted")
+        if is_failed(pod):
+            yield Incident(name, _failure(pod))
+        for end in restarted_containers(pod):
+            is_exempt = end.container in exempt or (spares_sidecars and end.is_sidecar)
+            if not is_exempt and not (end.at and end.at < since):
+                yield Incident(name, f"{_ended(end)} and was restarted")
+
+
+def _failure(pod: Object) -> str:
+    reason = reason_of(pod)
+    said = f"it failed ({reason})" if reason else "it failed"
+    return ", ".join((said, *map(_ended, ended_containers(pod))))
+
+
+def _ended(end: ContainerEnd) -> str:
+    if end.exit_code is None:
+        return f"container {end.container} ended"
+    reason = f" ({end.reason})" if end.reason else ""
+    return f"container {end.container} exited with code {end.exit_code}{reason}"
+
+
+def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> Iterator[Incident]:
+    """Pods that are others than they were under this leader: as this process has seen it, or by the UIDs that
+    the status remembers.
+    """
+    names = {pod["metadata"]["name"] for pod in workers}
+    for name in group.replaced:
+        if name in names:
+            yield Incident(name, _REPLACED)
+    if mark_on(group.lws, index_by_name(group.leader), group.leader):
+        yield Incident(group.leader["metadata"]["name"], "its group had failed before")
+    elif workers and len(workers) == size - 1 and not _are_remembered(group, workers):
+        youngest = max(
+            workers, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
+        )
+        yield Incident(youngest["metadata"]["name"], _REPLACED)
+
+
+def _are_remembered(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:
+    """The leader has the workers that the status remembers, or that remembers another leader, or nothing."""
+    known = remembered_of(group.lws, index_by_name(group.leader))
+    if known is None:
+        return True
+    now = Members.of(group.leader["metadata"]["uid"], [pod["metadata"]["uid"] for pod in workers])
+    return known.leader != now.leader or known.workers == now.workers
