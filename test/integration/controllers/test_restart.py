@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    RECREATE_GROUP_AFTER_START_ANNOTATION,
+    RESTART_EXEMPT_CONTAINERS_ANNOTATION,
+    RESTART_EXEMPT_SIDECARS_ANNOTATION,
+)
 from test.integration.controllers.harness.events import Event, events_of
-from test.integration.controllers.harness.groups import settle, uids_of_group
-from test.integration.controllers.harness.manifests import CONTAINER, a_set, pod_template
+from test.integration.controllers.harness.groups import condition, settle, uids_of_group
+from test.integration.controllers.harness.manifests import CONTAINER, a_set, new_image, pod_template
+from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import World
+from test.integration.controllers.harness.world import SET, World
+from tools.deployment import NAMESPACE
 from tools.localcluster import Pods
+from tools.localcluster.pods import is_ready
 
 Trouble = Callable[[World, Pods, str], None]
 
@@ -48,6 +58,41 @@ def restarts_told(world: World, name: str) -> list[Event]:
     return [each for each in events_of(world, name) if each.reason == "RecreateGroup"]
 
 
+def restarts_of(world: World, name: str) -> dict[str, str]:
+    """What the status remembers of restarts, by group."""
+    return dict((world.get(SET, name).get("status") or {}).get("restarts") or {})
+
+
+def members_of(world: World, name: str) -> dict[str, str]:
+    """Who belongs to each group, as the status remembers it."""
+    return dict((world.get(SET, name).get("status") or {}).get("members") or {})
+
+
+@contextmanager
+def lease_held_by_another(world: World) -> Iterator[None]:
+    """Nobody acts meanwhile, for somebody renews the Lease who is no manager."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
+    is_over = threading.Event()
+
+    def hold(holder: str) -> None:
+        renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        world.api.merge(path, {"spec": {"holderIdentity": holder, "renewTime": renewed}})
+
+    def renew() -> None:
+        while not is_over.wait(0.5):
+            hold("a test")
+
+    hold("a test")
+    renewing = threading.Thread(target=renew)
+    renewing.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        renewing.join()
+        hold("")
+
+
 def of_policy(policy: str) -> dict[str, Any]:
     if policy == "annotation":
         return {"annotations": {RECREATE_GROUP_AFTER_START_ANNOTATION: "true"}}
@@ -64,6 +109,16 @@ TROUBLES = [
 ]
 
 
+# A pod that goes at once may be another one by the time somebody looks.
+GONE = {"it is being deleted", "it was replaced by another pod of that name"}
+REASONS: dict[Trouble, set[str]] = {
+    container_restart: {f"container {CONTAINER} exited with code 1 (Error) and was restarted"},
+    init_container_restart: {"container before exited with code 1 (Error) and was restarted"},
+    deletion: GONE,
+    eviction: {f"it failed (Evicted), container {CONTAINER} exited with code 137 (Error)", *GONE},
+}
+
+
 @pytest.mark.parametrize(("trouble", "pod"), TROUBLES)
 def test_a_group_is_made_anew_as_one(world: World, pods: Pods, trouble: Trouble, pod: str) -> None:
     workers = pod_template(initContainers=[{"name": "before", "image": "before:1"}])
@@ -75,9 +130,12 @@ def test_a_group_is_made_anew_as_one(world: World, pods: Pods, trouble: Trouble,
     recreated(world, "g", 1, before)
 
     assert uids_of_group(world, "g", 0) == other
-    note = f"Worker pod {pod} failed, deleted leader pod g-1 to recreate group 1"
-    told = eventually("it is told", lambda: restarts_told(world, "g"))
-    assert told == [Event("Normal", "RecreateGroup", "Delete", note, "Pod g-1")]
+    (told,) = eventually("it is told", lambda: restarts_told(world, "g"))
+    note, _, why = told.note.partition(": ")
+    assert note == f"Worker pod {pod} failed, deleted leader pod g-1 to recreate group 1"
+    assert told == Event("Normal", "RecreateGroup", "Delete", f"{note}: {why}", "Pod g-1")
+    assert why in REASONS[trouble]
+    assert restarts_of(world, "g").keys() == {"1"} and restarts_of(world, "g")["1"].startswith("1.1.")
 
 
 @pytest.mark.parametrize("policy", [*POLICIES, "None"])
@@ -114,7 +172,7 @@ def test_without_a_policy_only_the_lost_pod_comes_back(world: World, pods: Pods)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_group_that_is_still_starting_counts_only_under_the_plain_policy(
+def test_restarts_during_the_start_count_only_under_the_plain_policy(
     world: World, pods: Pods, policy: str
 ) -> None:
     pending = pod_template(annotations={"localcluster/ready-after": "1h"})
@@ -130,6 +188,10 @@ def test_a_group_that_is_still_starting_counts_only_under_the_plain_policy(
     if policy != "RecreateGroupOnPodRestart":
         stays("the group may go on starting", lambda: uids_of_group(world, "young", 0), 2)
         pods.set_ready(world.namespace, "young-0-1", True)
+        settle(world, "young")
+        assert uids_of_group(world, "young", 0) == before, "what happened during the start is forgiven"
+        assert restarts_told(world, "young") == []
+        container_restart(world, pods, "young-0")
 
     eventually(
         "the group was made anew",
@@ -152,3 +214,156 @@ def test_a_policy_that_is_changed_takes_effect_at_once_and_restarts_nothing(worl
     container_restart(world, pods, "turned-0-1")
     recreated(world, "turned", 0, before)
     assert uids_of_group(world, "turned", 1) == other
+
+
+# --- What happens while nobody looks ------------------------------------------------------------------------
+
+
+def test_a_worker_that_was_replaced_while_no_manager_ran(world: World, product: Product) -> None:
+    world.create(a_set("away", replicas=2, size=3))
+    settle(world, "away")
+    before, other = uids_of_group(world, "away", 0), uids_of_group(world, "away", 1)
+    eventually("who belongs to it is remembered", lambda: set(members_of(world, "away")) == {"0", "1"})
+
+    product.stop()
+    world.delete("Pod", "away-0-1")
+    world.gone_or_replaced("Pod", "away-0-1", before["away-0-1"])
+    product.start()
+    recreated(world, "away", 0, before)
+
+    assert uids_of_group(world, "away", 1) == other
+    (told,) = restarts_told(world, "away")
+    assert told.note.startswith("Worker pod away-0-1 failed, deleted leader pod away-0 to recreate group 0")
+    assert restarts_of(world, "away").keys() == {"0"} and restarts_of(world, "away")["0"].startswith("1.1.")
+
+
+@pytest.mark.local_only
+@pytest.mark.parametrize("policy", ["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"])
+def test_a_worker_that_was_ready_again_before_any_manager_led(
+    world: World, product: Product, policy: str
+) -> None:
+    """Somebody else holds the Lease, so the manager answers webhooks and does nothing besides."""
+    world.create(a_set("led", replicas=2, size=3, **of_policy(policy)))
+    settle(world, "led")
+    before, other = uids_of_group(world, "led", 0), uids_of_group(world, "led", 1)
+    if policy != "None":
+        eventually("who belongs to it is remembered", lambda: set(members_of(world, "led")) == {"0", "1"})
+
+    product.stop()
+    with lease_held_by_another(world):
+        product.start()
+        world.delete("Pod", "led-0-2")
+        eventually(
+            "another worker is ready",
+            lambda: world.find("Pod", "led-0-2"),
+            lambda pod: pod is not None and pod["metadata"]["uid"] != before["led-0-2"] and is_ready(pod),
+        )
+        after = uids_of_group(world, "led", 0)
+        assert after["led-0"] == before["led-0"]
+        if policy == "None":
+            # What was lost before is not held against the group under another policy.
+            patch = {"spec": {"leaderWorkerTemplate": {"restartPolicy": "RecreateGroupOnPodRestart"}}}
+            world.patch(SET, "led", patch)
+
+    if policy == "None":
+        eventually("the manager is back", lambda: set(members_of(world, "led")) == {"0", "1"})
+        settle(world, "led")
+        assert (uids_of_group(world, "led", 0), restarts_told(world, "led")) == (after, [])
+    else:
+        recreated(world, "led", 0, after)
+        (told,) = restarts_told(world, "led")
+        why = "it was replaced by another pod of that name"
+        note = "Worker pod led-0-2 failed, deleted leader pod led-0 to recreate group 0"
+        assert told.note == f"{note}: {why}"
+    assert uids_of_group(world, "led", 1) == other
+
+
+# --- How often ----------------------------------------------------------------------------------------------
+
+
+def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World, pods: Pods) -> None:
+    world.create(a_set("again", replicas=1, size=2))
+    settle(world, "again")
+    moments = []
+    for _ in range(3):
+        before = uids_of_group(world, "again", 0)
+        container_restart(world, pods, "again-0-1")
+        recreated(world, "again", 0, before)
+        moments.append(int(restarts_of(world, "again")["0"].split(".")[2]))
+
+    assert restarts_of(world, "again")["0"].startswith("3.3.")
+    assert moments[1] - moments[0] >= 10 and moments[2] - moments[1] >= 20
+    put_off = [each for each in events_of(world, "again") if each.reason == "RecreateGroupDelayed"]
+    assert all(each.type == "Warning" and each.related == "Pod again-0" for each in put_off)
+    # On a slow machine a delay may be over by the time the group is there again.
+    assert {each.note.partition(" in short order")[0] for each in put_off} <= {
+        "group 0 was recreated once",
+        "group 0 was recreated 2 times",
+    }
+    assert len(restarts_told(world, "again")) == 3
+
+
+@pytest.mark.parametrize("way_out", ["limit", "leader", "revision"])
+def test_a_group_that_has_used_up_its_restarts_is_kept(world: World, pods: Pods, way_out: str) -> None:
+    world.create(a_set("used", replicas=2, size=2, maxGroupRestarts=0))
+    settle(world, "used")
+    before, other = uids_of_group(world, "used", 0), uids_of_group(world, "used", 1)
+
+    container_restart(world, pods, "used-0-1")
+    failed = eventually("it is told", lambda: condition(world.get(SET, "used"), "Failed"))
+    assert (failed["status"], failed["reason"]) == ("True", "GroupRestartsExhausted")
+    assert failed["message"].startswith("Group 0 has failed")
+    told = [each for each in events_of(world, "used") if each.reason == "GroupFailed"]
+    assert len(told) == 1 and told[0].note.startswith("group 0 failed and is left as it is for diagnosis")
+    stays("it is there for diagnosis", lambda: uids_of_group(world, "used", 0), 2)
+    assert restarts_told(world, "used") == []
+
+    if way_out == "limit":
+        world.patch(SET, "used", {"spec": {"maxGroupRestarts": 1}})
+    elif way_out == "leader":
+        world.delete("Pod", "used-0")
+    else:
+        world.patch(SET, "used", new_image("server:2"))
+    recreated(world, "used", 0, before)
+    eventually(
+        "it is told that it is over", lambda: condition(world.get(SET, "used"), "Failed")["status"] == "False"
+    )
+    assert len(restarts_told(world, "used")) == (way_out == "limit")
+    assert (uids_of_group(world, "used", 1) == other) is (way_out != "revision")
+
+
+# --- What does not count ------------------------------------------------------------------------------------
+
+
+def test_restarts_of_exempt_containers_do_not_count(world: World, pods: Pods) -> None:
+    side = {"name": "side", "image": "side:1", "restartPolicy": "Always"}
+    template = pod_template(initContainers=[side])
+    template["spec"]["containers"].append({"name": "log", "image": "log:1"})
+    exempt = {RESTART_EXEMPT_CONTAINERS_ANNOTATION: "log, other", RESTART_EXEMPT_SIDECARS_ANNOTATION: "true"}
+    world.create(a_set("spared", replicas=1, size=2, workers=template, annotations=exempt))
+    settle(world, "spared")
+    before = uids_of_group(world, "spared", 0)
+
+    for pod in ("spared-0", "spared-0-1"):
+        for container in ("log", "side"):
+            pods.restart_container(world.namespace, pod, container)
+    stays("they may restart", lambda: uids_of_group(world, "spared", 0), 2)
+    container_restart(world, pods, "spared-0-1")
+    recreated(world, "spared", 0, before)
+    (told,) = restarts_told(world, "spared")
+    assert told.note.endswith(f"container {CONTAINER} exited with code 1 (Error) and was restarted")
+
+
+def test_workers_that_are_scaled_by_hand_are_put_back_and_nothing_else(world: World) -> None:
+    world.create(a_set("hand", replicas=1, size=2))
+    settle(world, "hand")
+    before = uids_of_group(world, "hand", 0)
+
+    for _ in range(2):
+        world.patch("StatefulSet", "hand-0", {"spec": {"replicas": 3}})
+        eventually("it is put back", lambda: world.get("StatefulSet", "hand-0")["spec"]["replicas"] == 1)
+        eventually("what came on top is gone", lambda: uids_of_group(world, "hand", 0) == before)
+    settle(world, "hand")
+
+    assert uids_of_group(world, "hand", 0) == before
+    assert restarts_told(world, "hand") == [] and restarts_of(world, "hand") == {}

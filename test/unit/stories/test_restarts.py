@@ -1,0 +1,288 @@
+"""Restarts of groups, told on a cluster in memory: once per incident, whatever fails in between, and never
+without one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lws.cluster.errors import Throttled
+from lws_api.leaderworkerset.v1 import KIND
+from test.unit.builders import make_set
+from test.unit.stories.fake_cluster import NAME, FakeCluster
+from test.unit.stories.fake_manager import Crash, FakeManager
+from test.unit.stories.fake_nodes import FakeNodes
+
+ON_RESTART, AFTER_START, NONE = "RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"
+_MOST_ROUNDS = 200
+WORKER, LEADER = f"{NAME}-0-1", f"{NAME}-0"
+
+
+class World:
+    """A set of two groups of two pods, everything ready."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, policy: str = ON_RESTART, **spec: Any) -> None:
+        self.cluster = FakeCluster(has_feature=False)
+        self.nodes = FakeNodes(self.cluster)
+        self.cluster.add(make_set(replicas=2, template={"restartPolicy": policy}, **spec))
+        self._loop = loop
+        self.take_over()
+        self.settle()
+
+    def take_over(self) -> None:
+        """The manager is another process now."""
+        self.cluster.before_write = lambda: None
+        self.manager = FakeManager(self.cluster, self._loop, lambda key, snapshot, plan: None)
+
+    def settle(self, with_manager: bool = True) -> None:
+        """Everybody does what there is to do; nobody waits."""
+        for _ in range(_MOST_ROUNDS):
+            if not self._round(with_manager):
+                return
+            self.cluster.pass_time(0.1)
+        raise AssertionError("it never comes to rest")
+
+    def _round(self, with_manager: bool) -> bool:
+        did = False
+        while self.cluster.collect():
+            did = True
+        moves = self.nodes.moves()
+        for move in moves:
+            move()
+        did = self.nodes.sync_all() or bool(moves) or did
+        while with_manager and (self.manager.late or self.manager.queue.keys):
+            did = True
+            for kind in self.manager.late:
+                self.manager.read(kind)
+            try:
+                self.manager.run_pass()
+            except Crash:
+                self.take_over()
+        return did
+
+    def wait(self) -> None:
+        """Time passes until whoever waits has had its turn."""
+        for _ in range(3):
+            self.manager.ring()
+            self.settle()
+
+    def set(self, **parts: Any) -> None:
+        lws = self.cluster.objects[KIND, NAME]
+        self.cluster.change(
+            lws, **{part: {**(lws.get(part) or {}), **value} for part, value in parts.items()}
+        )
+
+    def pod(self, name: str) -> dict[str, Any]:
+        return self.cluster.objects["Pod", name]
+
+    def uids(self) -> dict[str, str]:
+        return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in self.cluster.of_kind("Pod")}
+
+    def replace_worker(self) -> None:
+        """Nobody looks while a worker goes and another one comes."""
+        self.cluster.condemn(self.pod(WORKER))
+        self.settle(with_manager=False)
+
+    def lives(self, name: str) -> int:
+        """How many pods have had this name."""
+        return len(
+            {pod["metadata"]["uid"] for _, pod in self.cluster.log["Pod"] if pod["metadata"]["name"] == name}
+        )
+
+    @property
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = self.cluster.objects[KIND, NAME]["status"]
+        return status
+
+    @property
+    def counted(self) -> dict[str, str]:
+        """Group → its restarts on this revision, and in a row."""
+        stored = self.status.get("restarts") or {}
+        return {index: ".".join(text.split(".")[:2]) for index, text in stored.items()}
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    with asyncio.Runner() as runner:
+        yield runner.get_loop()
+
+
+def failing_at(number: int, failure: Exception) -> Callable[[], None]:
+    """The write of this number fails, those after it do not."""
+    left = number
+
+    def before_write() -> None:
+        nonlocal left
+        left -= 1
+        if left == -1:
+            raise failure
+
+    return before_write
+
+
+def container_restart(world: World) -> None:
+    world.nodes.crash(world.pod(WORKER))
+
+
+def eviction(world: World) -> None:
+    world.nodes.fail(world.pod(WORKER))
+
+
+def replacement(world: World) -> None:
+    world.replace_worker()
+    world.take_over()
+
+
+FAILURES = [
+    (Crash(), "status"),
+    (Crash(), "deletion"),
+    (Throttled(429, "TooManyRequests", "later", 1.0), "status"),
+    (Throttled(429, "TooManyRequests", "later", 1.0), "deletion"),
+    (Crash(), "what comes after"),
+]
+
+
+@pytest.mark.parametrize("incident", [container_restart, eviction, replacement])
+def test_once_per_incident_whichever_write_fails(
+    loop: asyncio.AbstractEventLoop, incident: Callable[[World], None]
+) -> None:
+    for number, (failure, write) in zip((0, 1, 0, 1, 2), FAILURES, strict=True):
+        world = World(loop)
+        before = world.uids()
+        incident(world)
+        world.cluster.before_write = failing_at(number, failure)
+        world.settle()
+        world.wait()
+        world.take_over()
+        world.manager.resync()
+        world.settle()
+        assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"}), f"{failure!r} at the {write}"
+        kept = {name for name, uid in world.uids().items() if before[name] == uid}
+        assert kept == {f"{NAME}-1", f"{NAME}-1-1"}
+
+
+def test_a_worker_that_was_replaced_is_noticed_under_every_policy_that_asks_for_it(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    for policy, restarts in ((ON_RESTART, 1), (AFTER_START, 1), (NONE, 0)):
+        world = World(loop, policy)
+        replacement(world)
+        world.settle()
+        assert world.lives(LEADER) == 1 + restarts, policy
+
+
+def test_memory_that_is_lost_or_garbled_restarts_nothing(loop: asyncio.AbstractEventLoop) -> None:
+    for members in (None, {}, {"0": "garbled"}, {"0": "00000000-00000000"}):
+        world = World(loop)
+        world.set(status={"members": members})
+        replacement(world)
+        world.settle()
+        assert world.lives(LEADER) == 1, members
+        assert set(world.status["members"]) == {"0", "1"}, "it begins anew"
+        world.replace_worker()
+        world.take_over()
+        world.settle()
+        assert world.lives(LEADER) == 2, "and from then on it counts"
+
+
+def test_what_was_lost_under_another_policy_is_not_made_up_for(loop: asyncio.AbstractEventLoop) -> None:
+    world = World(loop)
+    template = world.cluster.objects[KIND, NAME]["spec"]["leaderWorkerTemplate"]
+    world.set(spec={"leaderWorkerTemplate": {**template, "restartPolicy": NONE}})
+    world.settle()
+    replacement(world)
+    world.set(spec={"leaderWorkerTemplate": {**template, "restartPolicy": ON_RESTART}})
+    world.settle()
+    assert (world.lives(LEADER), world.counted) == (1, {})
+    replacement(world)
+    world.settle()
+    assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"})
+
+
+@pytest.mark.parametrize("change", ["image", "size"])
+def test_a_rollout_restarts_nothing_whoever_dies_in_it(loop: asyncio.AbstractEventLoop, change: str) -> None:
+    other = make_set(image="app:2") if change == "image" else make_set(size=3)
+    for number in (0, 2, 5, 9):
+        world = World(loop)
+        world.cluster.before_write = failing_at(number, Crash())
+        world.set(spec={"leaderWorkerTemplate": other["spec"]["leaderWorkerTemplate"]})
+        world.settle()
+        world.wait()
+        assert world.counted == {}, f"write {number} failed"
+        assert (world.lives(LEADER), world.lives(f"{NAME}-1")) == (2, 2), f"write {number} failed"
+        assert world.status["readyReplicas"] == world.status["updatedReplicas"] == 2
+
+
+def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    for is_ready_again in (True, False):
+        world = World(loop)
+        world.nodes.hopeless = frozenset({"app:2"})
+        world.set(spec={"leaderWorkerTemplate": make_set(image="app:2")["spec"]["leaderWorkerTemplate"]})
+        world.settle()
+        assert (world.lives(LEADER), world.lives(f"{NAME}-1"), world.status["readyReplicas"]) == (1, 2, 1)
+
+        if not is_ready_again:
+            world.nodes.stuck.add(world.pod(WORKER)["metadata"]["uid"])
+        container_restart(world)
+        world.settle(with_manager=False)
+        world.settle()
+        world.wait()
+        if is_ready_again:
+            assert (world.lives(LEADER), world.counted) == (1, {}), "it is all that serves"
+        else:
+            assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"}), "it costs nothing"
+        world.nodes.hopeless = frozenset()
+        world.settle()
+        world.wait()
+        assert world.status["readyReplicas"] == world.status["updatedReplicas"] == 2
+
+
+def test_workers_that_are_scaled_by_hand(loop: asyncio.AbstractEventLoop) -> None:
+    world = World(loop)
+    before = world.uids()
+    for replicas in (3, 5, 3):
+        statefulset = world.cluster.objects["StatefulSet", LEADER]
+        world.cluster.change(statefulset, spec={**statefulset["spec"], "replicas": replicas})
+        world.settle(with_manager=False)
+        world.take_over()
+        world.settle()
+    assert (world.uids(), world.counted) == (before, {})
+
+
+def test_a_group_that_fails_at_once_again_waits_and_is_kept_in_the_end(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    world = World(loop, maxGroupRestarts=2)
+    container_restart(world)
+    world.settle()
+    assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"})
+
+    container_restart(world)
+    world.settle()
+    assert world.lives(LEADER) == 2, "the deletion waits"
+    world.take_over()
+    world.settle()
+    assert world.lives(LEADER) == 2, "whoever takes over"
+    world.wait()
+    assert (world.lives(LEADER), world.counted) == (3, {"0": "2.2"})
+
+    container_restart(world)
+    world.settle()
+    world.cluster.pass_time(3600)
+    world.manager.resync()
+    world.settle()
+    assert world.lives(LEADER) == 3, "it is left as it is"
+    conditions = {each["type"]: each["status"] for each in world.status["conditions"]}
+    assert conditions["Failed"] == "True"
+
+    world.set(spec={"maxGroupRestarts": 3})
+    world.settle()
+    world.wait()
+    conditions = {each["type"]: each["status"] for each in world.status["conditions"]}
+    assert (world.lives(LEADER), world.counted["0"], conditions["Failed"]) == (4, "3.1", "False")
