@@ -201,7 +201,6 @@ class World:
         for move in self.nodes.moves():
             move()
         self.check()
-        # A pass that writes nothing is no news: some look again for as long as a pod is missing.
         return self.cluster.version != version
 
     def _catch_up(self) -> None:
