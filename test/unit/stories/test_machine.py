@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from test.unit.stories.promises import SIZES
-from test.unit.stories.world import World
+from test.unit.stories.world import FAULTS, World
 
 _COMMON: dict[str, Any] = {
     "deadline": None,
@@ -32,20 +32,26 @@ _COMMON: dict[str, Any] = {
     "suppress_health_check": list(HealthCheck),
 }
 PROFILES = {
-    "default": settings(max_examples=300, stateful_step_count=6, derandomize=True, **_COMMON),
-    "nightly": settings(max_examples=20_000, stateful_step_count=20, **_COMMON),
+    "default": settings(max_examples=300, stateful_step_count=3, derandomize=True, **_COMMON),
+    "nightly": settings(max_examples=20_000, stateful_step_count=10, **_COMMON),
 }
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
-MOST_GROUPS = {"default": 3, "nightly": 6}[PROFILE]
+MOST_GROUPS = {"default": 4, "nightly": 6}[PROFILE]
 MOST_MOVES = {"default": 8, "nightly": 40}[PROFILE]
 
-counts = st.integers(0, MOST_GROUPS)
+# What comes several times is drawn more often.
+counts = st.sampled_from([3, MOST_GROUPS, 3, 2, MOST_GROUPS, 1, 0])
+indices = st.integers(0, MOST_GROUPS)
 seeds = st.integers(0, 2**16)
 revisions = st.sampled_from(sorted(SIZES))
-unavailable = st.sampled_from([1, 0, 2, "25%", "50%"])
-surges = st.sampled_from([0, 1, 2, "25%"])
+unavailable = st.sampled_from([1, 1, 2, 0, "25%", "50%"])
+surges = st.sampled_from([0, 0, 1, 2, "25%"])
 restarts = st.sampled_from(["RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"])
 startups = st.sampled_from(["LeaderCreated", "LeaderReady"])
+courses = st.tuples(st.integers(0, MOST_MOVES), seeds, st.sampled_from([0.0, 0.2]))
+"""What follows an event: so many moves, the seed of their order, and how often writes meet trouble."""
+
+Course = tuple[int, int, float]
 
 
 class Machine(RuleBasedStateMachine):
@@ -58,75 +64,85 @@ class Machine(RuleBasedStateMachine):
 
     @initialize(
         beginning=st.tuples(st.booleans(), revisions, counts),
-        is_settled=st.booleans(),
+        is_new=st.sampled_from([False, False, True]),
         budget=st.tuples(unavailable, surges),
         policies=st.tuples(restarts, startups),
+        revision=revisions,
     )
     def begin(
         self,
         beginning: tuple[bool, str, int],
-        is_settled: bool,
+        is_new: bool,
         budget: tuple[int | str, int | str],
         policies: tuple[str, str],
+        revision: str,
     ) -> None:
-        self.world = (World.settled if is_settled else World.new)(self.loop, *beginning)
+        """A set, settled or not, whose user wants another revision."""
+        self.world = (World.new if is_new else World.settled)(self.loop, *beginning)
         self.world.configure(maxUnavailable=budget[0], maxSurge=budget[1])
         self.world.set_policies(*policies)
+        self.world.change(revision)
 
-    @rule(moves=st.integers(1, MOST_MOVES), seed=seeds, trouble=st.sampled_from([0.0, 0.2]))
-    def go_on(self, moves: int, seed: int, trouble: float) -> None:
-        self.world.go_on(moves, seed, trouble)
-
-    @rule(revision=revisions, is_hopeless=st.booleans())
-    def change(self, revision: str, is_hopeless: bool) -> None:
+    @rule(revision=revisions, is_hopeless=st.booleans(), course=courses)
+    def change(self, revision: str, is_hopeless: bool, course: Course) -> None:
         if is_hopeless and revision != self.world.revision and len(self.world.nodes.hopeless) < 2:
             self.world.nodes.hopeless |= {revision}
         self.world.change(revision)
+        self.world.go_on(*course)
 
-    @rule(replicas=counts)
-    def scale(self, replicas: int) -> None:
+    @rule(replicas=counts, course=courses)
+    def scale(self, replicas: int, course: Course) -> None:
         self.world.scale(replicas)
+        self.world.go_on(*course)
 
-    @rule(partition=counts)
-    def partition(self, partition: int) -> None:
+    @rule(partition=indices, course=courses)
+    def move_partition(self, partition: int, course: Course) -> None:
         self.world.configure(partition=partition)
+        self.world.go_on(*course)
 
-    @rule(max_unavailable=unavailable, max_surge=surges)
-    def budget(self, max_unavailable: int | str, max_surge: int | str) -> None:
-        self.world.configure(maxUnavailable=max_unavailable, maxSurge=max_surge)
+    @rule(budget=st.tuples(unavailable, surges), course=courses)
+    def spend(self, budget: tuple[int | str, int | str], course: Course) -> None:
+        self.world.configure(maxUnavailable=budget[0], maxSurge=budget[1])
+        self.world.go_on(*course)
 
-    @rule(is_paused=st.booleans())
-    def pause(self, is_paused: bool) -> None:
-        self.world.pause(is_paused)
+    @rule(course=courses)
+    def pause(self, course: Course) -> None:
+        self.world.pause(not self.world.is_paused)
+        self.world.go_on(*course)
 
-    @rule(fault=st.sampled_from(["crash", "stuck", "evicted", "node gone", "deleted"]), number=seeds)
-    def strike(self, fault: str, number: int) -> None:
+    @rule(fault=st.sampled_from(FAULTS), number=seeds, course=courses)
+    def strike(self, fault: str, number: int, course: Course) -> None:
         self.world.strike(fault, number)
+        self.world.go_on(*course)
 
-    @rule()
-    def garble(self) -> None:
-        self.world.garble()
+    @rule(tamper=st.sampled_from(["garble", "lose", "lose but for its pods"]), course=courses)
+    def tamper(self, tamper: str, course: Course) -> None:
+        if tamper == "garble":
+            self.world.garble()
+        else:
+            self.world.lose_statefulset(leaves_pods=tamper != "lose")
+        self.world.go_on(*course)
 
-    @rule(leaves_pods=st.booleans())
-    def lose_statefulset(self, leaves_pods: bool) -> None:
-        self.world.lose_statefulset(leaves_pods)
-
-    @rule()
-    def restart(self) -> None:
+    @rule(course=courses)
+    def restart(self, course: Course) -> None:
         self.world.restart()
+        self.world.go_on(*course)
 
-    @rule(number=st.integers(0, 4))
-    def miss(self, number: int) -> None:
-        self.world.miss(number)
+    @rule(missed=st.integers(0, 4), repeated=st.integers(0, 5), course=courses)
+    def disturb_streams(self, missed: int, repeated: int, course: Course) -> None:
+        self.world.miss(missed)
+        self.world.repeat(repeated)
+        self.world.go_on(*course)
 
-    @rule(events=st.integers(1, 5))
-    def repeat(self, events: int) -> None:
-        self.world.repeat(events)
-
-    @rule(seconds=st.sampled_from([1, 15, 100]))
-    def wait(self, seconds: int) -> None:
+    @rule(seconds=st.sampled_from([1, 15, 100]), course=courses)
+    def wait(self, seconds: int, course: Course) -> None:
         self.world.cluster.pass_time(seconds)
         self.world.manager.ring()
+        self.world.go_on(*course)
+
+    @rule(rounds=st.integers(1, 8))
+    def go_on(self, rounds: int) -> None:
+        self.world.go_on_fairly(rounds)
 
     def teardown(self) -> None:
         if hasattr(self, "world") and self.world.is_sound:

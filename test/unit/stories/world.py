@@ -22,6 +22,7 @@ from test.unit.stories.fake_manager import Crash, FakeManager
 from test.unit.stories.fake_nodes import FakeNodes
 
 MOST_ROUNDS = 400
+FAULTS = ("crash", "stuck", "evicted", "node gone", "deleted")
 _SETTLED: dict[tuple[bool, str, int], FakeCluster] = {}
 
 
@@ -75,6 +76,11 @@ class World:
     def revision(self) -> str:
         """The revision that the user wants."""
         return promises.revision_of(self.lws["spec"]["leaderWorkerTemplate"]["workerTemplate"])
+
+    @property
+    def is_paused(self) -> bool:
+        """The user holds the rollout."""
+        return bool(self.lws["spec"]["rolloutStrategy"].get("paused"))
 
     def change(self, revision: str) -> None:
         """Another template, maybe a former one."""
@@ -172,6 +178,13 @@ class World:
             self._random.choice(choices)()
             self.check()
         self._trouble, self.is_sound = 0.0, True
+
+    def go_on_fairly(self, rounds: int) -> None:
+        """So many rounds in which everybody does what there is to do."""
+        self.is_sound = False
+        for _ in range(rounds):
+            self._round()
+        self.is_sound = True
 
     def settle(self) -> None:
         """Everything takes its course, fairly, until nothing moves any more; then all is as wished."""
@@ -303,7 +316,7 @@ class World:
         if self.revision in self.nodes.hopeless:
             self.change(next(each for each in promises.SIZES if each not in self.nodes.hopeless))
             return True
-        if self.lws["spec"]["rolloutStrategy"].get("paused"):
+        if self.is_paused:
             self.pause(False)
             return True
         pods = list(self.cluster.of_kind("Pod"))
