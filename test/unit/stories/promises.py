@@ -56,8 +56,19 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     if has_moved:
         # The StatefulSet controller may take everything outdated that the partition covers from now on.
         going |= {each.index for each in snapshot.groups if each.index >= lowered and outdated(each)}
-    ready = {each.index for each in snapshot.groups if is_ready(each, images)}
-    _check_floor(snapshot, going, ready, replicas, spec["replicas"] - unavailable)
+    # Groups that the user scales away are not missed, as long as they are no surge.
+    asked = snapshot.leader["metadata"].get("annotations", {}).get(REPLICAS_ANNOTATION)
+    counted = replicas if asked == str(stored) and stored > spec["replicas"] else stored
+    ready = {each.index for each in snapshot.groups if each.index < counted and is_ready(each, images)}
+    left, must_stay = len(ready - going), spec["replicas"] - unavailable
+    if not ready & going or left >= must_stay:
+        return
+    said = f"{left} groups stay ready of {len(ready)}, {must_stay} must; {going} go"
+    assert left == len(ready) - 1 < must_stay, said
+    # Where nothing but broken old groups has used the budget up, one healthy group may go after all.
+    present = [each for each in snapshot.groups if each.index < stored]
+    broken = {each.index for each in present if outdated(each) and not is_terminating(each.leader)}
+    assert broken - ready and ready | broken == set(range(stored)), f"{said}; {broken - ready} are broken"
 
 
 def check_group_pass(snapshot: GroupSnapshot, plan: Plan, images: Images, incidents: Container[str]) -> None:
@@ -110,20 +121,6 @@ def is_ready(group: GroupFacts, images: Images) -> bool:
     told = workers.get("status", {})
     is_observed = told.get("observedGeneration") == workers["metadata"]["generation"]
     return is_observed and told["availableReplicas"] == workers["spec"]["replicas"]
-
-
-def _check_floor(
-    snapshot: SetSnapshot, going: set[int], ready: set[int], replicas: int, must_stay: int
-) -> None:
-    stored, _ = _position(snapshot.leader)
-    wanted = snapshot.lws["spec"]["replicas"]
-    asked = snapshot.leader["metadata"].get("annotations", {}).get(REPLICAS_ANNOTATION)  # type: ignore[index]
-    # Groups that the user scales away are not missed, as long as they are no surge.
-    counted = replicas if asked == str(stored) and stored > wanted else stored
-    before = {index for index in ready if index < counted}
-    if before & going:
-        left, least = len(before - going), min(must_stay, len(before) - 1)
-        assert left >= least, f"{left} groups stay ready of {len(before)}, {must_stay} must; {going} go"
 
 
 def _position(statefulset: Any) -> tuple[int, int]:
