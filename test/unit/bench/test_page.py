@@ -1,0 +1,121 @@
+"""What is made of results: verdicts, tables, plots, the page; and the guard's counts."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from test.bench.goals import verdicts
+from test.bench.guard import BUDGET, counts
+from test.bench.page import BEGIN, END, draw_flames, write_page
+from test.bench.table import HEAD, columns, rows
+
+PHASE: dict[str, Any] = {
+    "seconds": 5.0,
+    "groups": 100,
+    "requests": {"create statefulsets": 100},
+    "writes_per_group": 1.1,
+    "events_per_group": 0.1,
+    "cpu_per_group": 0.01,
+    "control_plane_cpu": 9.0,
+    "peak_pss": 60e6,
+    "passes": {"leaderworkerset": 20.0, "pod": 200.0},
+    "objects_listed": {"pods": 3.0},
+    "pod_webhook_p50": 0.004,
+    "pod_webhook_p99": 0.02,
+    "wait_p50": 0.1,
+    "wait_p99": None,
+}
+
+
+def _result(shape: str = "1x100x4", **phase: Any) -> dict[str, Any]:
+    return {
+        "shape": shape,
+        "groups": 100,
+        "against": None,
+        "commit": "a" * 40,
+        "machine": {"cores": 2, "memory_gib": 24, "python": "3.11", "load_before": 0.1},
+        "floor": {"create": {"seconds": 4.0, "control_plane_cpu": 5.0}},
+        "phases": {"create": {**PHASE, **phase}, "rollout": {**PHASE, "seconds": 20.0}},
+        "settled": {"writes": 0, "events": 0, "core": 0.001},
+        "restart": {"ready": 1.0, "first_pass": 1.5, "writes": 0},
+    }
+
+
+def _missed(result: dict[str, Any]) -> set[str]:
+    return {each.measure for each in verdicts(result) if not each.holds}
+
+
+def test_figures_beside_their_bounds() -> None:
+    assert _missed(_result()) == {"rollout, time ÷ create time"}
+    assert _missed(_result(seconds=20.0)) == {"create, time ÷ floor"}
+    more = _result(writes_per_group=1.3, events_per_group=0.3, cpu_per_group=0.013, peak_pss=111e6)
+    assert _missed(more) >= {
+        "writes per group, create",
+        "Events per group, create",
+        "CPU s per group, create",
+    }
+    assert "peak PSS in MB" in _missed(more)
+
+
+def test_sets_of_one_have_bounds_of_their_own() -> None:
+    result = _result("200x1x4", writes_per_group=6.4, events_per_group=4.9, seconds=6.0)
+    assert _missed(result) == set()
+
+
+def test_a_settled_cluster_that_is_written_to_is_told() -> None:
+    result = _result(seconds=12.0)
+    result["settled"]["writes"] = 1
+    result["restart"]["writes"] = 2
+    assert {"writes in 10 s, settled", "writes after a restart, settled"} <= _missed(result)
+    assert all(
+        each.is_count for each in verdicts(result) if "settled" in each.measure and "writes" in each.measure
+    )
+
+
+def test_a_row_for_each_phase() -> None:
+    create, rollout = rows([_result()])
+    assert create[:4] == ("1x100x4", "create", "5.0", "1.25")
+    assert rollout[3] == "–" and len(create) == len(HEAD)
+    assert columns([("a", "bb"), ("ccc", "d")]) == "a    bb\nccc  d"
+
+
+def test_the_guard_counts_what_its_budget_names() -> None:
+    budget = json.loads(BUDGET.read_text())
+    found = counts(_result())
+    assert found.keys() == budget.keys()
+    assert found["create: passes per group"] == 2.2 and found["rollout: objects listed"] == 3.0
+
+
+def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
+    figures = tmp_path / "performance"
+    figures.mkdir()
+    (figures / "1x100x4.json").write_text(json.dumps(_result()))
+    (figures / "50x4x8.json").write_text(json.dumps(_result("50x4x8")))
+    other = copy.deepcopy(_result()) | {"against": "theirs"}
+    (figures / "against-1x100x4.json").write_text(json.dumps(other))
+    page = tmp_path / "performance.md"
+    page.write_text(f"before\n{BEGIN}\nyesterday\n{END}\nafter\n")
+    write_page(page, figures)
+    written = page.read_text()
+    assert written.startswith(f"before\n{BEGIN}\n") and written.endswith(f"{END}\nafter\n")
+    assert "yesterday" not in written and "Another controller" in written
+    assert "| 1x100x4 | create | 5.0 | 1.25 |" in written and "**missed**" in written
+    for name in ("seconds", "writes-per-group", "cpu-per-group"):
+        assert f"(performance/{name}.svg)" in written
+        ElementTree.parse(figures / f"{name}.svg")
+    write_page(page, figures)
+    assert page.read_text() == written
+
+
+def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
+    idle, busy = tmp_path / "stacks.1", tmp_path / "stacks.2"
+    idle.write_text("main;wait 3\n")
+    busy.write_text("main;run;<plan> 60\nmain;run;put 30\nmain;rare 1\n")
+    draw_flames([idle, busy], tmp_path)
+    text = (tmp_path / "flames.svg").read_text()
+    ElementTree.fromstring(text)
+    assert "91 samples" in text and "&lt;plan&gt;: 60" in text and "wait" not in text

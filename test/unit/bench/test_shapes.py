@@ -1,0 +1,38 @@
+"""How loads are named, and what follows from the name."""
+
+from __future__ import annotations
+
+import pytest
+
+from test.bench.shapes import DEFAULT, LARGE, Shape, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "shape"),
+    [
+        pytest.param("1x400x4", Shape(1, 400, 4), id="whole"),
+        pytest.param("400x4", Shape(1, 400, 4), id="one-set"),
+        pytest.param(" 200x1x4\n", Shape(200, 1, 4), id="blanks"),
+    ],
+)
+def test_names(text: str, shape: Shape) -> None:
+    assert parse(text) == shape
+    assert parse(shape.name) == shape
+
+
+@pytest.mark.parametrize("text", ["", "400", "0x1x4", "1x0x4", "1x1x1", "1x2x3x4", "axb"])
+def test_no_shape(text: str) -> None:
+    with pytest.raises(ValueError, match="x"):
+        parse(text)
+
+
+def test_how_many_groups_move_at_once() -> None:
+    assert [(parse(name).max_unavailable, parse(name).wave) for name in ("1x100x4", "50x4x8")] == [
+        ("10%", 10),
+        (1, 1),
+    ]
+    assert [parse(name).half for name in ("1x100x4", "50x4x8", "200x1x4")] == [50, 2, 1]
+
+
+def test_all_that_are_named_can_be_read() -> None:
+    assert [parse(name).all_groups for name in (*DEFAULT, LARGE)] == [100, 400, 200, 200, 1000]
