@@ -74,14 +74,15 @@ class Applier:
         happened.
         """
         outcome = Outcome()
+        due = {str(status.target): status for status in plan.statuses}
         going = {action.target.uid for action in chain(*plan.sequences) if isinstance(action, Delete)}
         self._memory.going.update(going)
         try:
-            running = (self._run(sequence, outcome) for sequence in plan.sequences)
+            running = (self._run(sequence, outcome, due) for sequence in plan.sequences)
             results = await asyncio.gather(*running, return_exceptions=True)
         finally:
             self._memory.going.difference_update(going)
-        for status in plan.statuses:
+        for status in due.values():
             await self._write_status(status, outcome)
         for announce in plan.announce:
             self._recorder.announce(announce)
@@ -90,10 +91,12 @@ class Applier:
                 raise bug
         return outcome
 
-    async def _run(self, sequence: Sequence[Action], outcome: Outcome) -> None:
+    async def _run(self, sequence: Sequence[Action], outcome: Outcome, due: dict[str, Status]) -> None:
         for action in sequence:
             try:
-                if not await self._in_turn(action):
+                if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
+                    await self._remember(action, due)
+                elif not await self._in_turn(action):
                     return
             except ClusterError as error:
                 outcome.errors.append(error)
@@ -132,6 +135,15 @@ class Applier:
                 )
             case Delete():
                 await self._delete(action)
+
+    async def _remember(self, action: Merge, due: dict[str, Status]) -> None:
+        """What must be remembered takes the rest of the status along: one write instead of two."""
+        status = due[str(action.target)]
+        joined = {"status": {**status.patch, **action.patch["status"]}}
+        await self._carry_out(replace(action, patch=joined))
+        del due[str(action.target)]
+        for announce in status.announce:
+            self._recorder.announce(announce)
 
     async def _apply(self, action: Apply) -> None:
         intent = action.intent

@@ -15,7 +15,7 @@ from lws.leaderworkerset.progress import LAST_PROGRESS
 from lws.leaderworkerset.rollout_state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 
-_STATUS_SECONDS = 2.0
+_STATUS_SECONDS = 5.0
 _STEP_SECONDS = 2.0
 
 # Grows with every group that gets ready or moves; the last of these changes comes with a condition.
@@ -24,12 +24,9 @@ _PROGRESS = frozenset(
 )
 
 
-def status_delay(snapshot: SetSnapshot, status: Status, has_moved: bool) -> float | None:
-    """Seconds that the status of a set can wait; None where it cannot, or says nothing.
-
-    has_moved: the step that goes before it writes the status too.
-    """
-    age = 0.0 if has_moved and snapshot.status_age is not None else snapshot.status_age
+def status_delay(snapshot: SetSnapshot, status: Status) -> float | None:
+    """Seconds that the status of a set can wait; None where it cannot, or says nothing."""
+    age = snapshot.status_age
     if not status.patch or age is None or age >= _STATUS_SECONDS or not status.patch.keys() <= _PROGRESS:
         return None
     stored = (snapshot.lws.get("status") or {}).get("conditions")
@@ -64,5 +61,6 @@ def _moves_few(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout)
 
 
 def _told(conditions: Any) -> list[tuple[str, ...]]:
-    """Everything but the numbers in messages."""
-    return [(each["type"], each["status"], each.get("reason", "")) for each in conditions or ()]
+    """What holds and why, and what does not: without the numbers in messages, and why not."""
+    found = [(each["type"], each["status"], each.get("reason", "")) for each in conditions or ()]
+    return [(type_, status, reason if status == "True" else "") for type_, status, reason in found]

@@ -71,7 +71,8 @@ def plan(snapshot: SetSnapshot) -> Plan:
         revisions = Revisions(current, choice.name, choice.collisions)
     status = _status(snapshot, groups, problems, revisions, leaders)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
-    delay = status_delay(snapshot, written, leaders.has_moved)
+    # A step writes the status anyway.
+    delay = status_delay(snapshot, written) if not leaders.has_moved else None
     waits = (*(part.again_after for part in parts), status.due_in, delay, node_loss.look_again(snapshot))
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),

@@ -151,6 +151,21 @@ async def test_what_must_be_remembered_first_goes_into_the_status(bench: _Bench)
 STATUS = Status(SET, {"replicas": 1}, announce=(_told("status"),))
 
 
+async def test_what_is_remembered_takes_the_rest_of_the_status_along(bench: _Bench) -> None:
+    memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
+    await bench.run((memory, _delete("d")), statuses=(STATUS,))
+    assert bench.diary[:3] == ["status demo", "tell: status", "delete Foreground d"]
+    assert bench.cluster.sent[0]["status"] == {"replicas": 1, "rollout": {"partition": 1}}
+
+
+async def test_the_status_is_written_where_nothing_takes_it_along(bench: _Bench) -> None:
+    memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
+    bench.cluster.failures["d"] = Forbidden(403, "Forbidden", "m")
+    await bench.run((_delete("d"), memory), statuses=(STATUS,))
+    assert bench.diary == ["delete Foreground d", "status demo", "tell: status"]
+    assert bench.cluster.sent[1]["status"] == {"replicas": 1}
+
+
 async def test_a_sequence_is_carried_out_in_order_and_each_step_is_told_after_it(bench: _Bench) -> None:
     merge = Merge(_reference("c"), {"spec": {"replicas": 1}}, why="because", announce=(_told("merged c"),))
     bench.cluster.slow = {"a": 5}

@@ -14,15 +14,20 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 from test.unit.builders import NOW, make_set
 
 
-def _condition(type_: str, status: str = "True", message: str = "1 of 4") -> dict[str, str]:
-    return {"type": type_, "status": status, "reason": "Because", "message": message}
+def _condition(
+    type_: str, status: str = "True", message: str = "1 of 4", reason: str = "Because"
+) -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason, "message": message}
 
 
-def _delay(age: float | None, has_moved: bool = False, **patch: Any) -> float | None:
+WAITING = _condition("Available", "False")
+
+
+def _delay(age: float | None, **patch: Any) -> float | None:
     lws = make_set()
-    lws["status"] = {"readyReplicas": 1, "conditions": [_condition("Progressing")]}
+    lws["status"] = {"readyReplicas": 1, "conditions": [_condition("Progressing"), WAITING]}
     snapshot = SetSnapshot(lws=lws, now=NOW, status_age=age)
-    return status_delay(snapshot, Status(Reference.to(lws), patch), has_moved)
+    return status_delay(snapshot, Status(Reference.to(lws), patch))
 
 
 @pytest.mark.parametrize(
@@ -30,12 +35,18 @@ def _delay(age: float | None, has_moved: bool = False, **patch: Any) -> float | 
     [
         pytest.param({"readyReplicas": 2}, id="ready"),
         pytest.param({"replicas": 3, "updatedReplicas": 2}, id="counters"),
-        pytest.param({"conditions": [_condition("Progressing", message="2 of 4")]}, id="number-in-a-message"),
+        pytest.param(
+            {"conditions": [_condition("Progressing", message="2 of 4"), WAITING]}, id="number-in-a-message"
+        ),
+        pytest.param(
+            {"conditions": [_condition("Progressing"), _condition("Available", "False", reason="Other")]},
+            id="why-something-does-not-hold",
+        ),
     ],
 )
-def test_progress_is_told_every_other_second(patch: dict[str, Any]) -> None:
-    assert _delay(0.25, **patch) == 1.75
-    assert _delay(2.0, **patch) is None
+def test_progress_is_told_every_few_seconds(patch: dict[str, Any]) -> None:
+    assert _delay(0.25, **patch) == 4.75
+    assert _delay(5.0, **patch) is None
 
 
 def test_the_first_status_of_a_process_is_written_at_once() -> None:
@@ -47,6 +58,9 @@ def test_the_first_status_of_a_process_is_written_at_once() -> None:
     [
         pytest.param({"conditions": [_condition("Available")]}, id="another-condition"),
         pytest.param({"conditions": [_condition("Progressing", "False")]}, id="condition-over"),
+        pytest.param(
+            {"conditions": [_condition("Progressing", reason="Other"), WAITING]}, id="why-something-holds"
+        ),
         pytest.param({"readyReplicas": 4, "observedGeneration": 2}, id="generation"),
         pytest.param({"updateRevision": "demo-abc-2"}, id="revision"),
         pytest.param({"anything": "else"}, id="unknown-field"),
@@ -58,11 +72,6 @@ def test_what_somebody_waits_for_is_written_at_once(patch: dict[str, Any]) -> No
 
 def test_nothing_to_write_waits_for_nothing() -> None:
     assert _delay(0.25) is None
-
-
-def test_a_step_that_writes_the_status_is_enough_for_a_while() -> None:
-    assert _delay(60.0, has_moved=True, readyReplicas=2) == 2.0
-    assert _delay(None, has_moved=True, readyReplicas=2) is None
 
 
 def _state(partition: int = 50, unavailable: int = 10, is_current: bool = True) -> RolloutState:

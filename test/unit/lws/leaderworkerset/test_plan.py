@@ -838,8 +838,8 @@ def test_progress_waits_for_its_turn() -> None:
     # Available turns False: that is told at once. The number of groups in its message changes later.
     told = carried_out(losing, plan(losing))
     lost = replace(told, groups=(), status_age=0.25)
-    assert plan(lost).statuses == () and plan(lost).again_after == 1.75
-    assert plan(replace(lost, status_age=2.0)).statuses != ()
+    assert plan(lost).statuses == () and plan(lost).again_after == 4.75
+    assert plan(replace(lost, status_age=5.0)).statuses != ()
 
 
 def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
