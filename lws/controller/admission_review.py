@@ -6,7 +6,8 @@ the bytes to answer with. Reviews are those of admission.k8s.io/v1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -56,12 +57,17 @@ def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
     }
 
 
-def answer(review: Mapping[str, Any], response: Mapping[str, Any]) -> bytes:
-    """kopf's response as it goes out; a refusal gets the reason by which clients know it."""
+def answer(
+    review: Mapping[str, Any], response: Mapping[str, Any], patch: Sequence[Mapping[str, Any]] = ()
+) -> bytes:
+    """kopf's response with a JSON Patch; refusals get the reason by which clients know them."""
     payload = response["response"]
     status = payload.get("status")
     if status is None:
-        return orjson.dumps(response)
+        if patch:
+            encoded = b64encode(orjson.dumps(patch)).decode()
+            payload = {**payload, "patch": encoded, "patchType": "JSONPatch"}
+        return orjson.dumps({**response, "response": payload})
     code, message = status["code"], status["message"]
     if code == 500:
         message = f"the webhook failed, the manager's log says where: {message}"

@@ -18,6 +18,7 @@ from aiohttp import web
 
 from lws.cluster.resources import Resource
 from lws.controller.admission_review import BadReview, answer, refusal, review_in
+from lws.controller.mutation import collected, head_of, is_mutating, patch_of
 from lws.controller.tls import ServerTls
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
@@ -136,13 +137,25 @@ async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, 
     """The answer to the body of a review; an error in a handler is an answer too. Raises BadReview."""
     review = review_in(body, resource)
     try:
-        return answer(review, await webhookfn(cast(Any, review), webhook=webhook))
+        with collected() as changes:
+            response = await webhookfn(cast(Any, _for_kopf(review, webhook)), webhook=webhook)
+        obj = review["request"]["object"]
+        has_changes = changes and obj is not None and response["response"]["allowed"]
+        return answer(review, response, patch_of(obj, changes) if has_changes else ())
     except kopf.AdmissionError as error:
-        # Mutations run while kopf builds the patch, where it expects no refusals.
+        # Mutations refuse too, and kopf does not see them.
         return refusal(review, error.code or 500, str(error))
     except Exception as error:
         log.exception("review at /%s failed", webhook)
         return refusal(review, 500, f"{type(error).__name__} in webhook {webhook}: {error}")
+
+
+def _for_kopf(review: dict[str, Any], webhook: str) -> dict[str, Any]:
+    if not is_mutating(webhook):
+        return review
+    request = review["request"]
+    heads = {key: head_of(request[key]) for key in ("object", "oldObject")}
+    return {**review, "request": {**request, **heads}}
 
 
 async def _body(request: web.Request) -> bytes:

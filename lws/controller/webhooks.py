@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import kopf
 
@@ -16,6 +16,7 @@ from lws.actions import Object
 from lws.admission import leaderworkerset, pod
 from lws.admission.errors import Refused, aggregate
 from lws.cluster.resources import LEADERWORKERSETS, PODS, Resource
+from lws.controller.mutation import change_object
 from lws.group.gang import GangProvider
 
 MUTATE_SET = "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
@@ -68,8 +69,8 @@ def _options(webhook: str, registry: kopf.OperatorRegistry) -> dict[str, Any]:
     }
 
 
-async def _default_set(*, patch: kopf.Patch, **_: Any) -> None:
-    patch.fns.append(cast("kopf.PatchFn", leaderworkerset.default))
+async def _default_set(**_: Any) -> None:
+    change_object(leaderworkerset.default)
 
 
 def _set_validator(siblings: Siblings, has_gangs: bool) -> Handler:
@@ -90,14 +91,14 @@ def _set_validator(siblings: Siblings, has_gangs: bool) -> Handler:
 def _pod_admitter(gang: GangProvider | None) -> Handler:
     annotations = gang.pod_annotations if gang is not None else None
 
-    async def admit_pod(*, patch: kopf.Patch, namespace: str | None, **_: Any) -> None:
-        def admit(raw: Any) -> None:
+    async def admit_pod(*, namespace: str | None, **_: Any) -> None:
+        def admit(raw: dict[str, Any]) -> None:
             try:
                 pod.admit(raw, namespace or "", annotations)
             except Refused as refused:
                 raise kopf.AdmissionError(str(refused), code=_FORBIDDEN) from refused
 
-        patch.fns.append(admit)
+        change_object(admit)
 
     return admit_pod
 

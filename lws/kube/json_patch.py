@@ -1,0 +1,60 @@
+"""What turns one JSON document into another, as operations of a JSON Patch (RFC 6902)?
+
+In: both documents. Out: add, remove and replace operations, in order; none where they are equal. Made for
+documents that differ in a few places, and quick there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Operation = dict[str, Any]
+
+
+def operations(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
+    """The operations, each valid once those before it are carried out. path: of both, a JSON Pointer."""
+    if before is after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        yield from _of_mappings(before, after, path)
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _of_lists(before, after, path)
+    elif type(before) is not type(after) or before != after:
+        yield {"op": "replace", "path": path, "value": after}
+
+
+def _of_mappings(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[Operation]:
+    for key, value in before.items():
+        below = f"{path}/{_escaped(key)}"
+        if key in after:
+            yield from operations(value, after[key], below)
+        else:
+            yield {"op": "remove", "path": below}
+    for key, value in after.items():
+        if key not in before:
+            yield {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
+
+
+def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Operation]:
+    """What both begin and end with stays; between that all is added or removed, or one stands for one."""
+    if len(before) == len(after):
+        for index, (one, two) in enumerate(zip(before, after, strict=True)):
+            yield from operations(one, two, f"{path}/{index}")
+        return
+    shortest = min(len(before), len(after))
+    start = next((index for index in range(shortest) if before[index] != after[index]), shortest)
+    end = next((index for index in range(shortest - start) if before[-1 - index] != after[-1 - index]), None)
+    kept = shortest - start if end is None else end
+    if start + kept == len(before):
+        for index in range(start, len(after) - kept):
+            yield {"op": "add", "path": f"{path}/{index}", "value": after[index]}
+    elif start + kept == len(after):
+        for _ in range(len(before) - len(after)):
+            yield {"op": "remove", "path": f"{path}/{start}"}
+    else:
+        yield {"op": "replace", "path": path, "value": after}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
