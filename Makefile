@@ -54,10 +54,10 @@ test-e2e: $(READY) ## The chart and the examples on a cluster, through helm and 
 	@$(BUILD)
 	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
 
-bench: $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<command>, RESUME=1, PROFILE=1); writes docs/performance.md.
+bench: $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/performance.md.
 	@$(BUILD)
 	@$(BIN)/python -m test.bench $(SHAPES) $(if $(AGAINST),--against="$(AGAINST)") $(if $(RESUME),--resume) \
-		$(if $(PROFILE),--profile)
+		$(if $(PROFILE),--profile) $(if $(FOREIGN),--foreign=$(FOREIGN))
 
 bench-guard: $(READY) ## Does the product stay within its budget of writes, passes and lists?
 	@$(BUILD)

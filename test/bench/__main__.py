@@ -48,12 +48,12 @@ def main() -> int:
 
 def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
     phases = tuple(given.phases.split(",")) if given.phases else ()
-    order = Order(shape, given.against, None, phases, not given.no_floor, say)
+    order = Order(shape, given.against, None, phases, not given.no_floor, given.foreign, say)
     if not given.profile:
         return measure(order)
     with tempfile.TemporaryDirectory() as stacks:
         prefix = Path(stacks) / "stacks"
-        result = measure(Order(shape, None, prefix, ("rollout",), False, say))
+        result = measure(Order(shape, None, prefix, ("rollout",), False, say=say))
         draw_flames(prefix.parent.glob("stacks.*"), given.results)
     return result
 

@@ -53,6 +53,9 @@ def _costs(result: dict[str, Any]) -> Iterator[Verdict]:
             if name in phases:
                 yield Verdict(f"CPU s per group, {name}", phases[name]["cpu_per_group"], bound)
     yield Verdict("peak PSS in MB", max(each["peak_pss"] for each in phases.values()) / _MB, 110)
+    if "foreign" in result:
+        added = result["foreign"]["pss_added"] / _MB
+        yield Verdict(f"MB more beside {result['foreign']['objects']} objects of others", added, 3)
     yield Verdict("share of a core, settled", result["settled"]["core"], 0.01)
 
 

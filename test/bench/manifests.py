@@ -77,3 +77,14 @@ def _statefulset(name: str, replicas: int, image: str) -> Object:
             "template": {"metadata": {"labels": labels}, "spec": pod_spec(image)},
         },
     }
+
+
+def a_foreign_pod(index: int) -> Object:
+    """A pod that is nobody's and is never scheduled."""
+    spec = {**pod_spec(OLD), "schedulerName": "nobody"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"foreign-{index}"}, "spec": spec}
+
+
+def a_foreign_statefulset(index: int) -> Object:
+    """A StatefulSet without pods that has nothing to do with sets."""
+    return _statefulset(f"foreign-{index}", 0, OLD)

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from test.bench.audit import Asked, AuditLog
+from test.bench.crowd import for_each
 from test.bench.floor import Floor
+from test.bench.manifests import a_foreign_pod, a_foreign_statefulset
 from test.bench.phases import Phases
 from test.bench.scrape import Scrape
 from test.bench.shapes import Shape
@@ -30,20 +32,25 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 _NODES = 50
 _QUIET_SECONDS, _LONGEST_UNREST = 2.0, 30.0
 _SETTLED_SECONDS = 10.0
-_FLOOR, _BENCH = "floor", "bench"
+_FLOOR, _BENCH, _FOREIGN = "floor", "bench", "foreign"
 
 Result = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Order:
-    """What to measure. say: is told each line of progress. phases: names; all where it is empty."""
+    """What to measure.
+
+    phases: names; all where it is empty. foreign: pods, and StatefulSets, of others that come while the sets
+    are there. say: is told each line of progress.
+    """
 
     shape: Shape
     against: str | None = None
     profile: Path | None = None
     phases: tuple[str, ...] = ()
     has_floor: bool = True
+    foreign: int = 0
     say: Callable[[str], None] = print
 
 
@@ -142,6 +149,8 @@ class _Run:
             if name == "create":
                 extra["settled"] = self._settled()
                 extra["restart"] = self._restart()
+                if self._order.foreign:
+                    extra["foreign"] = self._foreign()
         self._phases.close()
         return {"phases": found, **extra}
 
@@ -184,6 +193,21 @@ class _Run:
         share = (after.cpu - before.cpu) / (after.at - before.at)
         self._order.say(f"settled: {asked.writes} writes, {share:.1%} of a core")
         return {"writes": asked.writes, "events": asked.events, "core": share}
+
+    def _foreign(self) -> Result:
+        """What belongs to others costs no memory: streams are narrowed by label on the server."""
+        count = self._order.foreign
+        self._cluster.kubectl("create", "namespace", _FOREIGN)
+        before = self._subject.peak.bytes
+        pods = f"/api/v1/namespaces/{_FOREIGN}/pods"
+        statefulsets = f"/apis/apps/v1/namespaces/{_FOREIGN}/statefulsets"
+        api = self._cluster.api
+        for_each(range(count), lambda index: api.create(pods, a_foreign_pod(index)))
+        for_each(range(count), lambda index: api.create(statefulsets, a_foreign_statefulset(index)))
+        self._until_quiet()
+        added = self._subject.peak.bytes - before
+        self._order.say(f"foreign: {count} pods and StatefulSets, {added / 1e6:.1f} MB more")
+        return {"objects": 2 * count, "pss_before": before, "pss_added": added}
 
     def _restart(self) -> Result:
         """A new process looks at everything once, and writes nothing."""

@@ -25,7 +25,7 @@ def main() -> None:
     stacks: Counter[str] = Counter()
 
     def look(_: int, frame: FrameType | None) -> None:
-        names = []
+        names: list[str] = []
         while frame is not None and len(names) < _DEEPEST:
             code = frame.f_code
             names.append(f"{Path(code.co_filename).stem}.{code.co_name}")

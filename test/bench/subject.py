@@ -17,8 +17,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from test.bench import scrape
 from test.bench.processes import Peak, cpu_seconds, family
+from test.bench.scrape import Scrape, parse
 from tools.deployment import Deployment, DeploymentError, ManagerProcess
 from tools.localcluster import LocalCluster
 from tools.localcluster.cluster import COMPONENTS
@@ -89,7 +89,7 @@ class Subject:
         """CPU seconds since its start."""
         return cpu_seconds(self.pids)
 
-    def scrape(self) -> scrape.Scrape:
+    def scrape(self) -> Scrape:
         """What it says about itself now; nothing while it does not listen."""
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
@@ -100,13 +100,13 @@ class Subject:
             suppress(urllib.error.URLError, ConnectionError, TimeoutError),
             urllib.request.urlopen(request, timeout=10, context=trusting) as answer,
         ):
-            return scrape.parse(answer.read().decode())
-        return scrape.Scrape({})
+            return parse(answer.read().decode())
+        return Scrape({})
 
-    def server_scrape(self) -> scrape.Scrape:
+    def server_scrape(self) -> Scrape:
         """What the API server says about webhooks and lists."""
         lines = self.cluster.kubectl("get", "--raw", "/metrics").splitlines()
-        return scrape.parse("\n".join(line for line in lines if line.startswith(_KEPT)))
+        return parse("\n".join(line for line in lines if line.startswith(_KEPT)))
 
     @property
     def _running(self) -> ManagerProcess:
@@ -120,7 +120,7 @@ def control_plane_cpu(cluster: LocalCluster) -> float:
     return cpu_seconds(pid for pid in pids if pid is not None)
 
 
-def pod_webhook_quantile(server: scrape.Scrape, share: float) -> float | None:
+def pod_webhook_quantile(server: Scrape, share: float) -> float | None:
     """Seconds that the API server waited for the webhook of pods, TLS and network included."""
     name = "apiserver_admission_webhook_admission_duration_seconds"
     found = [server.quantile(name, share, name=webhook) for webhook in _POD_WEBHOOKS]
