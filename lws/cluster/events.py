@@ -28,7 +28,7 @@ _SERIES_SECONDS = 360.0
 # A series that goes on is written this often, however fast it grows.
 _SERIES_WRITE_SECONDS = 60.0
 # Long enough for a wave of a rollout, short enough for somebody who looks.
-_FOLD_SECONDS = 3.0
+_FOLD_SECONDS = 5.0
 _REMEMBERED = 4096
 _WAITING = 2000
 _NOTE_BYTES = 1024

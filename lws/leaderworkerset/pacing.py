@@ -15,8 +15,9 @@ from lws.leaderworkerset.progress import LAST_PROGRESS
 from lws.leaderworkerset.rollout_state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 
-_STATUS_SECONDS = 5.0
-_STEP_SECONDS = 2.0
+# A little less than what is waited for: clocks are exact to different digits.
+_STATUS_SECONDS, _STATUS_DUE = 5.0, 4.99
+_STEP_SECONDS, _STEP_DUE = 3.0, 2.99
 
 # Grows with every group that gets ready or moves; the last of these changes comes with a condition.
 _PROGRESS = frozenset(
@@ -27,7 +28,7 @@ _PROGRESS = frozenset(
 def status_delay(snapshot: SetSnapshot, status: Status) -> float | None:
     """Seconds that the status of a set can wait; None where it cannot, or says nothing."""
     age = snapshot.status_age
-    if not status.patch or age is None or age >= _STATUS_SECONDS or not status.patch.keys() <= _PROGRESS:
+    if not status.patch or age is None or age >= _STATUS_DUE or not status.patch.keys() <= _PROGRESS:
         return None
     stored = (snapshot.lws.get("status") or {}).get("conditions")
     if "conditions" in status.patch and _told(status.patch["conditions"]) != _told(stored):
@@ -45,7 +46,7 @@ def paced(state: RolloutState, rollout: Rollout, age: float | None) -> tuple[Rol
     budget are worth a step, and so is a while.
     """
     stored = state.statefulset
-    if stored is None or age is None or age >= _STEP_SECONDS or not _moves_few(state, stored, rollout):
+    if stored is None or age is None or age >= _STEP_DUE or not _moves_few(state, stored, rollout):
         return rollout, None
     # Those that the partition covers already have nothing to wait for.
     covered = tuple(index for index in rollout.replace if index >= stored.partition)

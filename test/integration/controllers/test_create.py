@@ -269,7 +269,7 @@ def test_events_tell_the_story_word_for_word_and_once(world: World, key: str) ->
             "All replicas are ready, with 4 groups ready of total 4 groups",
         ),
     ]
-    told = eventually("all is told", lambda: events_of(world, NAME), _tells_of_all_workers, 10)
+    told = eventually("all is told", lambda: events_of(world, NAME), _tells_of_all_workers, 20)
     others = [each for each in told if not each.note.startswith("Created worker statefulset")]
     assert sorted(others) == sorted(expected)
     assert (others[0], others[-1]) == (expected[0], expected[-1])

@@ -265,11 +265,11 @@ async def test_groups_that_do_the_same_are_one_event() -> None:
             recorder.announce(_of_group(index))
             await asyncio.sleep(0.5)
         assert cluster.events == []
-        await asyncio.sleep(3.0)
+        await asyncio.sleep(5.0)
         assert [event["note"] for event in cluster.events] == ["Created workers of demo-0 to demo-2, demo-7"]
         assert "related" not in cluster.events[0]
         recorder.announce(_of_group(8))
-        await asyncio.sleep(4.0)
+        await asyncio.sleep(6.0)
         assert cluster.events[1]["note"] == "Created workers of demo-8"
         assert cluster.events[1]["related"]["name"] == "demo-0"
 

@@ -851,7 +851,7 @@ def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     assert "apply StatefulSet demo" in [shape(action) for action in actions_of(plan(moving))]
     waiting = plan(replace(moving, leader_age=0.25, status_age=0.5))
     assert actions_of(waiting) == []
-    assert waiting.again_after == 1.75
+    assert waiting.again_after == 2.75
 
 
 def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None:
