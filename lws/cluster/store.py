@@ -75,7 +75,9 @@ class Store:
         return self._by_owner.find(uid, kind)
 
     def labelled(self, namespace: str, set_name: str, kind: str) -> list[Object]:
-        """Objects of a kind (not Pods) that carry the name label of a set, whoever owns them."""
+        """Objects of a kind that carry the name label of a set, whoever owns them; not Pods, and of
+        ControllerRevisions those without a controller.
+        """
         return self._by_set.find((namespace, set_name), kind)
 
     def leaving(self, namespace: str, set_name: str) -> list[Object]:
@@ -152,9 +154,11 @@ def _controller_uid(obj: Object) -> str | None:
 
 
 def _set_key(obj: Object) -> Key | None:
-    # Pods are reached through their owners: an index of them by label would only grow.
+    # These are reached through their owners: an index of them by label would only grow. The StatefulSet of
+    # each group has a ControllerRevision that copies our labels.
+    is_reached = obj["kind"] == "Pod" or (obj["kind"] == "ControllerRevision" and controller_of(obj))
     set_name = (obj["metadata"].get("labels") or {}).get(NAME_LABEL)
-    return (obj["metadata"]["namespace"], set_name) if set_name and obj["kind"] != "Pod" else None
+    return (obj["metadata"]["namespace"], set_name) if set_name and not is_reached else None
 
 
 def _leaving_key(obj: Object) -> Key | None:

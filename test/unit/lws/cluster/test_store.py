@@ -235,6 +235,19 @@ def test_look_ups(store: Store) -> None:
     assert store.of_kind("Secret") == () and store.controlled_by("nobody", "Pod") == []
 
 
+def test_revisions_that_somebody_controls_are_reached_through_their_owners(store: Store) -> None:
+    """The StatefulSet of each group has one that copies the labels of the set."""
+    for name, owner in (("of-workers", "s-1"), ("orphan", "")):
+        made = {**_service(1, owner=owner or "x"), "kind": "ControllerRevision", "apiVersion": "apps/v1"}
+        made["metadata"] = {**made["metadata"], "name": name, "uid": f"u-{name}"}
+        if not owner:
+            del made["metadata"]["ownerReferences"]
+        store.put(made)
+    [orphan] = store.labelled("ns", "demo", "ControllerRevision")
+    [owned] = store.controlled_by("s-1", "ControllerRevision")
+    assert (orphan["metadata"]["name"], owned["metadata"]["name"]) == ("orphan", "of-workers")
+
+
 def test_objects_move_between_indices_when_their_owner_or_label_changes(store: Store) -> None:
     store.put(_service(1, owner="p-1"))
     store.put(_service(2, owner="p-2", set_name="other"))
