@@ -225,6 +225,7 @@ def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
         world.nodes.hopeless = frozenset({"app:2"})
         world.set(spec={"leaderWorkerTemplate": make_set(image="app:2")["spec"]["leaderWorkerTemplate"]})
         world.settle()
+        world.wait()
         assert (world.lives(LEADER), world.lives(f"{NAME}-1"), world.status["readyReplicas"]) == (1, 2, 1)
 
         if not is_ready_again:
