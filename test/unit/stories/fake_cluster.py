@@ -153,7 +153,9 @@ class FakeCluster:
                 self._finalize(obj)
             else:
                 self._to_collect.discard(key)
-                if not is_terminating(obj):
+                owner = controller_of(obj)
+                # It may be another one of that name by now.
+                if owner is not None and owner["uid"] not in self._living and not is_terminating(obj):
                     self.condemn(obj)
         return self._version != version
 

@@ -183,7 +183,9 @@ class FakeNodes:
             return None
         if pod["spec"]["containers"][0]["image"] in self.hopeless:
             return None
-        return partial(self._report, pod, ready=True)
+        # Every other pod runs for a while before it is ready.
+        is_slow = pod["status"]["phase"] == "Pending" and int(metadata["uid"].rpartition("-")[2]) % 2
+        return partial(self._report, pod, ready=not is_slow)
 
     def _report(self, pod: Object, ready: bool, restarts: int = 0) -> None:
         """What a kubelet says; the scheduler has found it a node by then."""

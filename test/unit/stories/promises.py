@@ -52,7 +52,11 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     ):
         assert not deleted, "deleted before the StatefulSet controller has reported"
     going = replaced | set(range(replicas, stored))
-    has_moved = lowered < partition or revision_of(snapshot.leader["spec"]["template"]) != wanted
+    is_current = revision_of(snapshot.leader["spec"]["template"]) == wanted
+    if spec["rolloutStrategy"].get("paused"):
+        assert not replaced, "a paused rollout replaces groups"
+        assert not is_current or lowered >= partition, "a paused rollout goes on"
+    has_moved = lowered < partition or not is_current
     if has_moved:
         # The StatefulSet controller may take everything outdated that the partition covers from now on.
         going |= {each.index for each in snapshot.groups if each.index >= lowered and outdated(each)}
