@@ -124,12 +124,11 @@ def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
 
     Not from the moment in which its leader goes: soon its workers are gone too, and the next leader is ready.
     """
-    if is_terminating(group.leader):
-        return False
     workers = group.workers
     if workers is None:
         return spec.size_of(snapshot.lws) == 1
-    return not is_terminating(workers) and existing_replicas(workers) > 0
+    is_going = is_terminating(group.leader) or is_terminating(workers)
+    return not is_going and existing_replicas(workers) > 0
 
 
 def _put_back(stored: Object, intent: Mapping[str, Any]) -> Part:
