@@ -95,9 +95,8 @@ def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
         group.owners_alive,
     )
     service = build_group_service(restored, group.leader)
-    failure = _event(
-        group, "FailedCreate", "Create", "Failed to create headless service for error", "Warning"
-    )
+    failed = "Failed to create headless service for error"
+    failure = _event(group, "FailedCreate", "Create", failed, "Warning")
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
     return _plan_child(group, standing, group.service, create)
 
@@ -111,8 +110,8 @@ def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
     )
     failed = f"Failed to create PodGroup for leader pod {leader['name']}"
     failure = _event(group, "FailedCreate", "Create", failed, "Warning")
-    why = "the scheduler places the pods of the group together"
-    create = Create(group.gang.pod_group(restored, group.leader), why=why, failure=failure)
+    pod_group = group.gang.pod_group(restored, group.leader)
+    create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
     return _plan_child(group, standing, group.pod_group, create)
 
 
