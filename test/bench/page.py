@@ -16,6 +16,7 @@ from test.bench.shapes import parse
 from test.bench.table import HEAD, rows
 
 FLAMES = "flames"
+_IDLE_LOAD = 1.0
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
 
 Result = dict[str, Any]
@@ -51,6 +52,10 @@ def _machine(results: Sequence[Result]) -> str:
             f"- {parse(result['shape']).label}: {machine['cores']} cores shared with the control plane, "
             f"{machine['memory_gib']} GiB, Python {machine['python']}, load average {machine['load_before']} "
             f"before the run, commit {result['commit'][:10]}"
+        )
+    if any(result["machine"]["load_before"] > _IDLE_LOAD for result in results):
+        lines.append(
+            "\n**The machine was busy with other work: seconds, ratios and CPU seconds mean little.**"
         )
     return "\n".join(lines)
 

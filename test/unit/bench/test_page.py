@@ -111,6 +111,18 @@ def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
     assert page.read_text() == written
 
 
+def test_a_busy_machine_is_told(tmp_path: Path) -> None:
+    figures, page = tmp_path / "performance", tmp_path / "performance.md"
+    figures.mkdir()
+    for load, told in ((0.4, False), (9.0, True)):
+        result = _result()
+        result["machine"]["load_before"] = load
+        (figures / "1x100x4.json").write_text(json.dumps(result))
+        page.write_text(f"{BEGIN}{END}")
+        write_page(page, figures)
+        assert ("The machine was busy" in page.read_text()) is told
+
+
 def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
     idle, busy = tmp_path / "stacks.1", tmp_path / "stacks.2"
     idle.write_text("main;wait 3\n")
