@@ -11,9 +11,10 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime, timedelta
 from typing import Any, cast
 
-from lws.actions import Announce, Plan
+from lws.actions import Action, Announce, Plan
 from lws.cluster.apply import Applier, Memory
 from lws.cluster.connection import Cluster
+from lws.cluster.errors import ApiError
 from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.store import Store
@@ -68,7 +69,8 @@ class FakeManager:
         self._observer = Observer(client, self._store, memory)
         wakeup.leader_pods_of = self._observer.leader_pods_of
         self._everything = lambda: wakeup.everything(self._store)
-        written = Memory(memory.put, memory.remember_applied, memory.refusals.remember, memory.going)
+        self._memory = memory
+        written = Memory(memory.put, memory.remember_applied, self._refused, memory.going)
         self._applier = Applier(client, _Silence(), written)
         for kind in KINDS:
             self.relist(kind)
@@ -125,6 +127,11 @@ class FakeManager:
             del self.timers[key]
             self.queue.add(key)
         return True
+
+    def _refused(self, action: Action, error: ApiError) -> None:
+        concerned = self._memory.refusals.remember(action, error)
+        if concerned is not None:
+            self.queue.add(Key("set", *concerned))
 
     def _pass(self, key: Key) -> None:
         now, is_set = self._cluster.now, key.kind == "set"
