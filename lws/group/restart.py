@@ -37,14 +37,13 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     The restart is written into the status before it is done, and only once: where the deletion fails after
     that, it is repeated without being counted again.
     """
-    incident = incident_of(group, size)
-    if incident is None and is_to_be_judged(group, size):
+    incident, index = incident_of(group, size), index_by_name(group.leader)
+    mark = mark_on(group.lws, index, group.leader)
+    if incident is None and mark != KEPT and is_to_be_judged(group, size):
         waiting_for = "all pods of the group to leave Pending, for one of them was replaced"
         return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=waiting_for)
     if incident is None:
         return None
-    index = index_by_name(group.leader)
-    mark = mark_on(group.lws, index, group.leader)
     if mark == GOING:
         return Plan(sequences=((_deletion(group, incident),),))
     past = restarts_of(group.lws, index, key_of(group.leader), group.now)

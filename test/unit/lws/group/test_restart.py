@@ -147,6 +147,7 @@ def test_a_worker_that_was_replaced_is_judged_once_it_has_started() -> None:
     for policy, status, waits in (
         ("RecreateGroupAfterStart", {"members": {"1": f"{LEADER_HASH}-12345678"}}, True),
         ("RecreateGroupAfterStart", {"members": {"1": "garbled"}}, False),
+        ("RecreateGroupAfterStart", {"members": {"1": f"{LEADER_HASH}-{KEPT}"}}, False),
         ("RecreateGroupAfterStart", {}, False),
         ("None", {"members": {"1": f"{LEADER_HASH}-12345678"}}, False),
     ):
