@@ -55,7 +55,9 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     is_current = revision_of(snapshot.leader["spec"]["template"]) == wanted
     if spec["rolloutStrategy"].get("paused"):
         assert not replaced, "a paused rollout replaces groups"
-        assert not is_current or lowered >= partition, "a paused rollout goes on"
+        covered = range(lowered, min(partition, replicas))
+        moved = [each.index for each in snapshot.groups if each.index in covered and outdated(each)]
+        assert not is_current or not moved, f"a paused rollout goes on with {moved}"
     has_moved = lowered < partition or not is_current
     if has_moved:
         # The StatefulSet controller may take everything outdated that the partition covers from now on.
