@@ -15,7 +15,7 @@ from lws.kube.metadata import controller_of, is_terminating
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, REVISION_LABEL
 
-SIZES = {"A": 1, "B": 1, "C": 2, "D": 1, "E": 3}
+SIZES = {"A": 1, "B": 1, "C": 2, "D": 1, "E": 3, "F": 1}
 """Pods per group of each revision, which is called by the image of its containers."""
 
 
