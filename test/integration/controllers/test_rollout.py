@@ -135,7 +135,9 @@ def test_a_rollout_uses_its_budget_and_keeps_to_it(
     history = roll(world, "budget")
 
     frames = history.pods()
-    assert (fewest_ready(frames), most_existing(frames)) == (fewest, most)
+    assert most_existing(frames) == most
+    # Surge groups that are ready in time stand in for others.
+    assert fewest <= fewest_ready(frames) <= fewest + most - replicas
     # Of a surge every leader is new; each of the others is replaced once.
     assert {len(history.leaders()[index]) for index in range(replicas)} == {2}
 
