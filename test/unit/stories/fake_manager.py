@@ -106,13 +106,14 @@ class FakeManager:
         self._everything()
 
     def run_pass(self, key: Key | None = None) -> bool:
-        """One pass over a waiting key, the one that waits longest by default; True if there was one.
+        """One pass over a waiting key, the first by name by default; True if there was one.
 
         Raises Crash if a write does.
         """
         if not self.queue.keys:
             return False
-        key = key if key is not None else next(iter(self.queue.keys))
+        # Not the order in which they came: that of a set of strings differs from process to process.
+        key = key if key is not None else min(self.queue.keys)
         del self.queue.keys[key]
         self.timers.pop(key, None)
         self._pass(key)

@@ -226,7 +226,7 @@ class World:
         manager, pick = self.manager, self._random
         choices: list[Callable[[], object]] = [*self.nodes.moves()]
         choices += [lambda kind=kind: manager.read(kind, pick.randint(1, 4)) for kind in manager.late]
-        choices += [lambda key=key: self._run_pass(key) for key in manager.queue.keys]
+        choices += [lambda key=key: self._run_pass(key) for key in sorted(manager.queue.keys)]
         choices += [lambda each=each: self.nodes.sync(each) for each in self.cluster.of_kind("StatefulSet")]
         return [*choices, self.cluster.collect]
 
