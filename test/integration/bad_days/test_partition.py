@@ -30,6 +30,18 @@ def cut_off(asked: Asked) -> Fault | None:
     return Drop()
 
 
+class Attentive:
+    """A good day, on which somebody notes which watches there are."""
+
+    def __init__(self) -> None:
+        self.streams: set[str] = set()
+
+    def __call__(self, asked: Asked) -> Fault | None:
+        if asked.is_watch:
+            self.streams.add(asked.collection)
+        return None
+
+
 class Forgetful:
     """After a long absence no watch can be resumed; those that begin where a list ended are none of these."""
 
@@ -47,6 +59,7 @@ def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
     stage: Stage, world: World, cluster: LocalCluster
 ) -> None:
     with stage.proxy() as proxy:
+        proxy.rule = attentive = Attentive()
         manager = stage.start(proxy=proxy)
         for name in ("scaled", "broken", "deleted"):
             world.create(a_set(name, replicas=1, size=2))
@@ -61,7 +74,9 @@ def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
         eventually("the deleted set takes its pods along", lambda: not pod_uids(world, "deleted"), seconds=60)
         ledger = Ledger(cluster.audit_log)
         proxy.rule = forgetful = Forgetful()
-        eventually("every watch was begun anew", lambda: len(forgetful.streams), lambda count: count == 5)
+        eventually(
+            "every watch was begun anew", lambda: attentive.streams - forgetful.streams, lambda left: not left
+        )
         settle(world, "scaled", "broken", seconds=BACK_SECONDS)
         assert before.keys() == pod_uids(world, "broken").keys()
         assert not before.items() & pod_uids(world, "broken").items()

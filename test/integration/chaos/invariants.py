@@ -68,23 +68,33 @@ def _mixed_groups(steps: Sequence[Step]) -> Iterator[Violation]:
 
 
 def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
-    """No new leader before the last of the old workers is gone, where a manager has deleted the old one."""
+    """No new leader before the last of the old workers is gone, where a manager has deleted the old one.
+
+    A worker that its StatefulSet makes anew while the garbage collector takes that down may be late: neither
+    of them waits for the other. A StatefulSet that a manager makes for a leader that goes is not excused.
+    """
     made_for: dict[str, str] = {}
-    deleted_by: dict[str, str] = {}
+    first_seen: dict[str, int] = {}
+    deleted: dict[str, int] = {}
     reported: set[str] = set()
     for position, step in enumerate(steps):
         made_for |= {each.uid: each.owner for each in step.after.statefulsets.values()}
-        gone = _newly_terminating(step)
-        deleted_by |= {pod.uid: step.entry.user for pod in gone if pod.uid not in deleted_by}
+        for each in (*step.after.statefulsets.values(), *step.after.pods.values()):
+            first_seen.setdefault(each.uid, position)
+        for pod in _newly_terminating(step):
+            deleted.setdefault(pod.uid, position)
         for pod in step.after.pods.values():
             leader, former = step.after.leaders.get(pod.group), made_for.get(pod.owner)
             if pod.is_leader or leader is None or former in (None, leader.uid) or pod.uid in reported:
                 continue
-            if deleted_by.get(str(former)) == MANAGER:
-                reported.add(pod.uid)
-                yield Violation(
-                    position, f"worker {pod.name} of the former leader meets leader {leader.name}"
-                )
+            end = deleted.get(str(former))
+            if end is None or steps[end].entry.user != MANAGER:
+                continue
+            if first_seen[pod.owner] < end <= first_seen[pod.uid]:
+                continue
+            reported.add(pod.uid)
+            what = f"worker {pod.name} of the former leader meets leader {leader.name}"
+            yield Violation(position, what)
 
 
 def _steps_over_the_floor(name: str, steps: Sequence[Step]) -> Iterator[Violation]:

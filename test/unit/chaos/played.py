@@ -60,19 +60,24 @@ class Played:
         """A whole group comes up: leader, StatefulSet of its worker, worker."""
         leader, uid = f"{NAME}-{group}", f"leader-{group}-{generation}"
         self.write(STATEFULSET_CONTROLLER, _pod(group, 0, key, uid, "leaders"), leader)
+        self.make_workers(group, generation)
+        self.bring_worker(group, worker_key or key, generation)
+
+    def make_workers(self, group: int, generation: int, uid: str = "") -> None:
+        """The StatefulSet of a worker."""
+        leader = f"leader-{group}-{generation}"
         workers = {
             "kind": "StatefulSet",
-            "metadata": {"uid": f"workers-{uid}", "ownerReferences": _owned_by(uid)},
+            "metadata": {"uid": uid or f"workers-{leader}", "ownerReferences": _owned_by(leader)},
             "spec": {"replicas": 1},
             "status": {"readyReplicas": 1},
         }
-        self.write(MANAGER, workers, leader)
-        self.bring_worker(group, worker_key or key, generation)
+        self.write(MANAGER, workers, f"{NAME}-{group}")
 
-    def bring_worker(self, group: int, key: str, generation: int = 1, uid: str = "") -> None:
+    def bring_worker(self, group: int, key: str, generation: int = 1, uid: str = "", owner: str = "") -> None:
         """The worker alone comes up."""
-        leader = f"leader-{group}-{generation}"
-        pod = _pod(group, 1, key, uid or f"worker-{group}-{generation}", f"workers-{leader}")
+        owner = owner or f"workers-leader-{group}-{generation}"
+        pod = _pod(group, 1, key, uid or f"worker-{group}-{generation}", owner)
         self.write(STATEFULSET_CONTROLLER, pod, f"{NAME}-{group}-1")
 
     def write(self, by: str, obj: Object, name: str, verb: str = "patch") -> None:

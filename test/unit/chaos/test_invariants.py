@@ -55,9 +55,18 @@ def loss_that_was_not_seen_yet(played: Played) -> None:
     played.delete(MANAGER, "web-3")
 
 
+def worker_made_anew_while_it_goes(played: Played) -> None:
+    played.delete(USER, "web-1-1", grace=0)
+    played.delete(MANAGER, "web-1")
+    played.bring_worker(1, "old", uid="late")
+    played.delete(KUBELET, "web-1", grace=0)
+    played.bring(1, "old", generation=2)
+
+
 @pytest.mark.parametrize(
     "story",
     [
+        worker_made_anew_while_it_goes,
         rollout,
         rollout_by_the_statefulset_controller,
         lost_worker,
@@ -87,6 +96,17 @@ def overlap(played: Played) -> None:
     played.delete(MANAGER, "web-3")
     played.delete(KUBELET, "web-3", grace=0)
     played.bring(3, "new", generation=2, worker_key="new")
+
+
+def workers_for_a_leader_that_goes(played: Played) -> None:
+    played.replace(USER, 3, "old")
+    played.tell("new", replicas=4, partition=4)
+    played.delete(KUBELET, "web-3-1", grace=0)
+    played.delete(MANAGER, "web-3")
+    played.make_workers(3, generation=2, uid="too-late")
+    played.bring_worker(3, "old", generation=2, owner="too-late")
+    played.delete(KUBELET, "web-3", grace=0)
+    played.bring(3, "new", generation=3)
 
 
 def two_at_once(played: Played) -> None:
@@ -133,6 +153,7 @@ def leader_rolled_above_its_turn(played: Played) -> None:
         (surge_too_far, "5 groups, at most 4 may be"),
         (mixed_group, "group 1 has pods of revisions ['new', 'old']"),
         (overlap, "worker web-3-1 of the former leader meets leader web-3"),
+        (workers_for_a_leader_that_goes, "worker web-3-1 of the former leader meets leader web-3"),
         (two_at_once, "groups [2] taken down, 2 stay, 3 have to"),
         (partition_too_low, "groups [2, 3] taken down, 2 stay, 3 have to"),
         (loss_that_was_seen, "groups [3] taken down, 2 stay, 3 have to"),
