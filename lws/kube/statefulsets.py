@@ -19,11 +19,6 @@ def wanted_replicas(statefulset: Mapping[str, Any]) -> int:
     return 1 if replicas is None else int(replicas)
 
 
-def existing_replicas(statefulset: Mapping[str, Any]) -> int:
-    """Pods that exist, as its controller last counted them, those included that are being deleted."""
-    return int(_status(statefulset).get("replicas") or 0)
-
-
 def partition_of(statefulset: Mapping[str, Any]) -> int:
     """The ordinal from which pods move to the new template, 0 where it is absent (StatefulSet API)."""
     return int(_rolling_update(statefulset).get("partition") or 0)

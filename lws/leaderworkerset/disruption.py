@@ -22,7 +22,6 @@ from lws.kube import quantities
 from lws.kube.metadata import is_terminating, missing_labels, owner_reference
 from lws.kube.ownership import Standing, clash_note, standing_of
 from lws.kube.patches import merge_patch
-from lws.kube.statefulsets import existing_replicas
 from lws.leaderworkerset import announcements, spec
 from lws.leaderworkerset.groups import GroupState
 from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, adopt
@@ -122,13 +121,14 @@ def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]
 def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
     """Whether the disruption controller is certain to miss a pod of a group that is not ready, until it is.
 
-    Not from the moment in which its leader goes: soon its workers are gone too, and the next leader is ready.
+    Not from the moment in which its leader or its last worker goes: soon its workers are gone and count no
+    more, and then a leader that is ready is all that it sees.
     """
     workers = group.workers
     if workers is None:
         return spec.size_of(snapshot.lws) == 1
     is_going = is_terminating(group.leader) or is_terminating(workers)
-    return not is_going and existing_replicas(workers) > 0
+    return not is_going and bool(group.worker_uids)
 
 
 def _put_back(stored: Object, intent: Mapping[str, Any]) -> Part:

@@ -23,6 +23,12 @@ def asking(name: str, groups: int | None = None, **spec: Any) -> dict[str, Any]:
     return a_set(name, spec.pop("replicas", GROUPS), SIZE, podDisruptionBudget=budget, **spec)
 
 
+def timely(ready_after: str) -> dict[str, Any]:
+    """Containers stop in no time only where there are none: the manager has to hear of an eviction before."""
+    annotations = {"localcluster/ready-after": ready_after, "localcluster/stops-after": "3"}
+    return pod_template(annotations=annotations)
+
+
 def wait_until_allowed(world: World, name: str, evictions: int) -> None:
     """The disruption controller counts in its own time."""
     eventually(
@@ -45,9 +51,7 @@ def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
     world: World, local_cluster: LocalCluster, groups: int, startup: str
 ) -> None:
     nodes = [f"node-{index}" for index in range(6)]
-    # No container starts in no time: the manager has to hear of an eviction before the next pod is ready.
-    starting = pod_template(annotations={"localcluster/ready-after": "2s"})
-    world.create(asking("drained", groups, startupPolicy=startup, workers=starting))
+    world.create(asking("drained", groups, startupPolicy=startup, workers=timely(ready_after="2s")))
     settle(world, "drained")
     wait_until_allowed(world, "drained", groups)
     assert any(pod["spec"]["nodeName"] in nodes for pod in pods_of(world, "drained"))
@@ -70,8 +74,8 @@ def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
 @pytest.mark.parametrize("size", [1, 2])
 def test_as_many_groups_may_go_at_a_time_as_are_granted(world: World, pods: Pods, size: int) -> None:
     # Pods that come back when the test says so, and groups that are not recreated with the one that went.
-    slow = pod_template(annotations={"localcluster/ready-after": "1h"})
-    manifest = a_set("two", GROUPS, size, workers=slow, group={"restartPolicy": "None"})
+    workers = timely(ready_after="1h")
+    manifest = a_set("two", GROUPS, size, workers=workers, group={"restartPolicy": "None"})
     manifest["spec"]["podDisruptionBudget"] = {"maxUnavailableGroups": 2}
     world.create(manifest)
     make_ready(world, pods, "two", GROUPS * size)

@@ -120,7 +120,8 @@ class Seen:
             workers = make_worker_statefulset(
                 pod, status={"replicas": existing, "availableReplicas": available}
             )
-        return (GroupFacts(index, pod, workers),)
+        uids = tuple(f"u-{number}" for number in range(self.workers[0] if self.workers else 0))
+        return (GroupFacts(index, pod, workers, worker_uids=uids),)
 
 
 def shapes(size: int) -> list[Seen]:
@@ -159,6 +160,7 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
         pytest.param("++-", 2, 2, id="its own missing pod counts"),
         pytest.param("++.", 2, 1, id="nothing counts of a group that is gone"),
         pytest.param("++o", 2, 1, id="nor of one that has no workers yet"),
+        pytest.param("++~", 2, 1, id="nor of one whose only worker is going"),
         pytest.param("++", 2, 1, id="a leader is missing"),
         pytest.param("++++", 1, 1, id="with surge"),
         pytest.param("+++-", 1, 1, id="surge that starts is no disruption"),
@@ -167,10 +169,16 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
     ],
 )
 def test_what_is_allowed(groups: str, granted: int, allowed: int) -> None:
-    """+ ready, - a worker is not ready, o there is none yet, . the leader is going."""
+    """+ ready, - a worker is not ready, ~ it is going, o there is none yet, . the leader is going."""
     lws = make_set(replicas=3, size=2)
     serving, gone = Seen("ready", (1, 1)), Seen("leaving", None)
-    seen = {"+": serving, "-": Seen("ready", (1, 0)), "o": Seen("ready", None), ".": gone}
+    seen = {
+        "+": serving,
+        "-": Seen("ready", (1, 0)),
+        "~": Seen("ready", (0, 0)),
+        "o": Seen("ready", None),
+        ".": gone,
+    }
     facts = tuple(each for index, sign in enumerate(groups) for each in seen[sign].facts(lws, index))
     states = group_states(facts, Wanted(KEY, {KEY: 2}))
     assert allowed_groups(granted, SetSnapshot(lws, NOW, groups=facts), states) == allowed
