@@ -237,7 +237,9 @@ def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
         if is_ready_again:
             assert (world.lives(LEADER), world.counted) == (1, {}), "it is all that serves"
         else:
-            assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"}), "it costs nothing"
+            # The rollout may reach a group that serves nobody before the restart does, or after.
+            assert world.lives(LEADER) in (2, 3), "it costs nothing"
+            assert world.counted == {"0": "1.1"}
         world.nodes.hopeless = frozenset()
         world.settle()
         world.wait()
