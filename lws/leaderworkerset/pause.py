@@ -12,8 +12,8 @@ def held_position(moment: Moment) -> tuple[int, int]:
     """Partition and replicas of a paused rollout: no group moves to another revision, scaling goes on.
 
     The partition rises to the lowest group that is on the wanted revision already: a group below it that is
-    lost comes back as it was. A surge stays as large as it is, because the groups it stands in for may be
-    down.
+    lost comes back as it was. It never covers an outdated group. A surge stays as large as it is, because the
+    groups it stands in for may be down.
     """
     return max(_partition(moment), moment.state.floor), _replicas(moment)
 
@@ -24,7 +24,9 @@ def _partition(moment: Moment) -> int:
     outdated = [index for index, group in moment.groups.items() if group.outdated]
     if stored.is_current and not outdated:
         return stored.partition
-    return min((index for index in updated if index < stored.replicas), default=stored.replicas)
+    lowest = min((index for index in updated if index < stored.replicas), default=stored.replicas)
+    # After a change back it is the low groups that match: those above them must not be taken.
+    return max([lowest, *(index + 1 for index in outdated if index < stored.replicas)])
 
 
 def _replicas(moment: Moment) -> int:
