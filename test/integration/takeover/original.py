@@ -18,6 +18,7 @@ from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
 from test.unit.compat.states import State
 from tools.localcluster.api import Call
+from tools.localcluster.nodes import ZONE_LABEL
 from tools.localcluster.pods import is_ready
 
 Object = dict[str, Any]
@@ -33,7 +34,7 @@ class Original:
 
     world: World
     state: State
-    _uids: dict[str, str] = field(default_factory=dict)
+    _given: dict[str, str] = field(default_factory=dict)
 
     def play(self) -> None:
         """Leave the state behind."""
@@ -64,7 +65,8 @@ class Original:
         for index in groups:
             name = f"web-{index}"
             pod = eventually(f"leader {name} of {key}", partial(self._leader, index, key), seconds=_SECONDS)
-            self._uids[f"uid-of-leader-{index}"] = pod["metadata"]["uid"]
+            self._given[f"uid-of-leader-{index}"] = pod["metadata"]["uid"]
+            self._given[f"zone-of-leader-{index}"] = self._zone_of(pod)
             for each in self.state.group(index, key):
                 if each["kind"] != "Pod":
                     # Those of the former leader are still being collected.
@@ -77,7 +79,11 @@ class Original:
         pod = self.world.find("Pod", f"web-{index}")
         if pod is None or "deletionTimestamp" in pod["metadata"] or labels_of(pod)[REVISION_LABEL] != key:
             return None
-        return pod
+        return pod if "nodeName" in pod["spec"] else None
+
+    def _zone_of(self, pod: Object) -> str:
+        node = json.loads(self.world.kubectl("get", "node", pod["spec"]["nodeName"], "-o", "json"))
+        return str(node["metadata"]["labels"][ZONE_LABEL])
 
     def _unready(self) -> list[str]:
         pods = self.world.list("Pod")
@@ -109,7 +115,7 @@ class Original:
         made = self.world.api.send(
             Call("PATCH", path, body, query, content_type="application/apply-patch+yaml")
         )
-        self._uids["uid-of-leaders"] = made["metadata"]["uid"]
+        self._given["uid-of-leaders"] = made["metadata"]["uid"]
 
     def create(self, obj: Object) -> Object:
         """Create one object as the original would, with the owners that there are now."""
@@ -122,7 +128,7 @@ class Original:
         made = json.loads(
             self.world.kubectl("create", "--field-manager=lws", "-o", "json", "-f", "-", input=body)
         )
-        self._uids[obj["metadata"]["uid"]] = made["metadata"]["uid"]
+        self._given[obj["metadata"]["uid"]] = made["metadata"]["uid"]
         return made
 
     def _set_status(self) -> None:
@@ -148,9 +154,9 @@ class Original:
         return former[0]["data"]["spec"]["template"] if former else None
 
     def _mapped(self, obj: Object) -> Object:
-        """The object with the UIDs that the API server has given."""
+        """The object with the UIDs that the API server has given, and the zones that the scheduler has."""
         text = json.dumps(obj)
-        for described, given in self._uids.items():
+        for described, given in self._given.items():
             text = text.replace(f'"{described}"', f'"{given}"').replace(
                 f'\\"{described}\\"', f'\\"{given}\\"'
             )
