@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from test.integration.controllers.harness.audit import AuditLog, Request
+from test.integration.controllers.harness.audit import AuditLog
 from test.integration.controllers.harness.groups import settle
 from test.integration.controllers.harness.identities import differences, identities
 from test.integration.controllers.harness.manifests import a_set, pod_template, rolling
 from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
+from test.integration.revisions.quiet import wait_until_quiet, writes
 from tools.demo.passes import read_passes
 from tools.localcluster import LocalCluster
 from tools.localcluster.kubeconfig import read_access
@@ -45,8 +46,7 @@ def test_a_thousand_passes_over_sets_at_rest_write_nothing(
         return read_passes(product.manager.metrics_port, token)
 
     began = eventually("passes are counted", passes)
-    eventually("the last write is done", lambda: is_quiet(world, audit), seconds=60)
-    audit.mark()
+    wait_until_quiet(world, audit)
     rounds = 0
     while sum(passes().values()) - sum(began.values()) < PASSES:
         rounds += 1
@@ -58,15 +58,3 @@ def test_a_thousand_passes_over_sets_at_rest_write_nothing(
     assert writes(world, audit) == []
     after = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
     assert differences(before, after) == []
-
-
-def writes(world: World, audit: AuditLog) -> list[Request]:
-    """What the manager has written to the objects of the test, Events too."""
-    return [each for each in audit.requests() if each.is_write and each.namespace == world.namespace]
-
-
-def is_quiet(world: World, audit: AuditLog) -> bool:
-    """A renewal of the Lease long, nothing was written: passes that were due are over."""
-    audit.mark()
-    eventually("time has passed", lambda: sum(each.resource == "leases" for each in audit.requests()) >= 3)
-    return not writes(world, audit)

@@ -14,11 +14,12 @@ import pytest
 
 from lws_api.crds import definitions
 from lws_api.leaderworkerset.v1 import KIND
-from test.integration.controllers.harness.audit import AuditLog, Request
+from test.integration.controllers.harness.audit import AuditLog
 from test.integration.controllers.harness.groups import images_of, name_of, revisions_of, settle
 from test.integration.controllers.harness.manifests import a_set, new_image, rolling
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
+from test.integration.revisions.quiet import let_time_pass, wait_until_quiet, writes
 from tools.localcluster import ClusterAccess
 
 pytestmark = pytest.mark.local_only
@@ -89,26 +90,11 @@ def test_defaults_hold_and_nothing_is_written_for_ever(
     assert len(revisions_of(world, NAME)) == 3, "the default limit holds"
     assert world.get(SET, NAME)["status"].keys() == KNOWN["status"]
 
-    eventually("the last write is done", lambda: is_quiet(world, audit), seconds=60)
-    audit.mark()
+    wait_until_quiet(world, audit)
     (newest, *_) = reversed(revisions_of(world, NAME))
     for number in range(10):
         # Each leads to a pass over the set, which finds its own fields missing.
         note = {"metadata": {"annotations": {"example.com/note": f"{number}"}}}
         world.patch("ControllerRevision", name_of(newest), note)
-    eventually("time has passed", lambda: renewals(audit) >= 3)
+    let_time_pass(audit)
     assert writes(world, audit) == []
-
-
-def writes(world: World, audit: AuditLog) -> list[Request]:
-    return [each for each in audit.requests() if each.is_write and each.namespace == world.namespace]
-
-
-def renewals(audit: AuditLog) -> int:
-    return sum(each.is_write and each.resource == "leases" for each in audit.requests())
-
-
-def is_quiet(world: World, audit: AuditLog) -> bool:
-    audit.mark()
-    eventually("time has passed", lambda: renewals(audit) >= 3)
-    return not writes(world, audit)
