@@ -12,6 +12,7 @@ from test.integration.controllers.harness.history import History, ready_groups
 from test.integration.controllers.harness.identities import Identities, differences, identities
 from test.integration.controllers.harness.manifests import a_set, new_image
 from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.quiet import wait_until_quiet
 from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World
 from tools.deployment import NAMESPACE
@@ -82,7 +83,7 @@ def test_settled_sets_are_not_written_to_by_a_new_manager_nor_while_idle(
     for name in names:
         world.create(a_set(name, replicas=1, size=2))
     settle(world, *names, seconds=120)
-    eventually("the last write is done", lambda: _is_quiet(world, audit), seconds=30)
+    wait_until_quiet(world, audit)
     before = identities(world)
 
     audit.mark()
@@ -90,12 +91,6 @@ def test_settled_sets_are_not_written_to_by_a_new_manager_nor_while_idle(
     eventually("the new manager holds the Lease", lambda: renewals(audit) >= 2)
     stays("nothing is written", lambda: _changes(world, before, audit), IDLE_SECONDS)
     assert _changes(world, before, audit) == []
-
-
-def _is_quiet(world: World, audit: AuditLog) -> bool:
-    audit.mark()
-    eventually("time has passed", lambda: renewals(audit) >= 2)
-    return not writes(world, audit)
 
 
 def _changes(world: World, before: Identities, audit: AuditLog) -> list[str]:

@@ -11,9 +11,9 @@ from test.integration.controllers.harness.groups import settle
 from test.integration.controllers.harness.identities import differences, identities
 from test.integration.controllers.harness.manifests import a_set, pod_template, rolling
 from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.quiet import wait_until_quiet, writes
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
-from test.integration.revisions.quiet import wait_until_quiet, writes
 from tools.demo.passes import read_passes
 from tools.localcluster import LocalCluster
 from tools.localcluster.kubeconfig import read_access

@@ -17,9 +17,9 @@ from lws_api.leaderworkerset.v1 import KIND
 from test.integration.controllers.harness.audit import AuditLog
 from test.integration.controllers.harness.groups import images_of, name_of, revisions_of, settle
 from test.integration.controllers.harness.manifests import a_set, new_image, rolling
+from test.integration.controllers.harness.quiet import let_time_pass, wait_until_quiet, writes
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
-from test.integration.revisions.quiet import let_time_pass, wait_until_quiet, writes
 from tools.localcluster import ClusterAccess
 
 pytestmark = pytest.mark.local_only
