@@ -28,8 +28,14 @@ def names_in(path: Path) -> list[str]:
     return [each["metadata"]["name"] for each in documents if each["kind"] == KIND]
 
 
-def defaulted(world: World, template: Object) -> Object:
-    """A pod template as a client with typed models and all defaults writes it: as the API server does."""
+def defaulted(world: World, template: Object, claims: list[str]) -> Object:
+    """A pod template as a client with typed models and all defaults writes it: as the API server does.
+
+    claims: names of volumes that StatefulSets add; without them the API server would refuse the template.
+    """
+    template = copy.deepcopy(template)
+    volumes = template["spec"].get("volumes", [])
+    template["spec"]["volumes"] = [*volumes, *({"name": claim, "emptyDir": {}} for claim in claims)]
     whole = {
         "apiVersion": "v1",
         "kind": "PodTemplate",
@@ -39,6 +45,11 @@ def defaulted(world: World, template: Object) -> Object:
     path = f"/api/v1/namespaces/{world.namespace}/podtemplates"
     stored = world.api.send(Call("POST", path, whole, query={"dryRun": "All"}))
     found: Object = stored["template"]
+    found["spec"]["volumes"] = [
+        each for each in found["spec"].get("volumes", []) if each["name"] not in claims
+    ]
+    if not found["spec"]["volumes"]:
+        del found["spec"]["volumes"]
     found["metadata"] = {"creationTimestamp": None, **found.get("metadata", {})}
     return found
 
@@ -47,9 +58,10 @@ def rewrite(world: World, name: str) -> None:
     """A typed client has read the set and written it back."""
     lws = copy.deepcopy(world.get(SET, name))
     templates = lws["spec"]["leaderWorkerTemplate"]
+    claims = [each["metadata"]["name"] for each in templates.get("volumeClaimTemplates", [])]
     for part in ("leaderTemplate", "workerTemplate"):
         if part in templates:
-            templates[part] = defaulted(world, templates[part])
+            templates[part] = defaulted(world, templates[part], claims)
     world.api.send(Call("PUT", world.path(SET, name), lws))
 
 

@@ -18,6 +18,7 @@ from test.integration.controllers.harness.groups import (
 from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
+from tools.localcluster.nodes import ZONE_LABEL
 
 NEVER_READY = {"localcluster/ready": "false"}
 
@@ -59,7 +60,7 @@ def test_in_the_middle_of_a_rollout_only_what_must_restarts(world: World, lws: C
 
 def test_to_a_revision_by_number_and_back_again(world: World, lws: Caller) -> None:
     two_revisions(world, "demo", replicas=1)
-    world.patch(SET, "demo", {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}}})
+    world.patch(SET, "demo", {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE_LABEL}}})
     world.patch(SET, "demo", {"spec": {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}})
     eventually("it is recorded", lambda: len(revisions_of(world, "demo")), lambda count: count >= 3)
 
