@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from test.cluster import LOCAL, chosen
-from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.events import Event, events_of
 from test.integration.controllers.harness.groups import condition, pods_of, settle, uids_of_group
 from test.integration.controllers.harness.manifests import a_set, pod_template
 from test.integration.controllers.harness.product import QUICK_LEASE
@@ -52,6 +52,8 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with LocalCluster(Options(nodes=3, nodes_per_pool=1, node_grace_seconds=40)) as cluster:
         deployment = Deployment(cluster, tmp_path_factory.mktemp("product"))
         deployment.install()
+        scraper = "--serviceaccount=kube-system:default"
+        cluster.kubectl("create", "clusterrolebinding", "scraper", "--clusterrole=cluster-admin", scraper)
         try:
             with a_namespace(cluster, "t-node-loss") as world:
                 yield Stage(cluster, deployment, world)
@@ -93,6 +95,10 @@ def failure(world: World, name: str) -> dict[str, Any]:
     return condition(world.get(SET, name), "ReplicaFailure")
 
 
+def losses_told(world: World, name: str) -> list[Event]:
+    return [each for each in events_of(world, name) if each.reason == "NodeLost"]
+
+
 def held(stage: Stage, manager: ManagerProcess) -> float:
     """The metric, as Prometheus would read it: with the token of somebody who may."""
     token = stage.cluster.kubectl("create", "token", "default", "-n", "kube-system").strip()
@@ -118,10 +124,8 @@ def test_what_a_lost_node_holds_is_told_and_stays(stage: Stage, manager: Manager
         assert said["status"] == "True"
         assert said["message"].startswith(f"node {DOOMED} has not been ready since ")
         assert f"cannot end {pod}: their groups wait" in said["message"]
-        told = [each for each in events_of(world, name) if each.reason == "NodeLost"]
+        told = eventually(f"{name} has an Event", lambda name=name: losses_told(world, name))
         assert [(each.type, each.note) for each in told] == [("Warning", said["message"])]
-    scraper = "--serviceaccount=kube-system:default"
-    stage.cluster.kubectl("create", "clusterrolebinding", "scraper", "--clusterrole=cluster-admin", scraper)
     eventually("both are counted", lambda: held(stage, manager), lambda count: count == 2)
     stays("nobody touches them", lambda: {name: uids_of_group(world, name, 0) for name in SETS}, 5)
     for pod in HELD.values():
