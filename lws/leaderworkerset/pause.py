@@ -15,7 +15,8 @@ def held_position(moment: Moment) -> tuple[int, int]:
     lost comes back as it was. It never covers an outdated group. A surge stays as large as it is, because the
     groups it stands in for may be down.
     """
-    return max(_partition(moment), moment.state.floor), _replicas(moment)
+    partition = max(_partition(moment), moment.state.floor)
+    return partition, _replicas(moment, partition)
 
 
 def _partition(moment: Moment) -> int:
@@ -29,9 +30,9 @@ def _partition(moment: Moment) -> int:
     return max([lowest, *(index + 1 for index in outdated if index < stored.replicas)])
 
 
-def _replicas(moment: Moment) -> int:
+def _replicas(moment: Moment, partition: int) -> int:
     stored, wanted = moment.stored, moment.wanted
     if stored.replicas < wanted:
         return wanted
     surge = stored.replicas - (wanted if stored.asked is None else stored.asked)
-    return min(wanted + max(0, surge), moment.ceiling)
+    return moment.shrunk(min(wanted + max(0, surge), moment.ceiling), partition)

@@ -100,16 +100,7 @@ def _replicas(moment: Moment, partition: int) -> int:
     stored, wanted = moment.stored.replicas, moment.wanted
     if stored < wanted or moment.is_at_rest:
         return wanted
-    fewest = _surged(moment)
-    if fewest >= stored or moment.is_plain_scale_down:
-        return fewest
-    staying = 0
-    for replicas in range(stored):
-        if replicas >= fewest and staying >= moment.must_stay:
-            return replicas
-        is_going = replicas >= partition and moment.is_outdated(replicas)
-        staying += moment.is_ready(replicas) and not is_going
-    return stored
+    return moment.shrunk(_surged(moment), partition)
 
 
 def _surged(moment: Moment) -> int:

@@ -155,6 +155,21 @@ class Moment:
                 needed = index
         return 0, needed
 
+    def shrunk(self, fewest: int, partition: int) -> int:
+        """Groups to go down to: `fewest`, or as many more as it takes to keep those ready that must stay.
+
+        partition: outdated groups from here on are going and do not count.
+        """
+        if fewest >= self.stored.replicas or self.is_plain_scale_down:
+            return fewest
+        staying = 0
+        for replicas in range(self.stored.replicas):
+            if replicas >= fewest and staying >= self.must_stay:
+                return replicas
+            is_going = replicas >= partition and self.is_outdated(replicas)
+            staying += self.is_ready(replicas) and not is_going
+        return self.stored.replicas
+
     def _only_broken_groups_hold_up(self) -> bool:
         stored = self.stored
         broken = [index for index in range(stored.replicas) if self.is_broken(index)]
