@@ -60,9 +60,12 @@ def test_in_the_middle_of_a_rollout_only_what_must_restarts(world: World, lws: C
 
 def test_to_a_revision_by_number_and_back_again(world: World, lws: Caller) -> None:
     two_revisions(world, "demo", replicas=1)
-    world.patch(SET, "demo", {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE_LABEL}}})
-    world.patch(SET, "demo", {"spec": {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}})
-    eventually("it is recorded", lambda: len(revisions_of(world, "demo")), lambda count: count >= 3)
+    change = {
+        "metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE_LABEL}},
+        "spec": {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}},
+    }
+    world.patch(SET, "demo", change)
+    eventually("it is recorded", lambda: len(revisions_of(world, "demo")), lambda count: count == 3)
 
     lws.well("undo", "demo", "--to-revision", "1")
     settle(world, "demo")
