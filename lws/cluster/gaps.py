@@ -5,7 +5,7 @@ In: what the store has of it. Out: answers; where there is a gap, more is read p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from lws.actions import Object
 from lws.kube.metadata import controller_of
@@ -14,6 +14,13 @@ from lws.leaderworkerset.disruption import wants_disruption_budget
 from lws.leaderworkerset.revisions import Recorded
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
+
+Named = tuple[Object | None, Object | None, Object | None]
+
+
+def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool:
+    """Something is yet to be made, recorded or adopted. named: leader StatefulSet, Service, budget."""
+    return is_incomplete(lws, *named) or not revisions or has_orphans(named, revisions)
 
 
 def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:

@@ -67,7 +67,7 @@ class FakeManager:
         self._store = Store(wakeup.on_change)
         memory = WriteMemory(self._store, clock=lambda: cluster.now.timestamp())
         self._observer = Observer(client, self._store, memory)
-        wakeup.leader_pods_of = self._observer.leader_pods_of
+        wakeup.leader_pods_of = self._observer.members.leader_pods_of
         self._everything = lambda: wakeup.everything(self._store)
         self._memory = memory
         written = Memory(memory.put, memory.remember_applied, self._refused, memory.going)

@@ -654,14 +654,3 @@ async def test_a_lost_revision_is_looked_for_before_it_is_given_up() -> None:
     assert world.cluster.asked == ["list controllerrevisions"]
     assert (await world.of_group()).revision is not None
     assert len(world.cluster.asked) == 1, "from then on it is known"
-
-
-# --- Leaders of a set ---------------------------------------------------------------------------------------
-
-
-async def test_leader_pods_of_a_set() -> None:
-    world = World(*EVERYTHING)
-    assert sorted(names(world.observer.leader_pods_of(LWS))) == ["demo-0", "demo-1"]
-    assert world.observer.leader_pods_of(make_set("other")) == []
-    world.show(changed(LEADERS, owned_by(OTHER)))
-    assert world.observer.leader_pods_of(LWS) == []

@@ -10,6 +10,7 @@ import pytest
 
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import Unreachable
+from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.store import Store
 from lws.controller.gangs import Gangs
@@ -46,7 +47,7 @@ async def test_gangs_are_served_once_their_api_is_there(caplog: pytest.LogCaptur
     caplog.set_level(logging.INFO)
     cluster, woken = FakeCluster(), asyncio.Event()
     store = Store(lambda before, after: None)
-    observer = Observer(cast(Cluster, cluster), store, cast(Any, None))
+    observer = Observer(cast(Cluster, cluster), store, WriteMemory(store))
     gangs = Gangs("volcano", cast(Cluster, cluster), store, observer, woken.set, retry_seconds=0)
     assert observer.gang is None
     running = asyncio.ensure_future(gangs.run())

@@ -1,0 +1,85 @@
+"""Which pods and StatefulSets make up the groups of a set?
+
+In: a set or a leader pod, and the store. Out: facts about groups; ownership decides, by UID at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+from lws.actions import Object
+from lws.cluster.owners import Owners
+from lws.cluster.store import Store
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating
+from lws.kube.names import parent_and_ordinal
+from lws.kube.pods import is_ready
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import KIND, SUBDOMAIN_POLICY_ANNOTATION, SubdomainPolicy
+
+
+class Membership:
+    """Looks in the store only. going: UIDs of pods that some pass is deleting at the moment."""
+
+    def __init__(self, store: Store, going: Container[str]) -> None:
+        self._store = store
+        self._owners = Owners(store)
+        self._going = going
+
+    def leader_pods_of(self, lws: Object) -> list[Object]:
+        """Leader pods of a set, in no order."""
+        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
+        if leader is None or not is_controlled_by(leader, spec.uid_of(lws)):
+            return []
+        return self._store.controlled_by(leader["metadata"]["uid"], "Pod")
+
+    def set_of_leader(self, leader: Object) -> Object | None:
+        """The set that owns the StatefulSet that owns the pod, by UID at each step."""
+        owner = controller_of(leader)
+        if owner is None or owner["kind"] != "StatefulSet":
+            return None
+        namespace = leader["metadata"]["namespace"]
+        statefulset = self._store.get("StatefulSet", namespace, owner["name"])
+        lws = self._store.get(KIND, namespace, owner["name"])
+        if statefulset is None or lws is None or statefulset["metadata"]["uid"] != owner["uid"]:
+            return None
+        return lws if is_controlled_by(statefulset, spec.uid_of(lws)) else None
+
+    def groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
+        """Groups whose leader pods this StatefulSet controls, by index."""
+        facts = []
+        for pod in self._store.controlled_by(leader["metadata"]["uid"], "Pod"):
+            metadata = pod["metadata"]
+            parent, index = parent_and_ordinal(metadata["name"])
+            if parent != leader["metadata"]["name"] or index < 0:
+                continue
+            workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
+            is_its_own = workers is not None and is_controlled_by(workers, metadata["uid"])
+            facts.append(
+                GroupFacts(
+                    index=index,
+                    leader=pod,
+                    workers=workers if is_its_own else None,
+                    obstacle=self._obstacle(pod, workers),
+                    worker_uids=self._worker_uids(workers) if is_its_own else (),
+                    going=metadata["uid"] in self._going,
+                )
+            )
+        return tuple(sorted(facts, key=lambda group: group.index))
+
+    def _worker_uids(self, workers: Object | None) -> tuple[str, ...]:
+        pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
+        return tuple(pod["metadata"]["uid"] for pod in pods if is_ready(pod) and not is_terminating(pod))
+
+    def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
+        """Whatever of a stranger has a name that the group of this leader pod needs."""
+        named = [workers]
+        if annotations_of(pod).get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+            named.append(self._store.get("Service", pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        uid = pod["metadata"]["uid"]
+        strangers = (
+            each
+            for each in named
+            if each is not None and not is_controlled_by(each, uid) and self._owners.is_foreign(each)
+        )
+        return next(strangers, None)
