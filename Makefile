@@ -13,6 +13,8 @@ unexport PYTHONDONTWRITEBYTECODE
 BAD_DAYS := test/integration/bad_days/
 CHAOS := test/integration/chaos/
 SUITES := $(filter-out $(BAD_DAYS) $(CHAOS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
+# Side by side where each has its own: they wait more than they work.
+LANES := $(if $(filter existing kind,$(CLUSTER)),1,2)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
@@ -39,8 +41,13 @@ test-unit: $(READY) ## Unit tests, no cluster.
 
 test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
 	@$(BUILD)
-	@set -e; for suite in "$(wildcard test/integration/test_*.py)" $(SUITES); do \
-		$(BIN)/python -m pytest $$suite $(PYTEST_ARGS); done
+	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(addprefix suite/,$(SUITES) files)
+
+suite/files:
+	@$(BIN)/python -m pytest $(wildcard test/integration/test_*.py) $(PYTEST_ARGS)
+
+suite/%:
+	@$(BIN)/python -m pytest $* $(PYTEST_ARGS)
 
 test-bad-days: $(READY) ## What the product does when the API server, the network or other managers fail.
 	@$(BUILD)

@@ -226,7 +226,8 @@ def test_a_rollout_goes_on_when_its_leader_statefulset_is_deleted_as_an_orphan(w
     settle(world, "torn")
 
     assert images_of(world, "torn") == {index: {"server:2"} for index in range(3)}
-    assert {len(leaders) for leaders in history.leaders().values()} == {2}
+    # A group that is going in that instant comes back as it was, and goes once more.
+    assert sorted(len(leaders) for leaders in history.leaders().values()) in ([2, 2, 2], [2, 2, 3])
     assert fewest_ready(history.pods()) == 2
 
 
