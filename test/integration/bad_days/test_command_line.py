@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from test.integration.bad_days.proxied import Stage
+from test.integration.controllers.harness.proxied import Stage
 from tools.deployment import REPOSITORY, ManagerProcess
 
 pytestmark = pytest.mark.local_only

@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from test.integration.bad_days.fault_proxy import Asked, CutAfter, Delay, ErrorEvent, Fault, Rule
-from test.integration.bad_days.proxied import Stage
+from test.integration.controllers.harness.fault_proxy import Asked, CutAfter, Delay, ErrorEvent, Fault, Rule
 from test.integration.controllers.harness.groups import images_of, settle
 from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.proxied import Stage
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
 

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from test.integration.bad_days.fault_proxy import Asked, Delay, Fault
-from test.integration.bad_days.proxied import Stage
+from test.integration.controllers.harness.fault_proxy import Asked, Delay, Fault
 from test.integration.controllers.harness.groups import revisions_of, settle
 from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
+from test.integration.controllers.harness.proxied import Stage
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
 from tools.deployment import NAMESPACE, ManagerProcess

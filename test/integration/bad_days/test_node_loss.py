@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from test.cluster import LOCAL, chosen
+from test.integration.controllers.harness.control_plane import a_control_plane
 from test.integration.controllers.harness.events import Event, events_of
 from test.integration.controllers.harness.groups import condition, pods_of, settle, uids_of_group
 from test.integration.controllers.harness.manifests import a_set, pod_template
@@ -47,9 +47,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    if chosen() != LOCAL:
-        pytest.skip("kills nodes")
-    with LocalCluster(Options(nodes=3, nodes_per_pool=1, node_grace_seconds=40)) as cluster:
+    with a_control_plane(Options(nodes=3, nodes_per_pool=1, node_grace_seconds=40)) as cluster:
         deployment = Deployment(cluster, tmp_path_factory.mktemp("product"))
         deployment.install()
         scraper = "--serviceaccount=kube-system:default"
@@ -59,7 +57,6 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
                 yield Stage(cluster, deployment, world)
         finally:
             deployment.stop()
-            cluster.kill_component("kube-apiserver")
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,12 @@ import time
 
 import pytest
 
-from test.integration.bad_days.fault_proxy import Asked, Drop, ErrorEvent, Fault, Lose, no_fault
 from test.integration.bad_days.ledger import Ledger
-from test.integration.bad_days.proxied import Stage, credential_of
+from test.integration.controllers.harness.fault_proxy import Asked, Drop, ErrorEvent, Fault, Lose, no_fault
 from test.integration.controllers.harness.groups import images_of, leaders_of, pod_uids, settle
 from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
 from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.proxied import Stage, credential_of
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
 from tools.localcluster import LocalCluster

@@ -15,7 +15,6 @@ from typing import Any
 import aiohttp
 import pytest
 
-from test.integration.bad_days.proxied import Stage
 from test.integration.bad_days.reviews import (
     MUTATE_SET,
     VALIDATE_SET,
@@ -28,6 +27,7 @@ from test.integration.bad_days.reviews import (
 from test.integration.controllers.harness.groups import settle
 from test.integration.controllers.harness.manifests import a_set, pod_template
 from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.proxied import Stage
 from test.integration.controllers.harness.world import SET, World
 from tools.deployment import ManagerProcess
 from tools.localcluster import LocalCluster

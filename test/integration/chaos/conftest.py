@@ -12,19 +12,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from test.cluster import LOCAL, chosen
-from test.integration.bad_days.conftest import (
-    _let_finalize,
-    _product,
-    pytest_runtest_makereport,
-    stage,
-    world,
-)
 from test.integration.chaos.record import AUDIT_CHAOS, Record
+from test.integration.controllers.harness.control_plane import a_control_plane, let_finalize
+from test.integration.controllers.harness.fixtures import pytest_runtest_makereport
+from test.integration.controllers.harness.staging import package_product, stage, world
 from test.integration.controllers.harness.world import World
 from tools.localcluster import LocalCluster, Options
 
-__all__ = ["_product", "pytest_runtest_makereport", "stage", "world"]
+__all__ = ["package_product", "pytest_runtest_makereport", "stage", "world"]
 
 _SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10_000))
 
@@ -43,15 +38,11 @@ def dice(request: pytest.FixtureRequest) -> random.Random:
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
     """A control plane that nobody else is disturbed by."""
-    if chosen() != LOCAL:
-        pytest.skip("plays failures of the control plane")
-    with LocalCluster(Options(nodes=6, audit_policy=AUDIT_CHAOS)) as cluster:
-        _let_finalize(cluster)
+    with a_control_plane(Options(nodes=6, audit_policy=AUDIT_CHAOS)) as cluster:
+        let_finalize(cluster)
         yield cluster
         if kept := os.environ.get("CHAOS_LOG"):
             shutil.copyfile(cluster.audit_log, kept)
-        # Asked politely it would wait for the end of every open stream, and nothing of it has to be kept.
-        cluster.kill_component("kube-apiserver")
 
 
 @pytest.fixture

@@ -8,11 +8,19 @@ from collections.abc import Callable
 
 import pytest
 
-from test.integration.bad_days.fault_proxy import Asked, CutAfter, ErrorEvent, Fault, Lose, Refuse, Rule
-from test.integration.bad_days.proxied import Stage
 from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
+from test.integration.controllers.harness.fault_proxy import (
+    Asked,
+    CutAfter,
+    ErrorEvent,
+    Fault,
+    Lose,
+    Refuse,
+    Rule,
+)
+from test.integration.controllers.harness.proxied import Stage
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import World
 

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import re
-import uuid
-from collections.abc import Iterator
-
 import pytest
 
 from test.integration.cli.command import Caller
-from test.integration.controllers.harness.product import Product, running_product
-from test.integration.controllers.harness.world import World, a_namespace
+from test.integration.controllers.harness.fixtures import product, pytest_runtest_makereport, world
+from test.integration.controllers.harness.world import World
 from tools.localcluster import ClusterAccess
 
-
-@pytest.fixture(scope="package")
-def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
-    """The chart and one manager, for all tests of this package."""
-    with running_product(cluster, tmp_path_factory.mktemp("product")) as product:
-        yield product
-
-
-@pytest.fixture
-def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
-    """A namespace of one's own."""
-    words = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))
-    with a_namespace(cluster, f"t-{words[:48].strip('-')}-{uuid.uuid4().hex[:6]}") as world:
-        yield world
+__all__ = ["product", "pytest_runtest_makereport", "world"]
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from test.integration.bad_days.proxied import Stage
 from test.integration.controllers.harness.groups import images_of, revisions_of, settle, unsettled
 from test.integration.controllers.harness.history import History
 from test.integration.controllers.harness.manifests import a_set, new_image
 from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.proxied import Stage
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World, a_namespace
 from test.integration.revisions.last_words import LastWords

@@ -6,6 +6,8 @@ In: kinds, names, patches. Out: objects as plain dicts, as the API server has th
 from __future__ import annotations
 
 import json
+import re
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -123,6 +125,12 @@ def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
             yield World(cluster, api, name)
         finally:
             _delete_if_there(api, f"{path}/{name}")
+
+
+def namespace_of(test: str) -> str:
+    """A name for the namespace of a test or a file of tests, another one every time."""
+    words = re.sub(r"[^a-z0-9]+", "-", test.lower().removeprefix("test_").removesuffix(".py"))
+    return f"t-{words[:48].strip('-')}-{uuid.uuid4().hex[:6]}"
 
 
 def _exists(api: Api, path: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from test.integration.bad_days.fault_proxy import FaultProxy
+from test.integration.controllers.harness.fault_proxy import FaultProxy
 from test.integration.controllers.harness.product import QUICK_LEASE
 from tools.deployment import NAMESPACE, SERVICE_ACCOUNT, Deployment, ManagerProcess
 from tools.localcluster import LocalCluster
