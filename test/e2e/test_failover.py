@@ -40,7 +40,7 @@ def pair(product: Product) -> tuple[ManagerProcess, ManagerProcess]:
     """A manager that leads, and a second one that answers webhooks and waits."""
     product.ensure_running()
     leading = product.manager
-    eventually("it leads", lambda: holder(product), lambda now: now and now in log_of(leading), seconds=20)
+    eventually("it leads", lambda: holder(product), lambda now: now and now in log_of(leading))
     return leading, product.deployment.start_manager(*QUICK_LEASE)
 
 

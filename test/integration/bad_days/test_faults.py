@@ -69,9 +69,9 @@ def test_a_set_comes_up_and_rolls(
         proxy.rule = rule
         proxy.cut_streams()
         world.create(a_set(NAME, replicas, size))
-        settle(world, NAME, seconds=60)
+        settle(world, NAME)
         world.patch(SET, NAME, new_image("server:2"))
-        settle(world, NAME, seconds=60)
+        settle(world, NAME)
         assert images_of(world, NAME) == {index: {"server:2"} for index in range(replicas)}
         assert played <= set(proxy.seen)
         assert manager.is_running

@@ -157,7 +157,7 @@ def test_a_node_out_of_service_is_left_to_kubernetes(stage: Stage, manager: Mana
     world, cluster = stage.world, stage.cluster
     stage.manager(force=True)
     cluster.revive_node(DOOMED)
-    eventually("the node is back", lambda: is_ready(node_of(cluster)), seconds=60)
+    eventually("the node is back", lambda: is_ready(node_of(cluster)))
     world.create(a_set("rests", 1, 2, workers=drawn_to(DOOMED), group={"leaderTemplate": drawn_to("node-0")}))
     settle(world, "rests", seconds=120)
     lost = world.get("Pod", "rests-0-1")

@@ -71,13 +71,13 @@ def test_what_happens_behind_the_back_of_a_manager_is_carried_out(
         cluster.pods.restart_container(world.namespace, "broken-0-1", "server", exit_code=1)
         world.delete(SET, "deleted")
         # The garbage collector may take half a minute to get to know a new kind.
-        eventually("the deleted set takes its pods along", lambda: not pod_uids(world, "deleted"), seconds=60)
+        eventually("the deleted set takes its pods along", lambda: not pod_uids(world, "deleted"))
         ledger = Ledger(cluster.audit_log)
         proxy.rule = forgetful = Forgetful()
         eventually(
             "every watch was begun anew", lambda: attentive.streams - forgetful.streams, lambda left: not left
         )
-        settle(world, "scaled", "broken", seconds=BACK_SECONDS)
+        settle(world, "scaled", "broken")
         assert before.keys() == pod_uids(world, "broken").keys()
         assert not before.items() & pod_uids(world, "broken").items()
         written = ledger.writes_of(credential_of(manager))
@@ -127,7 +127,7 @@ def test_an_api_server_that_dies_in_the_middle_of_a_rollout_and_stays_away(
     assert manager.probe("healthz")[0] == 200
     cluster.start_component(API_SERVER)
     awaken(cluster)
-    settle(world, "web", seconds=BACK_SECONDS)
+    settle(world, "web")
     assert images_of(world, "web") == {index: {"server:2"} for index in range(3)}
     assert product.manager is manager and manager.is_running
     assert len(product.log().splitlines()) - said < LOG_LINES

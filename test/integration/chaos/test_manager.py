@@ -73,7 +73,7 @@ def acting(
         said = f"held by this manager ({identity})"
         return next(((each, identity) for each in managers if said in each.log_path.read_text()), None)
 
-    found = eventually("one of the managers holds the Lease", holder, seconds=60)
+    found = eventually("one of the managers holds the Lease", holder)
     assert found is not None
     return found
 
@@ -158,7 +158,7 @@ def test_told_a_wrong_time(
         leader, lost = world.uid("Pod", "one-1"), world.uid("Pod", "one-1-1")
         world.delete("Pod", "one-1-1")
         world.gone_or_replaced("Pod", "one-1-1", lost)
-        world.gone_or_replaced("Pod", "one-1", leader, seconds=60)
+        world.gone_or_replaced("Pod", "one-1", leader)
         settle(world, "one")
     judge(record, world.namespace, names)
     assert world.api.get(LEASE)["spec"]["leaseTransitions"] == held

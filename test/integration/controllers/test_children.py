@@ -14,7 +14,7 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.identities import differences, identities, specs
 from test.integration.controllers.harness.manifests import a_set, pod_template
 from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World
@@ -71,16 +71,16 @@ def test_deleted_services_come_back_and_no_pod_notices(world: World) -> None:
     world.create(a_set("shared", replicas=1))
     world.create(a_set("own", replicas=1, networkConfig={"subdomainPolicy": "UniquePerReplica"}))
     settle(world, "shared", "own")
-    before = identities(world, "Pod", "StatefulSet", SET)
+    before = specs(identities(world, "Pod", "StatefulSet", SET))
     services = {name: world.uid("Service", name) for name in ("shared", "own-0")}
 
     for name in services:
         world.delete("Service", name)
     for name, uid in services.items():
         world.gone_or_replaced("Service", name, uid)
-        eventually(f"Service {name} is back", partial(world.find, "Service", name), seconds=10)
+        eventually(f"Service {name} is back", partial(world.find, "Service", name))
 
-    assert differences(before, identities(world, "Pod", "StatefulSet", SET)) == []
+    assert differences(before, specs(identities(world, "Pod", "StatefulSet", SET))) == []
     assert controller_of(world.get("Service", "shared"))["kind"] == SET
     assert controller_of(world.get("Service", "own-0"))["kind"] == "Pod"
 

@@ -16,7 +16,7 @@ from test.integration.controllers.harness.groups import (
     pod_uids,
     settle,
 )
-from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.identities import differences, identities, specs
 from test.integration.controllers.harness.manifests import a_set, new_image
 from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World
@@ -24,7 +24,7 @@ from tools.localcluster import ApiError
 
 # Of the going of a stranger no event tells, so sets look again now and then; and on a young cluster the
 # garbage collector takes half a minute to learn of a new kind.
-GONE_SECONDS = 120
+GONE_SECONDS = 300
 
 
 def foreign_statefulset(name: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def world(shared_world: World) -> World:
 @pytest.fixture(scope="module")
 def strangers(world: World) -> dict[str, Any]:
     """What everything in the way looked like before there was a clash; then the sets are made."""
-    before = {key: each for key, each in identities(world).items() if not key.endswith(" b")}
+    before = {key: each for key, each in specs(identities(world)).items() if not key.endswith(" b")}
     for name in ("taken", "served", "led"):
         world.create(a_set(name, replicas=1))
     # Autoscalers pass by admission, which would have refused that.
@@ -165,5 +165,5 @@ def _observed(world: World, name: str) -> bool:
 
 def _untouched(world: World, before: dict[str, Any]) -> list[str]:
     """What differs of the objects that were there before."""
-    after = identities(world)
+    after = specs(identities(world))
     return differences(before, {key: each for key, each in after.items() if key in before})

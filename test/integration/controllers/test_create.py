@@ -66,6 +66,11 @@ def world(shared_world: World) -> World:
     manifest["metadata"] |= {"labels": {"team": "serving"}, "annotations": {"contact": "team"}}
     shared_world.kubectl("apply", "-f", "-", input=manifest)
     settle(shared_world, NAME)
+
+    def remembered() -> set[str]:
+        return set(shared_world.get(SET, NAME)["status"].get("members", {}))
+
+    eventually("every group is remembered", remembered, lambda now: now == set(map(str, GROUPS)))
     return shared_world
 
 
@@ -269,7 +274,7 @@ def test_events_tell_the_story_word_for_word_and_once(world: World, key: str) ->
             "All replicas are ready, with 4 groups ready of total 4 groups",
         ),
     ]
-    told = eventually("all is told", lambda: events_of(world, NAME), _tells_of_all_workers, 20)
+    told = eventually("all is told", lambda: events_of(world, NAME), _tells_of_all_workers)
     others = [each for each in told if not each.note.startswith("Created worker statefulset")]
     assert sorted(others) == sorted(expected)
     assert (others[0], others[-1]) == (expected[0], expected[-1])

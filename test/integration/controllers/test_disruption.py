@@ -25,7 +25,7 @@ def asking(name: str, groups: int | None = None, **spec: Any) -> dict[str, Any]:
 
 def timely(ready_after: str) -> dict[str, Any]:
     """Containers stop in no time only where there are none: the manager has to hear of an eviction before."""
-    annotations = {"localcluster/ready-after": ready_after, "localcluster/stops-after": "3"}
+    annotations = {"localcluster/ready-after": ready_after, "localcluster/stops-after": "5"}
     return pod_template(annotations=annotations)
 
 
@@ -51,7 +51,7 @@ def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
     world: World, local_cluster: LocalCluster, groups: int, startup: str
 ) -> None:
     nodes = [f"node-{index}" for index in range(6)]
-    world.create(asking("drained", groups, startupPolicy=startup, workers=timely(ready_after="2s")))
+    world.create(asking("drained", groups, startupPolicy=startup, workers=timely(ready_after="3s")))
     settle(world, "drained")
     wait_until_allowed(world, "drained", groups)
     assert any(pod["spec"]["nodeName"] in nodes for pod in pods_of(world, "drained"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,7 +14,7 @@ from lws_api.leaderworkerset.v1 import (
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
     RESTART_EXEMPT_SIDECARS_ANNOTATION,
 )
-from test.integration.controllers.harness.events import Event, events_of
+from test.integration.controllers.harness.events import Event, events_of, told_of
 from test.integration.controllers.harness.groups import condition, settle, uids_of_group
 from test.integration.controllers.harness.manifests import CONTAINER, a_set, new_image, pod_template
 from test.integration.controllers.harness.product import Product
@@ -70,27 +69,15 @@ def members_of(world: World, name: str) -> dict[str, str]:
 
 @contextmanager
 def lease_held_by_another(world: World) -> Iterator[None]:
-    """Nobody acts meanwhile, for somebody renews the Lease who is no manager."""
+    """Nobody acts meanwhile, for somebody holds the Lease who is no manager, and for long."""
     path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
-    is_over = threading.Event()
-
-    def hold(holder: str) -> None:
-        renewed = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        world.api.merge(path, {"spec": {"holderIdentity": holder, "renewTime": renewed}})
-
-    def renew() -> None:
-        while not is_over.wait(0.5):
-            hold("a test")
-
-    hold("a test")
-    renewing = threading.Thread(target=renew)
-    renewing.start()
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "a test", "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
+    world.api.merge(path, {"spec": spec})
     try:
         yield
     finally:
-        is_over.set()
-        renewing.join()
-        hold("")
+        world.api.merge(path, {"spec": {"holderIdentity": ""}})
 
 
 def of_policy(policy: str) -> dict[str, Any]:
@@ -130,7 +117,7 @@ def test_a_group_is_made_anew_as_one(world: World, pods: Pods, trouble: Trouble,
     recreated(world, "g", 1, before)
 
     assert uids_of_group(world, "g", 0) == other
-    (told,) = eventually("it is told", lambda: restarts_told(world, "g"))
+    (told,) = told_of(world, "g", "RecreateGroup")
     note, _, why = told.note.partition(": ")
     assert note == f"Worker pod {pod} failed, deleted leader pod g-1 to recreate group 1"
     assert told == Event("Normal", "RecreateGroup", "Delete", f"{note}: {why}", "Pod g-1")
@@ -198,7 +185,7 @@ def test_restarts_during_the_start_count_only_under_the_plain_policy(
         lambda: uids_of_group(world, "young", 0),
         lambda now: len(now) == 2 and not set(now.values()) & set(before.values()),
     )
-    assert len(eventually("it is told", lambda: restarts_told(world, "young"))) == 1
+    assert len(told_of(world, "young", "RecreateGroup")) == 1
 
 
 def test_a_policy_that_is_changed_takes_effect_at_once_and_restarts_nothing(world: World, pods: Pods) -> None:
@@ -232,7 +219,7 @@ def test_a_worker_that_was_replaced_while_no_manager_ran(world: World, product: 
     recreated(world, "away", 0, before)
 
     assert uids_of_group(world, "away", 1) == other
-    (told,) = restarts_told(world, "away")
+    (told,) = told_of(world, "away", "RecreateGroup")
     assert told.note.startswith("Worker pod away-0-1 failed, deleted leader pod away-0 to recreate group 0")
     assert restarts_of(world, "away").keys() == {"0"} and restarts_of(world, "away")["0"].startswith("1.1.")
 
@@ -271,7 +258,7 @@ def test_a_worker_that_was_ready_again_before_any_manager_led(
         assert (uids_of_group(world, "led", 0), restarts_told(world, "led")) == (after, [])
     else:
         recreated(world, "led", 0, after)
-        (told,) = restarts_told(world, "led")
+        (told,) = told_of(world, "led", "RecreateGroup")
         why = "it was replaced by another pod of that name"
         note = "Worker pod led-0-2 failed, deleted leader pod led-0 to recreate group 0"
         assert told.note == f"{note}: {why}"
@@ -300,7 +287,7 @@ def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World
         "group 0 was recreated once",
         "group 0 was recreated 2 times",
     }
-    assert len(restarts_told(world, "again")) == 3
+    assert len(told_of(world, "again", "RecreateGroup", 3)) == 3
 
 
 @pytest.mark.parametrize("way_out", ["limit", "leader", "revision"])
@@ -313,7 +300,7 @@ def test_a_group_that_has_used_up_its_restarts_is_kept(world: World, pods: Pods,
     failed = eventually("it is told", lambda: condition(world.get(SET, "used"), "Failed"))
     assert (failed["status"], failed["reason"]) == ("True", "GroupRestartsExhausted")
     assert failed["message"].startswith("Group 0 has failed")
-    told = [each for each in events_of(world, "used") if each.reason == "GroupFailed"]
+    told = told_of(world, "used", "GroupFailed")
     assert len(told) == 1 and told[0].note.startswith("group 0 failed and is left as it is for diagnosis")
     stays("it is there for diagnosis", lambda: uids_of_group(world, "used", 0), 2)
     assert restarts_told(world, "used") == []
@@ -328,7 +315,8 @@ def test_a_group_that_has_used_up_its_restarts_is_kept(world: World, pods: Pods,
     eventually(
         "it is told that it is over", lambda: condition(world.get(SET, "used"), "Failed")["status"] == "False"
     )
-    assert len(restarts_told(world, "used")) == (way_out == "limit")
+    times = int(way_out == "limit")
+    assert len(told_of(world, "used", "RecreateGroup", times)) == times
     assert (uids_of_group(world, "used", 1) == other) is (way_out != "revision")
 
 
@@ -350,7 +338,7 @@ def test_restarts_of_exempt_containers_do_not_count(world: World, pods: Pods) ->
     stays("they may restart", lambda: uids_of_group(world, "spared", 0), 2)
     container_restart(world, pods, "spared-0-1")
     recreated(world, "spared", 0, before)
-    (told,) = restarts_told(world, "spared")
+    (told,) = told_of(world, "spared", "RecreateGroup")
     assert told.note.endswith(f"container {CONTAINER} exited with code 1 (Error) and was restarted")
 
 

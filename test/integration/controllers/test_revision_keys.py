@@ -53,5 +53,5 @@ def test_keys_are_those_that_the_original_controller_gives(shared_world: World, 
         "spec": {"replicas": 0, "leaderWorkerTemplate": VECTORS[key]},
     }
     shared_world.kubectl("apply", "-f", "-", input=manifest)
-    (revision,) = eventually("there is a revision", lambda: revisions_of(shared_world, name), seconds=10)
+    (revision,) = eventually("there is a revision", lambda: revisions_of(shared_world, name))
     assert (name_of(revision), labels_of(revision)[REVISION_LABEL]) == (f"{name}-{key}-1", key)

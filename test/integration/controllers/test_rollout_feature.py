@@ -58,7 +58,9 @@ def test_a_rollout_uses_its_budget_and_keeps_to_it(
 
     frames = history.pods()
     assert images_of(world, name) == {index: {"server:2"} for index in range(6)}
-    assert min(len(ready_groups(frame)) for frame in frames) == fewest
-    assert max(len(existing_groups(frame)) for frame in frames) == most
+    # How far the budget is used depends on how soon groups are ready again.
+    assert min(len(ready_groups(frame)) for frame in frames) >= fewest
+    assert max(len(existing_groups(frame)) for frame in frames) <= most
+    assert max(each.replicas for each in history.told()) == most
     assert {len(history.leaders()[index]) for index in range(6)} == {2}
     assert not any(map(mixed_groups, frames))

@@ -7,6 +7,7 @@ from test.integration.controllers.harness.events import notes_of
 from test.integration.controllers.harness.groups import (
     annotations_of,
     condition,
+    labels_of,
     names_of,
     pod_uids,
     pods_of,
@@ -23,7 +24,7 @@ def test_scaling_up_adds_groups_and_leaves_the_others_alone(world: World) -> Non
     world.create(a_set("up", replicas=1))
     settle(world, "up")
     before = identities(world, "Pod", "Service")
-    workers = world.get("StatefulSet", "up-0")["metadata"]["resourceVersion"]
+    workers = written_of(world, "up-0")
 
     world.kubectl("scale", "lws", "up", "--replicas=3")
     settle(world, "up")
@@ -31,8 +32,14 @@ def test_scaling_up_adds_groups_and_leaves_the_others_alone(world: World) -> Non
     added = [f"Pod up-{pod} is new" for pod in ("1", "1-1", "2", "2-1")]
     assert differences(before, identities(world, "Pod", "Service")) == added
     assert len(revisions_of(world, "up")) == 1
-    assert world.get("StatefulSet", "up-0")["metadata"]["resourceVersion"] == workers
+    assert written_of(world, "up-0") == workers
     assert annotations_of(world.get("StatefulSet", "up"))[REPLICAS_ANNOTATION] == "3"
+
+
+def written_of(world: World, name: str) -> tuple[object, ...]:
+    """What a manager writes to a StatefulSet; its status is written by others."""
+    stored = world.get("StatefulSet", name)
+    return stored["spec"], labels_of(stored), annotations_of(stored), stored["metadata"]["ownerReferences"]
 
 
 def test_scaling_down_takes_the_highest_groups(world: World) -> None:

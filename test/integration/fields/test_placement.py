@@ -67,7 +67,6 @@ def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollo
         "group 1 is new",
         lambda: {name for name, uid in pod_uids(world, "apart").items() if before.get(name) == uid},
         lambda same: same == {name for name in before if name.startswith("apart-0")},
-        seconds=60,
     )
     settle(world, "apart", updated=1)
     kept = world.get("StatefulSet", "apart-0")["spec"]["template"]

@@ -60,7 +60,7 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
         uids = {pod["metadata"]["uid"] for pod in pods}
         return len(pods) == 4 and all(map(is_ready, pods)) and not uids & hit
 
-    eventually("both groups are whole again", whole, seconds=60)
+    eventually("both groups are whole again", whole)
     for index in (0, 1):
         if not hit & set(before[index].values()):
             assert uids_of_group(world, NAME, index) == before[index]
@@ -75,7 +75,7 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
     good = group("3", 3, 1)
     good["leaderTemplate"]["metadata"] = {"annotations": dict.fromkeys(NEVER_READY)}
     world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": good}})
-    settle(world, NAME, seconds=90)
+    settle(world, NAME)
     assert images_of(world, NAME) == {index: {"leader-3", "worker-3"} for index in range(3)}
     subdomains = {pod["spec"]["subdomain"] for pod in world.list("Pod")}
     assert subdomains == {f"{NAME}-{index}" for index in range(3)}

@@ -73,7 +73,7 @@ def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
     witnesses = [Witness(world, History(world, NAME)) for world in worlds]
     with stage.proxy() as proxy:
         manager = stage.start(proxy=proxy)
-        eventually("it leads", lambda: "held by this manager" in manager.log_path.read_text(), seconds=60)
+        eventually("it leads", lambda: "held by this manager" in manager.log_path.read_text())
         proxy.rule = rule
         for world in worlds:
             world.patch(SET, NAME, new_image("server:2"))

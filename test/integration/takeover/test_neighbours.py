@@ -42,7 +42,7 @@ def test_orphans_of_the_original_controller_are_taken_up(
         world.kubectl("delete", "lws", "web", "--cascade=orphan")
         eventually("nothing has an owner", lambda: _owned(world), lambda owned: not owned)
         original.create(state.lws)
-    eventually("the set has its objects", lambda: len(_owned(world)), lambda count: count >= 3, seconds=60)
+    eventually("the set has its objects", lambda: len(_owned(world)), lambda count: count >= 3)
     settle(world, "web")
     assert uids(identities(world, *CHILDREN)) == uids(before)
     assert [each.generation for each in identities(world, "StatefulSet").values()] == [1, 1, 1]
@@ -92,6 +92,6 @@ def test_sets_whose_labels_overlap_leave_each_others_objects_alone(world: World)
     settle(world, "two")
     kept = {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, "one")}
     world.delete(SET, "two")
-    eventually("the other set is gone", lambda: pods_of(world, "two"), lambda left: not left, seconds=60)
+    eventually("the other set is gone", lambda: pods_of(world, "two"), lambda left: not left)
     assert {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, "one")} == kept
     assert {f"Pod {name}": uid for name, uid in kept.items()}.items() <= uids(before).items()

@@ -228,7 +228,7 @@ def finished(taken: dict[str, Taken], local_cluster: LocalCluster) -> dict[str, 
         for index in it.state.unready:
             local_cluster.pods.set_ready(it.world.namespace, f"web-{index}", True)
     for it in taken.values():
-        settle(it.world, "web", updated=2 if it.state.name == "at-rest-canary" else None, seconds=90)
+        settle(it.world, "web", updated=2 if it.state.name == "at-rest-canary" else None)
     return taken
 
 

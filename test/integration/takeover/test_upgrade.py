@@ -100,11 +100,11 @@ def bring_about(world: World) -> None:
     settle(world, *every, seconds=120)
     for name in ("rolled", "back", "canary"):
         world.patch(SET, name, new_image("server:2"))
-    settle(world, "rolled", "back", seconds=60)
-    settle(world, "canary", updated=1, seconds=60)
+    settle(world, "rolled", "back")
+    settle(world, "canary", updated=1)
     world.patch(SET, "back", new_image("server:1"))
     world.patch(SET, "relaxed", {"spec": {"leaderWorkerTemplate": {"restartPolicy": "None"}}})
-    settle(world, "back", "relaxed", seconds=60)
+    settle(world, "back", "relaxed")
     broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": pod_template("server:2", NEVER_READY)}}}
     for name in ROLLING:
         world.patch(SET, name, broken)
@@ -115,7 +115,7 @@ def bring_about(world: World) -> None:
         )
         eventually("its pods are there", lambda name=name: len(pods_of(world, name)) >= 6)
     world.patch(SET, "paused", {"spec": {"rolloutStrategy": {"paused": True}}})
-    eventually("the last write is done", lambda: is_still(world), seconds=60)
+    eventually("the last write is done", lambda: is_still(world))
 
 
 def is_still(world: World) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import World
 
 
@@ -23,6 +24,15 @@ class Event(NamedTuple):
 def events_of(world: World, name: str) -> list[Event]:
     """All Events about the set of that name."""
     return [_event(each) for each in raw_events_of(world, name)]
+
+
+def told_of(world: World, name: str, reason: str, count: int = 1) -> list[Event]:
+    """Those of one reason, once there are so many: some wait a few seconds for more of their kind."""
+    return eventually(
+        f"{name} has {count} Events {reason}",
+        lambda: [each for each in events_of(world, name) if each.reason == reason],
+        lambda found: len(found) >= count,
+    )
 
 
 def notes_of(world: World, name: str) -> list[str]:

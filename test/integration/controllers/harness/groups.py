@@ -127,7 +127,7 @@ def unsettled(world: World, name: str, updated: int | None = None) -> str:
     return ""
 
 
-def settle(world: World, *names: str, updated: int | None = None, seconds: float = 60.0) -> None:
+def settle(world: World, *names: str, updated: int | None = None, seconds: float = 180.0) -> None:
     """Wait until the sets are at rest: every group complete, ready and, by default, up to date."""
 
     def see() -> str:

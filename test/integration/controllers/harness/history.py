@@ -1,29 +1,20 @@
 """What happened to a set between two moments, in every single state that the API server went through?
 
-In: a resource version to begin at. Out: frames (all pods after each change), groups ready and existing in
-each of them, and what the leader StatefulSet was told. Nothing is sampled: the watch is replayed afterwards,
-from the API server's own record of about a minute.
+In: a set, from the moment of making this on. Out: frames (all pods after each change), groups ready and
+existing in each of them, what the leader StatefulSet was told, and which leaders each group has had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
-from urllib.parse import urlencode
+from itertools import pairwise
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
-from test.integration.controllers.harness.groups import annotations_of, is_leader, labels_of, name_of
+from test.integration.controllers.harness.following import Following, Frame, Moment, Object
+from test.integration.controllers.harness.groups import annotations_of, is_leader, labels_of
 from test.integration.controllers.harness.world import World
-from tools.localcluster.api import Call
 from tools.localcluster.pods import is_ready
-
-Object = dict[str, Any]
-Frame = dict[str, Object]
-"""Name → object, at one moment."""
-
-_REPLAY_SECONDS = 20
 
 
 @dataclass(frozen=True)
@@ -35,71 +26,94 @@ class Told:
     key: str
 
 
+@dataclass(frozen=True)
+class _Telling:
+    """The same, since when, and whether its controller has said that it knows."""
+
+    version: int
+    told: Told
+    is_observed: bool
+
+    def moves(self, index: int, key: str) -> bool:
+        """A leader of this group that is made now is not to be of this key."""
+        return self.told.key != key and self.told.partition <= index
+
+
+@dataclass
+class _Life:
+    """One leader. made, going: versions at which it was there first, and at which it was deleted."""
+
+    uid: str
+    key: str
+    made: int
+    going: int | None = None
+
+
 class History:
     """Of one set, from the moment of its making."""
 
     def __init__(self, world: World, name: str) -> None:
-        self._world = world
         self._name = name
-        self._began = {kind: self._list(kind) for kind in ("Pod", "StatefulSet")}
+        self._pods, self._statefulsets = (
+            Following(world.api, world.path(kind), f"{NAME_LABEL}={name}", world.ended)
+            for kind in ("Pod", "StatefulSet")
+        )
 
     def pods(self) -> list[Frame]:
         """All pods of the set, before and after each change until now."""
-        return self._frames("Pod")
+        return [moment.frame for moment in self._pods.moments()]
 
     def told(self) -> list[Told]:
         """What the leader StatefulSet was told, each time something else."""
-        found: list[Told] = []
-        for frame in self._frames("StatefulSet"):
-            if self._name in frame:
-                told = _told(frame[self._name])
-                found += [told] if told not in found[-1:] else []
-        return found
+        return _without_repetition(each.told for each in self._tellings())
 
     def leaders(self) -> dict[int, list[str]]:
         """Group → UIDs of the leaders that it has had, in order.
 
-        Left out is one that came back as it was and never got ready: where the StatefulSet controller makes
-        a leader anew before it is told the next partition, it replaces it once more. On a machine under load
-        that happens now and then, and no promise forbids it.
+        Left out are detours. A leader is deleted right before the StatefulSet is told that its group is next.
+        Where the StatefulSet controller is faster than that, or than its own cache, it makes a leader as it
+        was and replaces that once more: which happens on a machine under load, and no promise forbids it.
         """
-        found: dict[int, dict[str, Object]] = {}
-        ready: set[str] = set()
-        for frame in self.pods():
-            for pod in filter(is_leader, frame.values()):
-                uid = pod["metadata"]["uid"]
-                found.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), {}).setdefault(uid, pod)
-                ready |= {uid} if is_ready(pod) else set()
-        return {index: _without_detours(list(pods.values()), ready) for index, pods in found.items()}
-
-    def _list(self, kind: str) -> Object:
-        query = urlencode({"labelSelector": f"{NAME_LABEL}={self._name}"})
-        return self._world.api.get(f"{self._world.path(kind)}?{query}")
-
-    def _frames(self, kind: str) -> list[Frame]:
-        began, ended = self._began[kind], self._list(kind)
-        last = {name_of(each): each["metadata"]["resourceVersion"] for each in ended["items"]}
-        frame: Frame = {name_of(each): each for each in began["items"]}
-        frames = [frame]
-        query = {
-            "watch": "1",
-            "resourceVersion": began["metadata"]["resourceVersion"],
-            "labelSelector": f"{NAME_LABEL}={self._name}",
-            "timeoutSeconds": str(_REPLAY_SECONDS),
+        tellings = self._tellings()
+        return {
+            index: [lives[0].uid]
+            + [life.uid for former, life in pairwise(lives) if not _is_detour(index, former, life, tellings)]
+            for index, lives in _lives(self._pods.moments()).items()
         }
-        if _versions(frame) == last:
-            return frames
-        stream = self._world.api.watch(Call("GET", self._world.path(kind), query=query))
-        with closing(cast("Generator[Object]", stream)) as events:
-            for event in events:
-                changed = event["object"]
-                frame = {name: each for name, each in frame.items() if name != name_of(changed)}
-                if event["type"] != "DELETED":
-                    frame[name_of(changed)] = changed
-                frames.append(frame)
-                if _versions(frame) == last:
-                    return frames
-        raise AssertionError(f"the replay of {kind}s of {self._name} did not reach the present")
+
+    def _tellings(self) -> list[_Telling]:
+        return [
+            _telling(moment.version, moment.frame[self._name])
+            for moment in self._statefulsets.moments()
+            if self._name in moment.frame
+        ]
+
+
+def _lives(moments: Iterable[Moment]) -> dict[int, list[_Life]]:
+    """The leaders of each group, in order."""
+    found: dict[int, dict[str, _Life]] = {}
+    for version, frame in moments:
+        present = {pod["metadata"]["uid"]: pod for pod in frame.values() if is_leader(pod)}
+        for uid, pod in present.items():
+            life = _Life(uid, labels_of(pod)[REVISION_LABEL], version)
+            found.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), {}).setdefault(uid, life)
+        for life in (each for lives in found.values() for each in lives.values()):
+            is_there = life.uid in present and "deletionTimestamp" not in present[life.uid]["metadata"]
+            if not is_there and life.going is None:
+                life.going = version
+    return {index: list(lives.values()) for index, lives in found.items()}
+
+
+def _is_detour(index: int, former: _Life, life: _Life, tellings: Sequence[_Telling]) -> bool:
+    """It was made before the StatefulSet controller knew that the group's turn had come."""
+    if former.going is None:
+        return False
+    then = [each for each in tellings if each.version <= former.going]
+    later = [each for each in tellings[len(then) :] if then and each.told != then[-1].told]
+    if later and later[0].moves(index, life.key):
+        return True
+    known = [each for each in tellings if each.version <= life.made]
+    return bool(known) and known[-1].moves(index, life.key) and not known[-1].is_observed
 
 
 def ready_groups(frame: Frame) -> set[int]:
@@ -129,14 +143,11 @@ def _is_ready(pods: list[Object]) -> bool:
     return len(pods) == int(annotations_of(leaders[0])[SIZE_ANNOTATION]) and all(map(is_ready, pods))
 
 
-def _without_detours(leaders: list[Object], ready: set[str]) -> list[str]:
-    keys = [labels_of(leader)[REVISION_LABEL] for leader in leaders]
-    uids = [leader["metadata"]["uid"] for leader in leaders]
-    return [
-        uid
-        for place, uid in enumerate(uids)
-        if uid in ready or place in (0, len(uids) - 1) or keys[place] != keys[place - 1]
-    ]
+def _without_repetition(every: Iterable[Told]) -> list[Told]:
+    found: list[Told] = []
+    for told in every:
+        found += [told] if told not in found[-1:] else []
+    return found
 
 
 def _by_group(frame: Frame) -> dict[int, list[Object]]:
@@ -146,11 +157,12 @@ def _by_group(frame: Frame) -> dict[int, list[Object]]:
     return groups
 
 
-def _versions(frame: Frame) -> dict[str, str]:
-    return {name: each["metadata"]["resourceVersion"] for name, each in frame.items()}
-
-
-def _told(statefulset: Object) -> Told:
+def _telling(version: int, statefulset: Object) -> _Telling:
     update = statefulset["spec"].get("updateStrategy", {}).get("rollingUpdate", {})
     key = labels_of(statefulset)[REVISION_LABEL]
-    return Told(update.get("partition", 0), statefulset["spec"]["replicas"], key)
+    observed = (statefulset.get("status") or {}).get("observedGeneration", 0)
+    return _Telling(
+        version,
+        Told(update.get("partition", 0), statefulset["spec"]["replicas"], key),
+        observed >= statefulset["metadata"]["generation"],
+    )

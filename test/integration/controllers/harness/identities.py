@@ -53,6 +53,11 @@ def differences(before: Identities, after: Identities) -> list[str]:
     return sorted(found)
 
 
+def specs(found: Identities) -> dict[str, Identity]:
+    """Who they are and which spec they have; a status may still be written of what is at rest."""
+    return {key: each._replace(version="") for key, each in found.items()}
+
+
 def uids(found: Identities) -> dict[str, str]:
     """Only who they are, whatever was written to them."""
     return {key: each.uid for key, each in found.items()}

@@ -125,4 +125,4 @@ def wait_until_sets_may_own(cluster: ClusterAccess) -> None:
             return str(error)
         return ""
 
-    eventually("sets may own objects", refusal, lambda why: not why, seconds=60)
+    eventually("sets may own objects", refusal, lambda why: not why)

@@ -25,7 +25,7 @@ def let_time_pass(audit: AuditLog) -> None:
 
 def wait_until_quiet(world: World, audit: AuditLog) -> None:
     """Return when nothing was written for a while; the audit log is marked."""
-    eventually("the last write is done", lambda: _is_quiet(world, audit), seconds=90)
+    eventually("the last write is done", lambda: _is_quiet(world, audit))
     audit.mark()
 
 

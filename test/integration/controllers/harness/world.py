@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
@@ -40,11 +41,12 @@ _NOT_FOUND, _CONFLICT = 404, 409
 
 @dataclass(frozen=True)
 class World:
-    """One namespace."""
+    """One namespace. ended: nobody asks about it any more."""
 
     cluster: ClusterAccess
     api: Api
     namespace: str
+    ended: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
 
     def path(self, kind: str, name: str = "") -> str:
         root, plural = _RESOURCES[kind]
@@ -90,7 +92,7 @@ class World:
         found = self.find(kind, name)
         return found["metadata"]["uid"] if found else ""
 
-    def gone_or_replaced(self, kind: str, name: str, uid: str, seconds: float = 30.0) -> None:
+    def gone_or_replaced(self, kind: str, name: str, uid: str, seconds: float = 120.0) -> None:
         """Wait until no object of this UID has the name."""
         what = f"{kind} {name} with UID {uid} is gone"
         eventually(what, lambda: self.uid(kind, name), lambda now: now != uid, seconds)
@@ -121,9 +123,11 @@ def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
     with an_admin(cluster) as api:
         api.create(path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
         eventually("the namespace has its ServiceAccount", lambda: _exists(api, account))
+        world = World(cluster, api, name)
         try:
-            yield World(cluster, api, name)
+            yield world
         finally:
+            world.ended.set()
             _delete_if_there(api, f"{path}/{name}")
 
 
