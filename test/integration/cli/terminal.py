@@ -37,4 +37,4 @@ def in_terminal(arguments: list[str], variables: Mapping[str, str], columns: int
         pass
     finally:
         os.close(ours)
-    return process.wait(60), said.decode().replace("\r\n", "\n")
+    return process.wait(120), said.decode().replace("\r\n", "\n")

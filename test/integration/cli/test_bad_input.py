@@ -133,7 +133,8 @@ def test_no_cluster(world: World, lws: Caller) -> None:
     path.write_text(json.dumps(config))
     began = time.monotonic()
     assert refused(Caller(path, "default"), "status", "demo").startswith("no answer from the cluster: GET ")
-    assert time.monotonic() - began < 10
+    # Whoever asks again and again takes minutes.
+    assert time.monotonic() - began < 60
 
     manifest = json.dumps(a_set("demo", replicas=2))
     said = Caller(path, None).well("plan", "-f", "-", "--steps", stdin=manifest)

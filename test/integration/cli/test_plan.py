@@ -107,7 +107,8 @@ def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
     ]
     steps = [line.split()[0] for line in said.lines[6:]]
     assert steps == ["1", "2", "3"]
-    assert world.get(SET, "demo")["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    now = world.get(SET, "demo")
+    assert (now["spec"], now["metadata"]["generation"]) == (stored["spec"], stored["metadata"]["generation"])
 
     world.kubectl("apply", "-f", "-", input=manifest)
     settle(world, "demo", updated=2)

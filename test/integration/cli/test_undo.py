@@ -49,7 +49,7 @@ def test_in_the_middle_of_a_rollout_only_what_must_restarts(world: World, lws: C
 
     said = lws.well("undo", "demo")
     assert said.lines[0] == "leaderworkerset.leaderworkerset.x-k8s.io/demo rolled back to revision 1"
-    assert lws("status", "demo", "--watch", "--timeout", "40").code == 0
+    assert lws("status", "demo", "--watch", "--timeout", "170").code == 0
     settle(world, "demo")
     assert [uids_of_group(world, "demo", index) for index in range(3)] == untouched
     assert set.union(*keys_of(world, "demo").values()) == {key}

@@ -33,9 +33,7 @@ def test_a_group_has_a_pod_group_that_comes_back_and_follows_it(world: World) ->
     world.create(a_set("gang", 2, 3, workers=template, annotations=queue))
     settle(world, "gang")
     # A manager that has just started looks for their API again after a while.
-    found = eventually(
-        "every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"}, 60
-    )
+    found = eventually("every group has one", lambda: pod_groups(world), lambda now: now.keys() == {"0", "1"})
     assert found["1"]["spec"] == {
         "minMember": 3,
         "minResources": {"nvidia.com/gpu": "6"},
@@ -56,8 +54,12 @@ def test_a_group_has_a_pod_group_that_comes_back_and_follows_it(world: World) ->
     world.delete("Pod", "gang-0-1")
     world.gone_or_replaced("Pod", "gang-0", leader)
     settle(world, "gang")
-    again = pod_groups(world)["0"]
-    assert again["metadata"]["uid"] != found["0"]["metadata"]["uid"]
+    again = eventually(
+        "the new group has one",
+        lambda: pod_groups(world).get("0"),
+        lambda now: now is not None and now["metadata"]["uid"] != found["0"]["metadata"]["uid"],
+    )
+    assert again is not None
     assert again["metadata"]["ownerReferences"][0]["uid"] == world.uid("Pod", "gang-0")
 
     world.patch(SET, "gang", {"spec": {"leaderWorkerTemplate": {"size": 2}}})

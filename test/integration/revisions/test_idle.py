@@ -39,7 +39,6 @@ def test_a_thousand_passes_over_sets_at_rest_write_nothing(
     for manifest in SETS.values():
         world.create(manifest)
     settle(world, *SETS)
-    before = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
     token = read_access(local_cluster.kubeconfig.read_text()).token
 
     def passes() -> Mapping[str, int]:
@@ -47,6 +46,7 @@ def test_a_thousand_passes_over_sets_at_rest_write_nothing(
 
     began = eventually("passes are counted", passes)
     wait_until_quiet(world, audit)
+    before = identities(world, "Pod", "StatefulSet", "Service", "ControllerRevision")
     rounds = 0
     while sum(passes().values()) - sum(began.values()) < PASSES:
         rounds += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -27,28 +27,12 @@ pytestmark = pytest.mark.local_only
 
 NAME = "web"
 # More than a rollout of two groups takes, so that the last sets live to its end.
-MOST_WRITES = 28
+LEAST_WRITES, MOST_WRITES = 8, 28
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
 
 
-@dataclass
-class Witness:
-    """Sees one set before and after the death of its manager."""
-
-    world: World
-    history: History
-    leaders: dict[int, list[str]] = field(default_factory=dict)
-
-    def tell(self) -> None:
-        """Take down what has happened since the last time: the API server's own record is short."""
-        for index, uids in self.history.leaders().items():
-            seen = self.leaders.setdefault(index, [])
-            seen += [uid for uid in uids if uid not in seen]
-        self.history = History(self.world, NAME)
-
-    @property
-    def numbers(self) -> list[int]:
-        return [int(each["revision"]) for each in revisions_of(self.world, NAME)]
+def numbers_of(world: World) -> list[int]:
+    return [int(each["revision"]) for each in revisions_of(world, NAME)]
 
 
 @pytest.fixture
@@ -60,8 +44,14 @@ def worlds(cluster: ClusterAccess, product: Product) -> Iterator[list[World]]:
         for world in worlds:
             world.create(a_set(NAME))
         for world in worlds:
-            settle(world, NAME, seconds=120)
+            settle(world, NAME)
+            # The last thing that is written of a set that comes up: no write of the rollout.
+            eventually("who belongs to it is remembered", partial(remembered, world))
         yield worlds
+
+
+def remembered(world: World) -> bool:
+    return set((world.get(SET, NAME).get("status") or {}).get("members") or {}) == {"0", "1"}
 
 
 def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
@@ -70,34 +60,33 @@ def test_a_manager_that_dies_at_any_write_leaves_nothing_double(
     product.stop()
     stage = Stage(product.deployment, local_cluster)
     rule = LastWords({world.namespace: writes for writes, world in enumerate(worlds)})
-    witnesses = [Witness(world, History(world, NAME)) for world in worlds]
+    histories = [History(world, NAME) for world in worlds]
     with stage.proxy() as proxy:
         manager = stage.start(proxy=proxy)
         eventually("it leads", lambda: "held by this manager" in manager.log_path.read_text())
         proxy.rule = rule
         for world in worlds:
             world.patch(SET, NAME, new_image("server:2"))
-        eventually("no set lives on", lambda: alive(worlds, rule), lambda names: not names, seconds=120)
+        eventually("no set lives on", lambda: alive(worlds, rule), lambda names: not names, seconds=300)
         manager.kill()
-    for witness in witnesses:
-        witness.tell()
     spent = [world.namespace in rule.spent for world in worlds]
-    assert not spent[-1], "a rollout takes more writes than there are sets: raise MOST_WRITES"
-    steps = spent.index(False)
-    print(f"a rollout of two groups took {steps} writes")
-    assert spent == [True] * steps + [False] * (MOST_WRITES - steps), "each write was the last one once"
-    assert steps >= 8, "revision, leaders, StatefulSets of workers, position, status, for each of two groups"
+    print(
+        f"managers that died in a rollout did so at these writes: {[n for n, was in enumerate(spent) if was]}"
+    )
+    # Revision, leaders, StatefulSets of workers, position, status, for each of two groups. How many there are
+    # after that depends on how many of the status come together.
+    assert all(spent[:LEAST_WRITES]), "each of these was the last one once"
     # Recorded before anything acts on it, and once.
-    assert [len(witness.numbers) for witness in witnesses] == [1] + [2] * (MOST_WRITES - 1)
+    assert [len(numbers_of(world)) for world in worlds] == [1] + [2] * (MOST_WRITES - 1)
 
     give_up_lease(worlds[0])
     product.start()
-    for writes, witness in enumerate(witnesses):
-        settle(witness.world, NAME, seconds=120)
-        witness.tell()
-        assert images_of(witness.world, NAME) == {0: {"server:2"}, 1: {"server:2"}}
-        assert witness.numbers == [1, 2], writes
-        replaced = [len(witness.leaders[index]) for index in (0, 1)]
+    for writes, (world, history) in enumerate(zip(worlds, histories, strict=True)):
+        settle(world, NAME)
+        assert images_of(world, NAME) == {0: {"server:2"}, 1: {"server:2"}}
+        assert numbers_of(world) == [1, 2], writes
+        leaders = history.leaders()
+        replaced = [len(leaders[index]) for index in (0, 1)]
         # A leader deleted just before the StatefulSet would have been told comes back as it was; and again
         # where its controller is faster than the successor that tells it.
         assert min(replaced) >= 2 and max(replaced) <= 4, (writes, replaced)

@@ -18,7 +18,7 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.identities import differences, identities, specs
 from test.integration.controllers.harness.manifests import a_set, new_image, rolling
 from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually, stays
@@ -56,7 +56,7 @@ def test_twelve_refused_applies_leave_one_revision(world: World, product: Produc
         eventually("twelve applies are refused", refused, lambda count: count >= 12)
         assert numbers_of(world) == [1, 2]
         assert pod_uids(world, NAME) == before
-        assert any(SAID in note for note in notes_of(world, NAME))
+        eventually("it is told", lambda: [note for note in notes_of(world, NAME) if SAID in note])
         # The former template is asked for again: nothing was done, and nothing has to be.
         world.patch(SET, NAME, new_image("server:1"))
         eventually("it is the newest", lambda: numbers_of(world), lambda now: now == [2, 3])
@@ -96,7 +96,7 @@ def test_a_revision_that_somebody_deletes_is_recorded_again_and_no_pod_notices(w
     world.create(a_set(NAME))
     settle(world, NAME)
     (lost,) = revisions_of(world, NAME)
-    before = identities(world, "Pod", "StatefulSet", "Service")
+    before = specs(identities(world, "Pod", "StatefulSet", "Service"))
     world.delete("ControllerRevision", name_of(lost))
     world.gone_or_replaced("ControllerRevision", name_of(lost), lost["metadata"]["uid"])
     (again,) = eventually("it is there again", lambda: revisions_of(world, NAME), lambda now: len(now) == 1)
@@ -104,10 +104,10 @@ def test_a_revision_that_somebody_deletes_is_recorded_again_and_no_pod_notices(w
     assert again["data"] == lost["data"]
     stays(
         "nothing else changes",
-        lambda: differences(before, identities(world, "Pod", "StatefulSet", "Service")),
+        lambda: differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))),
         3,
     )
-    assert differences(before, identities(world, "Pod", "StatefulSet", "Service")) == []
+    assert differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))) == []
 
 
 @pytest.mark.parametrize("label", ["another-set", None], ids=["edited", "removed"])
@@ -115,7 +115,7 @@ def test_a_revision_gets_its_name_label_back(world: World, label: str | None) ->
     world.create(a_set(NAME))
     settle(world, NAME)
     (revision,) = revisions_of(world, NAME)
-    before = identities(world, "Pod", "StatefulSet", "Service")
+    before = specs(identities(world, "Pod", "StatefulSet", "Service"))
     world.patch("ControllerRevision", name_of(revision), {"metadata": {"labels": {NAME_LABEL: label}}})
     eventually(
         "the label is back",
@@ -123,7 +123,7 @@ def test_a_revision_gets_its_name_label_back(world: World, label: str | None) ->
         lambda now: now == NAME,
     )
     assert numbers_of(world) == [1]
-    assert differences(before, identities(world, "Pod", "StatefulSet", "Service")) == []
+    assert differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))) == []
 
 
 def test_what_no_pod_depends_on_takes_effect_at_once_and_is_recorded_with_the_next_revision(

@@ -25,7 +25,7 @@ Object = dict[str, Any]
 
 _AS_LWS = {"fieldManager": "lws"}
 _MADE_BY_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
-_SECONDS = 60.0
+_SECONDS = 180.0
 
 
 @dataclass

@@ -35,6 +35,13 @@ Object = dict[str, Any]
 AT_REST = [name for name in names() if name.startswith("at-rest")]
 WATCHED_SECONDS = 8.0
 PLAYERS = 5
+NEXT_STEPS = {
+    "mid-rollout-surge": [(3, 5), (2, 5)],
+    "mid-rollout-last-step": [(0, 5), (0, 4)],
+    "mid-rollout-recorded": [(0, 4), (4, 5)],
+    "mid-rollout-lost-revision": [(3, 5), (2, 5)],
+}
+"""What the leader StatefulSet was told last, and what it is told next."""
 OURS_TO_WRITE = {"leaderworkersets/status", "events", "leases", "controllerrevisions"}
 
 
@@ -97,6 +104,8 @@ def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[d
             eventually(
                 f"{name} was taken over", lambda world=world: _status(world).get("updateRevision"), seconds=60
             )
+        for name in NEXT_STEPS:
+            eventually(f"{name} goes on", histories[name].told, lambda told: len(told) > 1)
         time.sleep(WATCHED_SECONDS)
         asked = audit.requests()
         yield {
@@ -195,12 +204,7 @@ def test_a_recorded_revision_reads_back_to_the_byte(taken: dict[str, Taken]) -> 
 
 @pytest.mark.parametrize(
     ("name", "first"),
-    [
-        ("mid-rollout-surge", [(3, 5), (2, 5)]),
-        ("mid-rollout-last-step", [(0, 5), (0, 4)]),
-        ("mid-rollout-recorded", [(0, 4), (4, 5)]),
-        ("mid-rollout-lost-revision", [(3, 5), (2, 5)]),
-    ],
+    NEXT_STEPS.items(),
 )
 def test_mid_rollout_the_next_step_is_made(
     taken: dict[str, Taken], name: str, first: list[tuple[int, int]]
