@@ -85,6 +85,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--resume", action="store_true", help="leave shapes out that this commit has results of"
     )
+    parser.add_argument(
+        "--foreign", type=int, default=0, help="so many pods, and StatefulSets, of others come in between"
+    )
     parser.add_argument("--profile", action="store_true", help="draw a flame graph of a rollout instead")
     return parser.parse_args()
 
