@@ -16,11 +16,15 @@ from lws.cluster.refusals import Refusals
 from lws.cluster.store import Store
 from lws.kube.applied import digest
 from lws.leaderworkerset.revisions import Recorded, parse
+from lws_api.leaderworkerset.v1 import KIND
 
 _PARSED = 4096
 _APPLIED = 65536
-_WRITTEN = 4096
+_WRITTEN = 16384
+_MOVING_SECONDS = 30.0
 _DROPS_SECONDS = 60.0
+# How long ago these were written decides what is written next.
+_AGING = frozenset({KIND, "StatefulSet"})
 
 
 class WriteMemory:
@@ -38,6 +42,7 @@ class WriteMemory:
         self._store = store
         self._clock = clock
         self._written: OrderedDict[str, float] = OrderedDict()
+        self._moving: OrderedDict[str, float] = OrderedDict()
         self._dropped_at = float("-inf")
         self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
 
@@ -57,14 +62,26 @@ class WriteMemory:
         if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
             dropped = "start" not in (obj["spec"].get("ordinals") or {})
             self._dropped_at = self._clock() if dropped else float("-inf")
-        self._written[obj["metadata"]["uid"]] = self._clock()
-        self._written.move_to_end(obj["metadata"]["uid"])
-        if len(self._written) > _WRITTEN:
-            self._written.popitem(last=False)
+        elif obj["kind"] in _AGING:
+            self._note(obj)
         self._store.put(obj)
 
+    def _note(self, obj: Mapping[str, Any]) -> None:
+        for noted in (self._written, self._moving) if obj["kind"] == KIND else (self._written,):
+            noted[obj["metadata"]["uid"]] = self._clock()
+            noted.move_to_end(obj["metadata"]["uid"])
+        if len(self._written) > _WRITTEN:
+            self._written.popitem(last=False)
+
+    @property
+    def sets_moving(self) -> int:
+        """Sets whose status we wrote in the last half minute."""
+        while self._moving and self._clock() - next(iter(self._moving.values())) > _MOVING_SECONDS:
+            self._moving.popitem(last=False)
+        return len(self._moving)
+
     def age(self, uid: str) -> float | None:
-        """Seconds since we last wrote the object with this UID; None if that was not lately."""
+        """Seconds since we last wrote the set or leader StatefulSet with this UID; None if not lately."""
         written_at = self._written.get(uid)
         return None if written_at is None else self._clock() - written_at
 

@@ -112,6 +112,7 @@ class Observer:
             look_again=shortage.look_again,
             status_age=self._memory.age(uid),
             leader_age=self._memory.age(leader["metadata"]["uid"]) if leader is not None else None,
+            sets_moving=self._memory.sets_moving,
             leaving=leaving,
             nodes=await self._leaving.nodes(leaving, now),
             node_loss=self._node_loss,

@@ -14,7 +14,13 @@ from lws.kube.metadata import labels_of, missing_labels
 from lws.kube.ownership import Standing, clash_note
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import announcements, spec
-from lws.leaderworkerset.groups import FIELD_MANAGER, PATIENCE, GroupState, leader_statefulset
+from lws.leaderworkerset.groups import (
+    FIELD_MANAGER,
+    PATIENCE,
+    GroupState,
+    LeaderStatefulSet,
+    leader_statefulset,
+)
 from lws.leaderworkerset.limits import budget_of, floor_of, told_max_unavailable
 from lws.leaderworkerset.objects import (
     RollingUpdate,
@@ -90,16 +96,27 @@ def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...])
     if delay is not None:
         covered = _replace_leaders(snapshot, rollout)
         return Part((*choice.actions, *covered), waiting_for=rollout.waiting_for, again_after=delay)
-    guard = _guard(lws, leader, Position(choice.name, rollout.partition), choice.key)
+    position = Position(choice.name, rollout.partition)
+    guard = _guard(lws, leader, Position(choice.name, _first_window(state, told, rollout)), choice.key)
     deeds = (*_replace_leaders(snapshot, rollout), *_apply_leaders(snapshot, leader, choice, rollout))
     return Part(
         (*choice.actions, *guard, *deeds),
         waiting_for=rollout.waiting_for,
         # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
         again_after=PATIENCE.total_seconds() if told.awaited else None,
-        position=Position(choice.name, rollout.partition),
+        position=position,
         has_moved=bool(guard),
     )
+
+
+def _first_window(state: RolloutState, told: LeaderStatefulSet, rollout: Rollout) -> int:
+    """The partition to remember: with a new template already that of the groups that go first, as soon as
+    the StatefulSet controller has seen it. Where all are ready that is known before, and costs no write of
+    its own.
+    """
+    if told.is_current or state.paused or rollout.replicas != state.replicas:
+        return rollout.partition
+    return max(state.floor, min(rollout.partition, state.replicas - state.budget.unavailable))
 
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:

@@ -16,7 +16,10 @@ from lws.leaderworkerset.rollout_state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 
 # A little less than what is waited for: clocks are exact to different digits.
-_STATUS_SECONDS, _STATUS_DUE = 5.0, 4.99
+_CLOCK_SECONDS = 0.01
+_SHORTEST_STATUS, _LONGEST_STATUS = 5.0, 30.0
+# All sets together: a wave of small sets is over sooner than anybody could have read how far each of them is.
+_STATUSES_PER_SECOND = 8
 _STEP_SECONDS, _STEP_DUE = 3.0, 2.99
 
 # Grows with every group that gets ready or moves; the last of these changes comes with a condition.
@@ -26,14 +29,19 @@ _PROGRESS = frozenset(
 
 
 def status_delay(snapshot: SetSnapshot, status: Status) -> float | None:
-    """Seconds that the status of a set can wait; None where it cannot, or says nothing."""
+    """Seconds that the status of a set can wait; None where it cannot, or says nothing. The more sets move at
+    the same time, the longer.
+    """
     age = snapshot.status_age
-    if not status.patch or age is None or age >= _STATUS_DUE or not status.patch.keys() <= _PROGRESS:
+    wait = min(max(_SHORTEST_STATUS, snapshot.sets_moving / _STATUSES_PER_SECOND), _LONGEST_STATUS)
+    if age is None or age >= wait - _CLOCK_SECONDS:
+        return None
+    if not status.patch or not status.patch.keys() <= _PROGRESS:
         return None
     stored = (snapshot.lws.get("status") or {}).get("conditions")
     if "conditions" in status.patch and _told(status.patch["conditions"]) != _told(stored):
         return None
-    return _STATUS_SECONDS - age
+    return wait - age
 
 
 def paced(state: RolloutState, rollout: Rollout, age: float | None) -> tuple[Rollout, float | None]:

@@ -124,6 +124,21 @@ def test_how_long_ago_an_object_was_written(store: Store) -> None:
     assert memory.age("u-1") == 2.5
 
 
+def test_sets_move_that_were_written_in_the_last_half_minute(store: Store) -> None:
+    now = [100.0]
+    memory = WriteMemory(store, clock=lambda: now[0])
+    for seconds, name in ((0.0, "a"), (10.0, "b"), (20.0, "a")):
+        now[0] = 100.0 + seconds
+        metadata = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(seconds)}
+        memory.put({"kind": "LeaderWorkerSet", "metadata": metadata})
+        memory.put(_statefulset("LeaderWorkerSet"))
+    assert memory.sets_moving == 2, "each counts once, and its StatefulSets do not"
+    now[0] = 140.5
+    assert memory.sets_moving == 1
+    now[0] = 150.5
+    assert memory.sets_moving == 0
+
+
 def test_only_the_latest_writes_have_an_age(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WRITTEN", 1)
     memory = WriteMemory(store)

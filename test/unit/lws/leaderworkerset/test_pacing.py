@@ -23,10 +23,10 @@ def _condition(
 WAITING = _condition("Available", "False")
 
 
-def _delay(age: float | None, **patch: Any) -> float | None:
+def _delay(age: float | None, moving: int = 1, **patch: Any) -> float | None:
     lws = make_set()
     lws["status"] = {"readyReplicas": 1, "conditions": [_condition("Progressing"), WAITING]}
-    snapshot = SetSnapshot(lws=lws, now=NOW, status_age=age)
+    snapshot = SetSnapshot(lws=lws, now=NOW, status_age=age, sets_moving=moving)
     return status_delay(snapshot, Status(Reference.to(lws), patch))
 
 
@@ -47,6 +47,12 @@ def _delay(age: float | None, **patch: Any) -> float | None:
 def test_progress_is_told_every_few_seconds(patch: dict[str, Any]) -> None:
     assert _delay(0.25, **patch) == 4.75
     assert _delay(4.9999999, **patch) is None
+
+
+def test_the_more_sets_move_the_less_each_of_them_tells() -> None:
+    found = {moving: _delay(1.0, moving, readyReplicas=2) for moving in (1, 40, 80, 200, 5000)}
+    assert found == {1: 4.0, 40: 4.0, 80: 9.0, 200: 24.0, 5000: 29.0}
+    assert _delay(1.0, 5000, conditions=[_condition("Available")]) is None, "nobody waits for what is true"
 
 
 def test_the_first_status_of_a_process_is_written_at_once() -> None:
