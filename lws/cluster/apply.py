@@ -173,11 +173,25 @@ class Applier:
         except NotFound:
             return
         except Conflict:
+            if not await self._is_another(action.target):
+                raise
             log.info("%s is another one by now (UID): not deleted", action.target)
             return
         if _lingers(answer):
             self._memory.put(answer)
         # Else it is gone: the answer is a Status, or, of a pod, its last state. The stream will say so.
+
+    async def _is_another(self, target: Reference) -> bool:
+        """Whether the object that was meant is gone, or another one has its name by now.
+
+        The UID is not the only thing that makes a deletion a conflict: webhooks answer 409 too.
+        """
+        try:
+            existing = await self._cluster.get(target.kind, target.namespace, target.name)
+        except NotFound:
+            return True
+        self._memory.put(existing)
+        return bool(existing["metadata"]["uid"] != target.uid)
 
     async def _write_status(self, status: Status, outcome: Outcome) -> None:
         target = status.target

@@ -433,17 +433,54 @@ async def test_what_existed_cannot_be_read(bench: _Bench, error: ClusterError) -
     assert outcome.errors == [error] and bench.diary == ["create a", "get a"] and bench.put == []
 
 
-@pytest.mark.parametrize(
-    "error",
-    [NotFound(404, "NotFound", "gone"), Conflict(409, "Conflict", "another UID")],
-    ids=lambda error: type(error).__name__,
-)
-async def test_what_is_gone_already_counts_as_deleted(bench: _Bench, error: ClusterError) -> None:
+async def test_what_is_gone_already_counts_as_deleted(bench: _Bench) -> None:
     """The answer to the deletion may have been lost: then this is the second try."""
-    bench.cluster.failures["a"] = error
+    bench.cluster.failures["a"] = NotFound(404, "NotFound", "gone")
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [] and bench.put[0]["metadata"]["name"] == "b"
     assert bench.diary == ["delete Foreground a", "tell: deleted a", "create b", "tell: created b"]
+
+
+ANOTHER_UID = Conflict(409, "Conflict", "another UID")
+
+
+@pytest.mark.parametrize(
+    ("found", "put"),
+    [
+        pytest.param(NotFound(404, "NotFound", "gone"), [], id="gone meanwhile"),
+        pytest.param(_object("a", uid="u-next"), [_object("a", uid="u-next")], id="another one of that name"),
+    ],
+)
+async def test_what_another_one_has_followed_counts_as_deleted(bench: _Bench, found: Any, put: Any) -> None:
+    bench.cluster.failures = {"delete Foreground a": ANOTHER_UID}
+    if isinstance(found, Exception):
+        bench.cluster.failures["get a"] = found
+    else:
+        bench.cluster.answers["get a"] = found
+    outcome = await bench.run((_delete("a"), _create("b")))
+    assert outcome.errors == [] and bench.put[:-1] == put, "the next plan must see the one that followed"
+    assert bench.diary == ["delete Foreground a", "get a", "tell: deleted a", "create b", "tell: created b"]
+
+
+@pytest.mark.parametrize(
+    ("found", "is_told_by_the_read"),
+    [
+        pytest.param(_object("a", uid="u-a"), False, id="it is still that one"),
+        pytest.param(Unreachable("refused"), True, id="nobody knows"),
+    ],
+)
+async def test_a_conflict_is_no_proof_that_something_is_gone(
+    bench: _Bench, found: Any, is_told_by_the_read: bool
+) -> None:
+    """A 409 may come from a webhook or a proxy: a deletion that did not happen is tried again."""
+    bench.cluster.failures = {"delete Foreground a": ANOTHER_UID}
+    if isinstance(found, ClusterError):
+        bench.cluster.failures["get a"] = found
+    else:
+        bench.cluster.answers["get a"] = found
+    outcome = await bench.run((_delete("a"), _create("b")))
+    assert outcome.errors == [found if is_told_by_the_read else ANOTHER_UID]
+    assert bench.diary == ["delete Foreground a", "get a"]
 
 
 async def test_nothing_is_made_for_an_owner_that_was_deleted_meanwhile(bench: _Bench) -> None:
