@@ -58,10 +58,11 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         covered = range(lowered, min(partition, replicas))
         moved = [each.index for each in snapshot.groups if each.index in covered and outdated(each)]
         assert not is_current or not moved, f"a paused rollout goes on with {moved}"
-    has_moved = lowered < partition or not is_current
-    if has_moved:
-        # The StatefulSet controller may take everything outdated that the partition covers from now on.
-        going |= {each.index for each in snapshot.groups if each.index >= lowered and outdated(each)}
+    told = revision_of((snapshot.leader if apply is None else apply.intent)["spec"]["template"])
+    if lowered < partition or told != revision_of(snapshot.leader["spec"]["template"]):
+        # The StatefulSet controller may take whatever is not on the template it is told, from the partition on.
+        covered_now = [each for each in snapshot.groups if each.index >= lowered]
+        going |= {each.index for each in covered_now if images[each.leader["metadata"]["uid"]] != told}
     # Groups that the user scales away are not missed, as long as they are no surge.
     asked = snapshot.leader["metadata"].get("annotations", {}).get(REPLICAS_ANNOTATION)
     counted = replicas if asked == str(stored) and stored > spec["replicas"] else stored

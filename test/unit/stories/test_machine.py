@@ -100,6 +100,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(budget=st.tuples(unavailable, surges), course=courses)
     def spend(self, budget: tuple[int | str, int | str], course: int) -> None:
+        self.world.floor.give_up()
         self.world.configure(maxUnavailable=budget[0], maxSurge=budget[1])
         self._go_on(course)
 

@@ -20,6 +20,7 @@ from test.unit.stories import promises
 from test.unit.stories.fake_cluster import NAME, FakeCluster
 from test.unit.stories.fake_manager import Crash, FakeManager
 from test.unit.stories.fake_nodes import FakeNodes
+from test.unit.stories.truth import Floor
 
 MOST_ROUNDS = 400
 FAULTS = ("crash", "stuck", "evicted", "node gone", "deleted")
@@ -37,6 +38,8 @@ class World:
         self.is_sound = True
         """No promise has been broken so far."""
         self._loop = loop
+        self.floor = Floor(cluster)
+        """What holds in truth, whatever the caches show."""
         self._incidents: set[str] = set()
         self._trouble = 0.0
         self._random = random.Random(0)
@@ -61,7 +64,9 @@ class World:
             world = cls.new(loop, has_feature, revision, replicas)
             world.settle()
             _SETTLED[key] = world.cluster
-        return cls(loop, _SETTLED[key].copy())
+        settled = cls(loop, _SETTLED[key].copy())
+        settled.floor.claim()
+        return settled
 
     # The user.
 
@@ -84,6 +89,8 @@ class World:
 
     def change(self, revision: str) -> None:
         """Another template, maybe a former one."""
+        if revision != self.revision:
+            self.floor.change_mind()
         template = {
             **self.lws["spec"]["leaderWorkerTemplate"],
             "workerTemplate": make_pod_template(revision),
@@ -93,6 +100,7 @@ class World:
 
     def scale(self, replicas: int) -> None:
         """More groups or fewer."""
+        self.floor.give_up()
         self._edit(replicas=replicas)
 
     def configure(self, **rolling: Any) -> None:
@@ -120,6 +128,7 @@ class World:
         pods = [pod for pod in self.cluster.of_kind("Pod") if not is_terminating(pod)]
         if not pods:
             return
+        self.floor.give_up()
         pod = pods[number % len(pods)]
         self._incidents.add(self._leader_of(pod))
         if fault == "crash":
@@ -145,6 +154,7 @@ class World:
         statefulset = self.cluster.find("StatefulSet", NAME)
         if statefulset is None:
             return
+        self.floor.give_up()
         if leaves_pods:
             for child in self.cluster.owned_by(statefulset["metadata"]["uid"]):
                 self.cluster.change(child, {"ownerReferences": None})
@@ -179,12 +189,13 @@ class World:
             self.check()
         self._trouble, self.is_sound = 0.0, True
 
-    def go_on_fairly(self, rounds: int) -> None:
-        """So many rounds in which everybody does what there is to do."""
-        self.is_sound = False
+    def go_on_fairly(self, rounds: int) -> bool:
+        """So many rounds in which everybody does what there is to do; True if the last changed anything."""
+        has_changed, self.is_sound = False, False
         for _ in range(rounds):
-            self._round()
+            has_changed = self._round()
         self.is_sound = True
+        return has_changed
 
     def settle(self) -> None:
         """Everything takes its course, fairly, until nothing moves any more; then all is as wished."""
@@ -265,7 +276,8 @@ class World:
     # What must hold.
 
     def check(self) -> None:
-        """No group is a mix of revisions."""
+        """No group is a mix of revisions, and enough of them serve."""
+        self.floor.check()
         for statefulset in self.cluster.of_kind("StatefulSet"):
             owner = controller_of(statefulset)
             leader = self.cluster.find("Pod", statefulset["metadata"]["name"])

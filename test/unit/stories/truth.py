@@ -1,0 +1,88 @@
+"""How many groups serve in truth, whatever the manager's caches show of it, and how many have to?
+
+In: a FakeCluster, and what befalls the set in it. Out: an AssertionError where a rollout takes more groups
+than it may.
+
+With caches that are late the manager may plan on groups that are gone. What it takes itself it knows at once,
+and what the StatefulSet controller takes for it is counted from the moment it is told. So as long as a
+rollout is all that happens, the floor holds in every instant, in whatever order the news arrives. Nothing is
+claimed any more once something else takes groups (faults, scaling, another budget, lost StatefulSets) or
+turns the clock on, because after a while a silent StatefulSet controller, or a group that does not get
+ready, is not waited for any longer.
+"""
+
+from __future__ import annotations
+
+from lws.actions import Object
+from lws.kube.metadata import controller_of, is_terminating
+from lws_api.leaderworkerset.v1 import KIND
+from test.unit.stories import promises
+from test.unit.stories.fake_cluster import NAME, FakeCluster
+
+
+class Floor:
+    """Of one set; claims nothing before all of its groups have been ready."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self._cluster = cluster
+        self._began = cluster.now
+        self._is_claimed = False
+        self._overdrawn = 0
+
+    def claim(self) -> None:
+        """From now on nothing but rollouts takes groups."""
+        self._is_claimed = True
+
+    def give_up(self) -> None:
+        """Something else takes groups from now on."""
+        self._is_claimed = False
+
+    def change_mind(self) -> None:
+        """Another template, in whatever state the groups are.
+
+        One group more may go for each that was starting on the former one, below others that serve.
+        """
+        spec = self._lws["spec"]
+        if len(ready_groups(self._cluster)) < spec["replicas"]:
+            self._overdrawn += 1
+
+    def check(self) -> None:
+        """What must hold in every instant."""
+        if not self._is_claimed or self._cluster.now != self._began:
+            return
+        spec = self._lws["spec"]
+        unavailable, surge = promises.limits(spec)
+        ready, must_stay = ready_groups(self._cluster), spec["replicas"] - unavailable - self._overdrawn
+        assert len(ready) >= must_stay, f"in truth {sorted(ready)} are ready, {must_stay} must be"
+        leaders = [
+            pod for pod in self._cluster.of_kind("Pod") if (controller_of(pod) or {}).get("name") == NAME
+        ]
+        most = spec["replicas"] + surge
+        assert len(leaders) <= most, f"in truth there are {len(leaders)} groups, {most} may be"
+
+    @property
+    def _lws(self) -> Object:
+        return self._cluster.objects[KIND, NAME]
+
+
+def ready_groups(cluster: FakeCluster) -> set[int]:
+    """Indices of groups all of whose pods are there, of one revision, ready, and not on their way out."""
+    leaders = (pod for pod in cluster.of_kind("Pod") if (controller_of(pod) or {}).get("name") == NAME)
+    return {
+        int(leader["metadata"]["name"].rpartition("-")[2]) for leader in leaders if _serves(cluster, leader)
+    }
+
+
+def _serves(cluster: FakeCluster, leader: Object) -> bool:
+    revision, name = cluster.images[leader["metadata"]["uid"]], leader["metadata"]["name"]
+    names = [name, *(f"{name}-{worker}" for worker in range(1, promises.SIZES[revision]))]
+    return all(_is_serving(cluster, cluster.find("Pod", each), revision) for each in names)
+
+
+def _is_serving(cluster: FakeCluster, pod: Object | None, revision: str) -> bool:
+    if pod is None or is_terminating(pod) or cluster.images[pod["metadata"]["uid"]] != revision:
+        return False
+    status = pod["status"]
+    return status["phase"] == "Running" and {"type": "Ready", "status": "True"} in status.get(
+        "conditions", ()
+    )
