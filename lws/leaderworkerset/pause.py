@@ -26,8 +26,10 @@ def _partition(moment: Moment) -> int:
     if stored.is_current and not outdated:
         return stored.partition
     lowest = min((index for index in updated if index < stored.replicas), default=stored.replicas)
-    # After a change back it is the low groups that match: those above them must not be taken.
-    return max([lowest, *(index + 1 for index in outdated if index < stored.replicas)])
+    # After a change back it is the low groups that match: those above them must not be taken. Nor those that
+    # were scaled away a moment ago, have not gone yet, and are wanted again.
+    staying = max(stored.replicas, moment.wanted)
+    return max([lowest, *(index + 1 for index in outdated if index < staying)])
 
 
 def _replicas(moment: Moment, partition: int) -> int:
