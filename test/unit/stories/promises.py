@@ -46,11 +46,11 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
     stored, partition = _position(snapshot.leader)
     replicas, lowered = (stored, partition) if apply is None else _position(apply.intent)
     assert replicas <= max(spec["replicas"] + surge, stored), f"{replicas} groups are more than the ceiling"
-    if (
-        snapshot.leader.get("status", {}).get("observedGeneration")
-        != snapshot.leader["metadata"]["generation"]
-    ):
-        assert not deleted, "deleted before the StatefulSet controller has reported"
+    reported = snapshot.leader.get("status", {}).get("observedGeneration")
+    is_observed = reported == snapshot.leader["metadata"]["generation"]
+    assert is_observed or not deleted, "deleted before the StatefulSet controller has reported"
+    at_once = snapshot.leader["spec"]["updateStrategy"]["rollingUpdate"].get("maxUnavailable", 1)
+    assert len([index for index in replaced if index < partition]) <= at_once, f"{replaced} before their turn"
     going = replaced | set(range(replicas, stored))
     is_current = revision_of(snapshot.leader["spec"]["template"]) == wanted
     if spec["rolloutStrategy"].get("paused"):
@@ -58,9 +58,19 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         covered = range(lowered, min(partition, replicas))
         moved = [each.index for each in snapshot.groups if each.index in covered and outdated(each)]
         assert not is_current or not moved, f"a paused rollout goes on with {moved}"
+    elif is_current and is_observed:
+        broken = {each.index for each in snapshot.groups if outdated(each) and is_down(each, images)}
+        left = {index for index in broken - replaced if partition <= index < replicas}
+        assert not left, f"groups {left} are broken, and nobody replaces them"
+        healthy = {each.index for each in snapshot.groups if outdated(each) and is_ready(each, images)}
+        first = {index for index in broken if max(healthy, default=-1) < index < stored}
+        has_to_wait = apply is None and plan.again_after is not None
+        if first and stored == replicas == spec["replicas"] and not has_to_wait:
+            floor = spec["rolloutStrategy"].get("rollingUpdateConfiguration", {}).get("partition", 0)
+            assert lowered <= max(floor, min(first)), f"groups {first} are broken, and they are not the first"
     told = revision_of((snapshot.leader if apply is None else apply.intent)["spec"]["template"])
     if lowered < partition or told != revision_of(snapshot.leader["spec"]["template"]):
-        # The StatefulSet controller may take whatever is not on the template it is told, from the partition on.
+        # The StatefulSet controller may take whatever is not on the template that it is told.
         covered_now = [each for each in snapshot.groups if each.index >= lowered]
         going |= {each.index for each in covered_now if images[each.leader["metadata"]["uid"]] != told}
     # Groups that the user scales away are not missed, as long as they are no surge.
@@ -128,6 +138,11 @@ def is_ready(group: GroupFacts, images: Images) -> bool:
     told = workers.get("status", {})
     is_observed = told.get("observedGeneration") == workers["metadata"]["generation"]
     return is_observed and told["availableReplicas"] == workers["spec"]["replicas"]
+
+
+def is_down(group: GroupFacts, images: Images) -> bool:
+    """It serves nobody, and is not on its way out."""
+    return not is_terminating(group.leader) and not is_ready(group, images)
 
 
 def _position(statefulset: Any) -> tuple[int, int]:

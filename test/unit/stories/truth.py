@@ -54,11 +54,8 @@ class Floor:
         unavailable, surge = promises.limits(spec)
         ready, must_stay = ready_groups(self._cluster), spec["replicas"] - unavailable - self._overdrawn
         assert len(ready) >= must_stay, f"in truth {sorted(ready)} are ready, {must_stay} must be"
-        leaders = [
-            pod for pod in self._cluster.of_kind("Pod") if (controller_of(pod) or {}).get("name") == NAME
-        ]
-        most = spec["replicas"] + surge
-        assert len(leaders) <= most, f"in truth there are {len(leaders)} groups, {most} may be"
+        groups, most = len(_leaders(self._cluster)), spec["replicas"] + surge
+        assert groups <= most, f"in truth there are {groups} groups, {most} may be"
 
     @property
     def _lws(self) -> Object:
@@ -67,10 +64,12 @@ class Floor:
 
 def ready_groups(cluster: FakeCluster) -> set[int]:
     """Indices of groups all of whose pods are there, of one revision, ready, and not on their way out."""
-    leaders = (pod for pod in cluster.of_kind("Pod") if (controller_of(pod) or {}).get("name") == NAME)
-    return {
-        int(leader["metadata"]["name"].rpartition("-")[2]) for leader in leaders if _serves(cluster, leader)
-    }
+    ready = [leader["metadata"]["name"] for leader in _leaders(cluster) if _serves(cluster, leader)]
+    return {int(name.rpartition("-")[2]) for name in ready}
+
+
+def _leaders(cluster: FakeCluster) -> list[Object]:
+    return [pod for pod in cluster.of_kind("Pod") if (controller_of(pod) or {}).get("name") == NAME]
 
 
 def _serves(cluster: FakeCluster, leader: Object) -> bool:
@@ -82,7 +81,5 @@ def _serves(cluster: FakeCluster, leader: Object) -> bool:
 def _is_serving(cluster: FakeCluster, pod: Object | None, revision: str) -> bool:
     if pod is None or is_terminating(pod) or cluster.images[pod["metadata"]["uid"]] != revision:
         return False
-    status = pod["status"]
-    return status["phase"] == "Running" and {"type": "Ready", "status": "True"} in status.get(
-        "conditions", ()
-    )
+    conditions = pod["status"].get("conditions", ())
+    return pod["status"]["phase"] == "Running" and {"type": "Ready", "status": "True"} in conditions
