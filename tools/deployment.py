@@ -34,7 +34,10 @@ SERVICE_ACCOUNT = "lws-controller-manager"
 
 _WEBHOOKS = ("mutatingwebhookconfiguration", "validatingwebhookconfiguration")
 _HOST = "127.0.0.1"
-_START_SECONDS = 60.0
+# For what never comes: machines differ.
+_START_SECONDS = 180.0
+_STOP_SECONDS = 60.0
+_PROBE_SECONDS = 10.0
 _POLL_SECONDS = 0.05
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -105,7 +108,7 @@ class ManagerProcess:
         """Status and text of a probe; (0, reason) if nothing answers."""
         try:
             with urllib.request.urlopen(
-                f"http://{_HOST}:{self.health_port}/{endpoint}?verbose", timeout=2
+                f"http://{_HOST}:{self.health_port}/{endpoint}?verbose", timeout=_PROBE_SECONDS
             ) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
@@ -113,13 +116,13 @@ class ManagerProcess:
         except OSError as error:
             return 0, str(error)
 
-    def stop(self, seconds: float = 30.0) -> int:
+    def stop(self, seconds: float = _STOP_SECONDS) -> int:
         """SIGTERM, wait, and return the exit code."""
         return self._end(signal.SIGTERM, seconds)
 
     def kill(self) -> int:
         """SIGKILL, wait, and return the exit code."""
-        return self._end(signal.SIGKILL, 10.0)
+        return self._end(signal.SIGKILL, _STOP_SECONDS)
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send a signal: SIGSTOP and SIGCONT play a process that hangs."""

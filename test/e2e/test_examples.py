@@ -24,7 +24,6 @@ from tools.localcluster import ClusterAccess
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
 REFERENCE = re.compile(r"\$\((LWS_[A-Z_]+)\)")
-SETTLE_SECONDS = 90
 
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(EXAMPLES)))
 
@@ -65,7 +64,7 @@ def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) 
     world.kubectl("apply", "--dry-run=server", "-f", str(path))
     world.kubectl("apply", "-f", str(path))
     names = sets_in(path)
-    settle(world, *names, seconds=SETTLE_SECONDS)
+    settle(world, *names)
     for name in names:
         pods = pods_of(world, name)
         assert [undefined(pod) for pod in pods] == [set()] * len(pods)
@@ -86,9 +85,7 @@ def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) 
 def test_an_autoscaler_finds_what_it_needs_and_scales_the_set(world: World, path: Path) -> None:
     """Without metrics it knows one thing only: that 1 group is fewer than the least it may have."""
     world.kubectl("apply", "-f", str(path))
-    eventually(
-        "it is scaled", lambda: world.get(SET, "hpa")["spec"]["replicas"], lambda now: now == 2, seconds=60
-    )
+    eventually("it is scaled", lambda: world.get(SET, "hpa")["spec"]["replicas"], lambda now: now == 2)
     settle(world, "hpa")
     scale = world.api.get(f"{world.path(SET, 'hpa')}/scale")
     assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 2}, 2)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from test.integration.controllers.harness.groups import pod_uids, settle
-from test.integration.controllers.harness.identities import differences, identities
+from test.integration.controllers.harness.identities import differences, identities, specs
 from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
 from test.integration.controllers.harness.product import Product, running_product
 from test.integration.controllers.harness.waiting import stays
@@ -60,13 +60,13 @@ def upgrade(product: Product, *arguments: str) -> None:
 
 
 def test_an_upgrade_changes_nothing_that_runs(world: World, product: Product) -> None:
-    before = identities(world)
+    before = specs(identities(world))
 
-    upgrade(product, "--set", "webhooks.timeoutSeconds=7,commonLabels.team=serving")
+    upgrade(product, "--set", "webhooks.timeoutSeconds=29,commonLabels.team=serving")
     product.restart()
 
-    stays("sets and pods", lambda: differences(before, identities(world)), 3)
-    assert differences(before, identities(world)) == []
+    stays("sets and pods", lambda: differences(before, specs(identities(world))), 3)
+    assert differences(before, specs(identities(world))) == []
     world.patch(SET, "runs", scaled_to(1))
     world.patch(SET, "runs", scaled_to(2))
     settle(world, "runs")
@@ -85,18 +85,18 @@ def test_sets_and_their_pods_outlive_the_release_and_the_next_one_takes_them_up(
     world: World, product: Product
 ) -> None:
     settle(world, "runs")
-    before, pods = identities(world), pod_uids(world, "runs")
+    before, pods = specs(identities(world)), pod_uids(world, "runs")
     product.stop()
 
     product.deployment.uninstall()
 
     assert world.cluster.kubectl("get", "crd", DEFINITION, "-o", "name").strip().endswith(DEFINITION)
-    assert differences(before, identities(world)) == []
+    assert differences(before, specs(identities(world))) == []
 
     product.deployment.install()
     product.start()
-    stays("sets and pods", lambda: differences(before, identities(world)), 3)
-    assert differences(before, identities(world)) == []
+    stays("sets and pods", lambda: differences(before, specs(identities(world))), 3)
+    assert differences(before, specs(identities(world))) == []
     assert pod_uids(world, "runs") == pods
     world.patch(SET, "runs", new_image("server:2"))
     settle(world, "runs")

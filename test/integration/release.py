@@ -73,12 +73,12 @@ class Release:
 
     def wait_until_sets_are_served(self) -> None:
         """A definition has no conditions at first, which `kubectl wait` takes for an error."""
-        for _ in range(120):
+        for _ in range(720):
             with suppress(CommandError):
                 self.cluster.kubectl("get", "leaderworkersets")
                 return
             time.sleep(0.25)
-        raise TimeoutError("LeaderWorkerSets are not served 30 seconds after their definition was created")
+        raise TimeoutError("LeaderWorkerSets are not served 3 minutes after their definition was created")
 
     def put_certificates(self) -> None:
         """Fill Secret and CA bundles as a running manager does."""

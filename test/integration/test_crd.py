@@ -36,13 +36,13 @@ def definition() -> dict[str, Any]:
 
 def wait_until_served(cluster: ClusterAccess) -> None:
     """Discovery and the OpenAPI document follow a new CRD after a moment."""
-    for _ in range(120):
+    for _ in range(720):
         if f"apis/{GROUP}/v1" in cluster.kubectl("get", "--raw", "/openapi/v3") and PLURAL in cluster.kubectl(
             "api-resources", "--cached=false", "-o", "name", f"--api-group={GROUP}"
         ):
             return
         time.sleep(0.25)
-    pytest.fail(f"{PLURAL} is not served after 30 seconds")
+    pytest.fail(f"{PLURAL} is not served after 3 minutes")
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def crd(cluster: ClusterAccess) -> Iterator[ClusterAccess]:
     cluster.kubectl("apply", "-f", "-", input=json.dumps(definition()))
     wait_until_served(cluster)
     yield cluster
-    cluster.kubectl("delete", "crd", PLURAL, "--timeout=60s")
+    cluster.kubectl("delete", "crd", PLURAL, "--timeout=180s")
 
 
 def a_set(spec: dict[str, Any], **root: Any) -> dict[str, Any]:
@@ -315,7 +315,7 @@ def test_it_replaces_a_crd_with_a_conversion_webhook(
     try:
         assert "takeover" in cluster.kubectl(*command, "-o", "name", "-f", "-", input=json.dumps(ours))
     finally:
-        cluster.kubectl("delete", "crd", f"leaderworkersets.{group}", "--timeout=60s")
+        cluster.kubectl("delete", "crd", f"leaderworkersets.{group}", "--timeout=180s")
 
 
 def test_the_copy_in_the_chart_is_accepted(cluster: ClusterAccess) -> None:

@@ -36,7 +36,7 @@ KUBELET = "kubelet"
 COMPONENTS = (*PROGRAMS, KUBELET)
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
-_START_SECONDS = 90.0
+_START_SECONDS = 240.0
 _NOT_FOUND = 404
 
 

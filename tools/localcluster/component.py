@@ -20,6 +20,7 @@ from pathlib import Path
 
 _STOP_SECONDS = 5.0
 _POLL_SECONDS = 0.05
+_HEALTH_SECONDS = 10.0
 _LOG_LINES = 15
 
 
@@ -157,7 +158,9 @@ class Component:
         trusting = ssl.create_default_context()
         trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
         try:
-            with urllib.request.urlopen(self.blueprint.health, timeout=2, context=trusting) as answer:
+            with urllib.request.urlopen(
+                self.blueprint.health, timeout=_HEALTH_SECONDS, context=trusting
+            ) as answer:
                 return bool(answer.status == 200)
         except urllib.error.HTTPError as refusal:
             refusal.close()

@@ -34,7 +34,7 @@ class PodView:
         return list(self._read(f"/api/v1/namespaces/{namespace}/pods?{query}")["items"])
 
     def wait_ready(
-        self, namespace: str, selector: str, count: int, timeout: float = 60.0
+        self, namespace: str, selector: str, count: int, timeout: float = 180.0
     ) -> list[dict[str, Any]]:
         """Return the pods that match `selector` once exactly `count` exist and all of them are ready."""
         deadline = time.monotonic() + timeout

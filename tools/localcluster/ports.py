@@ -1,18 +1,27 @@
 """Answers: which TCP ports of the loopback address a cluster may use.
 
-In: how many. Out: that many different ports, free at this moment.
+In: how many. Out: that many different ports, free at this moment, which no other process that asks here gets
+as long as this one lives.
 """
 
 from __future__ import annotations
 
+import fcntl
+import itertools
+import os
 import random
 import socket
-from collections.abc import Callable, Iterable
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 
 # Below the ephemeral range, of which any outgoing connection could take a port while its component restarts.
 CANDIDATES = range(20000, 32000)
+# More than a run of tests takes, so that most processes claim one block.
+_BLOCK = 300
 
 
 def pick_ports(
@@ -20,19 +29,18 @@ def pick_ports(
 ) -> tuple[int, ...]:
     """Return `count` different free ports; OSError when there are not enough of them.
 
-    By default candidates are tried in random order, so that clusters starting side by side hardly ever meet.
+    By default candidates are those that this process has claimed, and each of them is given once: between
+    here and the moment in which somebody listens there, nobody else may come.
     """
-    order = random.sample(CANDIDATES, len(CANDIDATES)) if candidates is None else candidates
+    order = _GIVEN if candidates is None else candidates
     free = is_free or can_listen
     found: list[int] = []
     for port in order:
-        if len(found) == count:
-            break
         if port not in found and free(port):
             found.append(port)
-    if len(found) < count:
-        raise OSError(f"only {len(found)} of {count} free ports found on {LOOPBACK}; stop what listens there")
-    return tuple(found)
+        if len(found) == count:
+            return tuple(found)
+    raise OSError(f"only {len(found)} of {count} free ports found on {LOOPBACK}; stop what listens there")
 
 
 def can_listen(port: int) -> bool:
@@ -44,3 +52,41 @@ def can_listen(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def claimed(directory: Path, held: list[int]) -> Iterator[int]:
+    """Ports that no other process gets while the files in `held` are open, block after block; none is left
+    where others have claimed all.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    blocks = [CANDIDATES[start : start + _BLOCK] for start in range(0, len(CANDIDATES), _BLOCK)]
+    for block in random.sample(blocks, len(blocks)):
+        file = os.open(directory / str(block.start), os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(file)
+            continue
+        held.append(file)
+        yield from random.sample(block, len(block))
+
+
+class _Given:
+    """What this process still may give away."""
+
+    def __init__(self) -> None:
+        self._held: list[int] = []
+        self._lock = threading.Lock()
+        directory = Path(tempfile.gettempdir()) / f"localcluster-ports-{os.getuid()}"
+        self._left = claimed(directory, self._held)
+
+    def __iter__(self) -> Iterator[int]:
+        # When all is claimed, chance has to do.
+        return itertools.chain(iter(self._next, None), random.sample(CANDIDATES, len(CANDIDATES)))
+
+    def _next(self) -> int | None:
+        with self._lock:
+            return next(self._left, None)
+
+
+_GIVEN = _Given()

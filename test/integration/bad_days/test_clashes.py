@@ -66,7 +66,11 @@ def test_strangers_that_come_later(product: Product, world: World) -> None:
         told(world, name, f"{manifest['kind']} {stranger} ")
     stays("the strangers", lambda: dict(strangers_in(world)), seconds=2)
     assert dict(strangers_in(world)) == before
-    assert condition(world.get(SET, "led"), "Available").get("status") == "False"
+    eventually(
+        "the status says so too",
+        lambda: condition(world.get(SET, "led"), "Available").get("status"),
+        lambda status: status == "False",
+    )
     # Other groups do not wait for the one that cannot be completed.
     for name in ("served", "worked"):
         complete = {f"{name}-2", f"{name}-2-1"}

@@ -25,7 +25,7 @@ def ended(*arguments: str) -> tuple[int, str]:
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
     assert done.stdout == ""

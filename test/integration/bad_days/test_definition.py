@@ -27,12 +27,13 @@ def test_a_missing_definition_is_waited_for(stage: Stage, cluster: LocalCluster,
     impatient, manager = stage.manager().start(), stage.manager().start()
     try:
         eventually("both wait", lambda: complaints(impatient) and complaints(manager))
-        assert impatient.stop(5) == 0
+        assert impatient.stop() == 0
         eventually("it is looked for again", lambda: complaints(manager) > 1)
         assert manager.is_running
-        assert manager.probe("healthz")[0] == 200
-        status, text = manager.probe("readyz")
-        assert status == 500
+        eventually("it is alive", lambda: manager.probe("healthz")[0], lambda status: status == 200)
+        _, text = eventually(
+            "it is not ready", lambda: manager.probe("readyz"), lambda answer: answer[0] == 500
+        )
         assert "leaderworkersets" in text
         assert "Traceback" not in manager.log_path.read_text()
     finally:

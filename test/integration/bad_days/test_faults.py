@@ -17,9 +17,9 @@ pytestmark = pytest.mark.local_only
 
 NAME = "web"
 # Slow answers cost a Lease as short as that of the other tests.
-USUAL_LEASE = (
-    "--leader-elect-lease-duration=15s",
-    "--leader-elect-renew-deadline=10s",
+LONGER_LEASE = (
+    "--leader-elect-lease-duration=30s",
+    "--leader-elect-renew-deadline=20s",
     "--leader-elect-retry-period=2s",
 )
 
@@ -65,7 +65,7 @@ def test_a_set_comes_up_and_rolls(
     stage: Stage, world: World, rule: Rule, played: set[str], replicas: int, size: int
 ) -> None:
     with stage.proxy() as proxy:
-        manager = stage.start(*USUAL_LEASE, proxy=proxy)
+        manager = stage.start(*LONGER_LEASE, proxy=proxy)
         proxy.rule = rule
         proxy.cut_streams()
         world.create(a_set(NAME, replicas, size))

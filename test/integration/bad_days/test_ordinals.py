@@ -93,12 +93,21 @@ def test_users_are_told_and_nothing_multiplies(product: Product, world: World) -
     assert (told["status"], told["reason"]) == ("True", "StartOrdinalUnsupported")
     assert "requires Kubernetes" in told["message"]
     eventually("the warning", lambda: [each for each in events_of(world, "web") if each.type == "Warning"])
-    stays("the StatefulSets", lambda: names_of(world.list("StatefulSet")), seconds=3)
-    found = names_of(world.list("StatefulSet"))
-    assert found <= {"web", *(f"web-{index}" for index in range(REPLICAS))}
-    generations = {name: world.get("StatefulSet", name)["metadata"]["generation"] for name in found}
-    assert set(generations.values()) == {1}
+    stays("nothing is on top", lambda: multiplied(world), seconds=3)
+    assert multiplied(world) == set()
+    generations = {each["metadata"]["generation"] for each in world.list("StatefulSet")}
+    assert generations == {1}
     product.restart()
     world.patch(SET, "web", {"metadata": {"annotations": {"looked-at": "again"}}})
-    stays("what is known", lambda: condition(world.get(SET, "web"), "ReplicaFailure"), seconds=3)
-    assert names_of(world.list("StatefulSet")) <= {"web", *(f"web-{index}" for index in range(REPLICAS))}
+    stays("what is known", lambda: known(world), seconds=3)
+    assert (known(world), multiplied(world)) == (("True", "StartOrdinalUnsupported"), set())
+
+
+def multiplied(world: World) -> set[str]:
+    """StatefulSets of StatefulSets."""
+    return names_of(world.list("StatefulSet")) - {"web", *(f"web-{index}" for index in range(REPLICAS))}
+
+
+def known(world: World) -> tuple[str, str]:
+    told = condition(world.get(SET, "web"), "ReplicaFailure")
+    return told["status"], told["reason"]

@@ -1,6 +1,7 @@
 """Where does chaos reign? On a control plane of its own that writes down what is done to it.
 
-CHAOS_SEED repeats the instants of an earlier run; CHAOS_LOG is where the audit log is copied to at the end.
+The instants are the same every time; CHAOS_SEED asks for others, "random" for new ones. CHAOS_LOG is where
+the audit log is copied to at the end.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tools.localcluster import LocalCluster, Options
 
 __all__ = ["package_product", "pytest_runtest_makereport", "stage", "world"]
 
-_SEED = int(os.environ.get("CHAOS_SEED") or random.SystemRandom().randrange(10_000))
+_ASKED = os.environ.get("CHAOS_SEED") or "1"
+_SEED = random.SystemRandom().randrange(10_000) if _ASKED == "random" else int(_ASKED)
 
 
 def pytest_report_header() -> str:

@@ -98,7 +98,7 @@ def change(world: World, name: str, image: str) -> bool:
     return True
 
 
-def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: float = 120.0) -> None:
+def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: float = 300.0) -> None:
     """Wait until all is at rest, ask for one last image, and wait until every group has it."""
     settle(world, *names, seconds=seconds)
     for name in names:

@@ -10,6 +10,7 @@ import pytest
 from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
+from test.integration.controllers.harness.control_plane import awaken
 from test.integration.controllers.harness.proxied import Stage
 from test.integration.controllers.harness.world import World
 from tools.deployment import ManagerProcess
@@ -18,7 +19,6 @@ from tools.localcluster import LocalCluster
 pytestmark = pytest.mark.local_only
 
 API_SERVER, STORE = "kube-apiserver", "etcd"
-OTHERS = ("kube-controller-manager", "kube-scheduler", "kwok")
 DEATHS = ((API_SERVER,), (STORE,), (API_SERVER, STORE), (STORE,), (API_SERVER,))
 
 
@@ -37,7 +37,7 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
             for name in reversed(victims):
                 cluster.component(name).start()
             for name in victims:
-                cluster.component(name).wait_healthy(60)
+                cluster.component(name).wait_healthy(240)
             # What was done in the last instant may not have been written down.
             record.snapshot()
             awaken(cluster)
@@ -53,10 +53,3 @@ def restarted(manager: ManagerProcess) -> None:
     if not manager.is_running:
         print("the manager has ended:", manager.last_words(3))
         manager.start()
-
-
-def awaken(cluster: LocalCluster) -> None:
-    """Those that pods depend on would come back as late as half a minute after the API server."""
-    for name in OTHERS:
-        cluster.kill_component(name)
-        cluster.start_component(name)

@@ -60,7 +60,7 @@ def test_writes_are_refused_and_streams_are_cut(
         proxy.rule = bad_line(dice)
         proxy.cut_streams()
         with rolling_out(world, names):
-            eventually("enough has gone wrong", often(proxy.seen.get), seconds=120)
+            eventually("enough has gone wrong", often(proxy.seen.get), seconds=300)
         roll_to_the_end(world, names, "server:last")
         assert manager.is_running
     played = judge(record, world.namespace, names)

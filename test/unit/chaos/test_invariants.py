@@ -187,15 +187,21 @@ def wrote(seconds: float, who: str, resource: str = PODS, holder: str = "") -> E
     ("writes", "complaints"),
     [
         pytest.param([wrote(0, "a", LEASES, "a"), wrote(3, "a")], [], id="fresh"),
-        pytest.param([wrote(0, "a", LEASES, "a"), wrote(5, "a")], ["0:00:05 after"], id="stale"),
+        pytest.param([wrote(0, "a", LEASES, "a"), wrote(8, "a")], ["0:00:08 after"], id="stale"),
+        pytest.param([wrote(0, "a", LEASES, "a"), wrote(6, "a")], [], id="stale on its way"),
         pytest.param([wrote(0, "a")], ["None after"], id="never held"),
         pytest.param(
-            [wrote(0, "a", LEASES, "a"), wrote(1, "b", LEASES, "b"), wrote(2, "a")],
+            [wrote(0, "a", LEASES, "a"), wrote(1, "b", LEASES, "b"), wrote(5, "a")],
             ["while b holds"],
             id="taken by another",
         ),
         pytest.param(
-            [wrote(0, "a", LEASES, "a"), wrote(1, "a", LEASES), wrote(2, "a")],
+            [wrote(0, "a", LEASES, "a"), wrote(1, "b", LEASES, "b"), wrote(2, "a")],
+            [],
+            id="taken by another while it was on its way",
+        ),
+        pytest.param(
+            [wrote(0, "a", LEASES, "a"), wrote(1, "a", LEASES), wrote(5, "a")],
             ["while nobody holds"],
             id="released",
         ),

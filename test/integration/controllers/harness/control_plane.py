@@ -30,6 +30,13 @@ def a_control_plane(options: Options) -> Iterator[LocalCluster]:
             cluster.kill_component("kube-apiserver")
 
 
+def awaken(cluster: LocalCluster) -> None:
+    """Those that pods depend on would come back as late as half a minute after the API server."""
+    for name in ("kube-controller-manager", "kube-scheduler", "kwok"):
+        cluster.kill_component(name)
+        cluster.start_component(name)
+
+
 def let_finalize(cluster: LocalCluster) -> None:
     """Spare every run a wait of up to 30 s.
 

@@ -25,7 +25,8 @@ RESULT = TypeVar("RESULT")
 
 _HOP_BY_HOP = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
 _REASONS = {409: "Conflict", 410: "Expired", 429: "TooManyRequests", 500: "InternalError"}
-_START_SECONDS = 10.0
+_START_SECONDS = 60.0
+_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,13 @@ class Delay:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """The request arrives when the test says so."""
+
+    until: threading.Event
+
+
+@dataclass(frozen=True)
 class CutAfter:
     """The answer breaks off after so many seconds, where it takes as long as that: a watch does."""
 
@@ -89,7 +97,7 @@ class ErrorEvent:
     code: int
 
 
-Fault = Refuse | Drop | Lose | Delay | CutAfter | ErrorEvent
+Fault = Refuse | Drop | Lose | Delay | Hold | CutAfter | ErrorEvent
 Rule = Callable[[Asked], Fault | None]
 
 
@@ -184,6 +192,9 @@ class FaultProxy:
                 return web.json_response(event)
             case Delay():
                 await asyncio.sleep(fault.seconds)
+            case Hold():
+                while not fault.until.is_set():
+                    await asyncio.sleep(_POLL_SECONDS)
         try:
             async with self._upstream(request) as answer:
                 return await self._pass_on(request, answer, fault)

@@ -23,6 +23,8 @@ QUICK_LEASE = (
     "--leader-elect-renew-deadline=4s",
     "--leader-elect-retry-period=1s",
 )
+# As long as an API server may wait for a webhook, for a machine that has other things to do.
+_PATIENT_SECONDS = 30
 
 
 class Product:
@@ -77,7 +79,7 @@ def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) ->
     """The chart installed and one manager running; both go at the end. Further arguments go to helm."""
     deployment = Deployment(cluster, workspace)
     serve_definition(cluster)
-    deployment.install("--take-ownership", *arguments)
+    deployment.install("--take-ownership", "--set", f"webhooks.timeoutSeconds={_PATIENT_SECONDS}", *arguments)
     try:
         wait_until_sets_may_own(cluster)
         yield Product(deployment, *QUICK_LEASE)

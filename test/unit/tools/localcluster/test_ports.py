@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import socket
+from pathlib import Path
 
 import pytest
 
-from tools.localcluster.ports import CANDIDATES, LOOPBACK, can_listen, pick_ports
+from tools.localcluster.ports import CANDIDATES, LOOPBACK, can_listen, claimed, pick_ports
 
 
 def test_different_free_ports_in_order() -> None:
@@ -28,3 +31,21 @@ def test_port_in_use_is_not_free() -> None:
         listener.bind((LOOPBACK, 0))
         listener.listen()
         assert not can_listen(listener.getsockname()[1])
+
+
+def test_processes_that_start_at_once_never_meet(tmp_path: Path) -> None:
+    held: list[int] = []
+    try:
+        ours, theirs = claimed(tmp_path, held), claimed(tmp_path, held)
+        both = [*itertools.islice(ours, 500), *itertools.islice(theirs, 500)]
+        assert len(set(both)) == 1000
+        # Whoever comes when all is claimed gets nothing, and goes away empty-handed.
+        assert sorted([*both, *ours, *theirs]) == list(CANDIDATES)
+        assert list(claimed(tmp_path, held)) == []
+    finally:
+        for file in held:
+            os.close(file)
+
+
+def test_no_port_is_given_twice() -> None:
+    assert not set(pick_ports(3)) & set(pick_ports(3))
