@@ -62,7 +62,7 @@ test-bad-days: $(READY) ## What the product does when the API server, the networ
 	@$(BUILD)
 	@$(BIN)/python -m pytest $(BAD_DAYS) $(PYTEST_ARGS)
 
-test-chaos: $(READY) ## Whether promises hold while everything fails at random (CHAOS_SEED=N plays it again).
+test-chaos: $(READY) ## Whether promises hold while everything fails at odd instants (CHAOS_SEED=N for others, random for new ones).
 	@$(BUILD)
 	@$(BIN)/python -m pytest $(CHAOS) $(PYTEST_ARGS)
 
