@@ -111,7 +111,7 @@ async def test_run_checks_when_asked(volume: Volume) -> None:
     assert volume.served == []
     volume.hold(pair, "1")
     volume.directory.check_soon()
-    await asyncio.wait_for(volume.arrived.wait(), 5)
+    await asyncio.wait_for(volume.arrived.wait(), 60)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert volume.served == [pair]
@@ -123,7 +123,7 @@ async def test_run_polls(volume: Volume, monkeypatch: pytest.MonkeyPatch) -> Non
     running = asyncio.create_task(volume.directory.run())
     await asyncio.sleep(0)
     volume.hold(pair, "1")
-    await asyncio.wait_for(volume.arrived.wait(), 5)
+    await asyncio.wait_for(volume.arrived.wait(), 60)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert volume.served == [pair]

@@ -418,7 +418,7 @@ async def test_run_tries_again_after_an_error_and_checks_when_asked(
     monkeypatch.setattr(replica.certificates, "check", check)
     with caplog.at_level(logging.WARNING):
         running = asyncio.create_task(replica.certificates.run())
-        await asyncio.wait_for(has_recovered.wait(), 5)
+        await asyncio.wait_for(has_recovered.wait(), 60)
         await settle()
         assert checks == 2
         replica.certificates.check_soon()

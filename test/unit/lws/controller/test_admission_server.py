@@ -135,7 +135,7 @@ async def test_stops_when_kopf_cancels_it(running: Running, certificates: Certif
             is_up.set()
 
     serving = asyncio.create_task(as_kopf_does())
-    await asyncio.wait_for(is_up.wait(), 5)
+    await asyncio.wait_for(is_up.wait(), 60)
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
     assert not server.is_listening
@@ -209,7 +209,7 @@ async def test_what_is_announced_too_large_is_not_waited_for(
     reader, writer = await asyncio.open_connection("127.0.0.1", running.server.port, ssl=context)
     headers = f"Host: x\r\nContent-Type: application/json\r\nContent-Length: {MAX_BODY_BYTES + 1}\r\n"
     writer.write(f"POST /mutate--v1-pod HTTP/1.1\r\n{headers}\r\n".encode())
-    status_line = await asyncio.wait_for(reader.readline(), 5)
+    status_line = await asyncio.wait_for(reader.readline(), 60)
     assert status_line.startswith(b"HTTP/1.1 413 ")
     writer.transport.abort()
 
@@ -340,7 +340,7 @@ async def test_reviews_in_flight_are_counted_and_finished(running: Running) -> N
     call = asyncio.create_task(
         running.session.post(f"https://127.0.0.1:{server.port}/mutate--v1-pod", json=review())
     )
-    await asyncio.wait_for(entered.wait(), 5)
+    await asyncio.wait_for(entered.wait(), 60)
     assert server.in_flight == 1
     stopping = asyncio.create_task(generator.aclose())  # type: ignore[attr-defined]
     await asyncio.sleep(0)
