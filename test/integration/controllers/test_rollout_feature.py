@@ -14,7 +14,6 @@ from test.integration.controllers.harness.groups import images_of, settle
 from test.integration.controllers.harness.history import (
     History,
     existing_groups,
-    mixed_groups,
     ready_groups,
 )
 from test.integration.controllers.harness.manifests import a_set, new_image, rolling
@@ -63,4 +62,4 @@ def test_a_rollout_uses_its_budget_and_keeps_to_it(
     assert max(len(existing_groups(frame)) for frame in frames) <= most
     assert max(each.replicas for each in history.told()) == most
     assert {len(history.leaders()[index]) for index in range(6)} == {2}
-    assert not any(map(mixed_groups, frames))
+    assert history.overlaps() == []

@@ -6,13 +6,19 @@ existing in each of them, what the leader StatefulSet was told, and which leader
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
 from test.integration.controllers.harness.following import Following, Frame, Moment, Object
-from test.integration.controllers.harness.groups import annotations_of, is_leader, labels_of
+from test.integration.controllers.harness.groups import (
+    annotations_of,
+    controller_of,
+    is_leader,
+    labels_of,
+    name_of,
+)
 from test.integration.controllers.harness.world import World
 from tools.localcluster.pods import is_ready
 
@@ -74,11 +80,44 @@ class History:
         Where the StatefulSet controller is faster than that, or than its own cache, it makes a leader as it
         was and replaces that once more: which happens on a machine under load, and no promise forbids it.
         """
+        detours = self._detours()
+        return {
+            index: [life.uid for life in lives if life.uid not in detours]
+            for index, lives in _lives(self._pods.moments()).items()
+        }
+
+    def overlaps(self) -> list[str]:
+        """Workers that met another leader than theirs, unless theirs was a detour: those the StatefulSet
+        controller deletes, and it waits for nobody.
+
+        A worker that is made anew while the garbage collector takes its StatefulSet down may be late as well.
+        """
+        detours, moments = self._detours(), self._pods.moments()
+        going = {life.uid: life.going for lives in _lives(moments).values() for life in lives}
+        leader_of = {
+            each["metadata"]["uid"]: controller_of(each).get("uid", "")
+            for moment in self._statefulsets.moments()
+            for each in moment.frame.values()
+        }
+        made: dict[str, int] = {}
+        found: dict[str, str] = {}
+        for version, frame in moments:
+            for leader, worker in _teams(frame):
+                uid, former = worker["metadata"]["uid"], leader_of.get(controller_of(worker).get("uid", ""))
+                begun, ended = made.setdefault(uid, version), going.get(former or "")
+                if former in (None, leader["metadata"]["uid"]) or former in detours:
+                    continue
+                if ended is None or begun < ended:
+                    found[uid] = f"{name_of(worker)} of a former leader met {leader['metadata']['uid']}"
+        return list(found.values())
+
+    def _detours(self) -> set[str]:
         tellings = self._tellings()
         return {
-            index: [lives[0].uid]
-            + [life.uid for former, life in pairwise(lives) if not _is_detour(index, former, life, tellings)]
+            life.uid
             for index, lives in _lives(self._pods.moments()).items()
+            for former, life in pairwise(lives)
+            if _is_detour(index, former, life, tellings)
         }
 
     def _tellings(self) -> list[_Telling]:
@@ -87,6 +126,13 @@ class History:
             for moment in self._statefulsets.moments()
             if self._name in moment.frame
         ]
+
+
+def _teams(frame: Frame) -> Iterator[tuple[Object, Object]]:
+    """Every worker with the leader that its group has now, if it has one."""
+    for pods in _by_group(frame).values():
+        for leader in filter(is_leader, pods):
+            yield from ((leader, pod) for pod in pods if not is_leader(pod))
 
 
 def _lives(moments: Iterable[Moment]) -> dict[int, list[_Life]]:
@@ -124,16 +170,6 @@ def ready_groups(frame: Frame) -> set[int]:
 def existing_groups(frame: Frame) -> set[int]:
     """Groups that have a leader, whatever its state."""
     return {index for index, pods in _by_group(frame).items() if any(map(is_leader, pods))}
-
-
-def mixed_groups(frame: Frame) -> set[int]:
-    """Groups with pods of two revisions whose leader is not being deleted: old workers met a new leader."""
-    return {
-        index
-        for index, pods in _by_group(frame).items()
-        if len({labels_of(pod)[REVISION_LABEL] for pod in pods}) > 1
-        and any(is_leader(pod) and "deletionTimestamp" not in pod["metadata"] for pod in pods)
-    }
 
 
 def _is_ready(pods: list[Object]) -> bool:
