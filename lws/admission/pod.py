@@ -75,8 +75,10 @@ def admit(raw: dict[str, Any], namespace: str, gang: GangAnnotations | None = No
     size = _group_size(raw)
     containers = _containers_of(raw)
     member = _member(raw, namespace)
-    member = _as_leader(member) if is_leader(raw) else _as_worker(member)
-    member = _in_subgroup(member, int(size), is_leader(raw))
+    member = member if is_leader(raw) else _as_worker(member)
+    # Whoever has index 0 is a leader to everybody else, and would be to this webhook the next time.
+    leads = member.labels[WORKER_INDEX_LABEL] == "0"
+    member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
     if gang is not None:
         member = replace(member, annotations=merged(member.annotations, gang(member.labels)))
     variables = _variables(member, size)

@@ -6,12 +6,12 @@ A provider is a scheduler that reads both.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from lws.actions import Object
 from lws.kube.metadata import annotations_of, labels_of, owner_reference
-from lws.kube.requests import Requests, of_pod, total
+from lws.kube.requests import Requests, of_many, of_pod, total
 from lws.leaderworkerset import spec
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, StartupPolicy
 
@@ -89,5 +89,5 @@ PROVIDERS: Mapping[str, GangProvider] = {"volcano": Volcano()}
 def _requests(restored: Object) -> Requests:
     """Of the whole group."""
     worker: Mapping[str, Any] = spec.template_of(restored)["workerTemplate"]
-    workers: Iterable[Requests] = [of_pod(worker.get("spec") or {})] * (spec.size_of(restored) - 1)
-    return total([of_pod(spec.leader_template_of(restored).get("spec") or {}), *workers])
+    workers = of_many(of_pod(worker.get("spec") or {}), spec.size_of(restored) - 1)
+    return total([of_pod(spec.leader_template_of(restored).get("spec") or {}), workers])

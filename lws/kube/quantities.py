@@ -76,6 +76,12 @@ class Quantity:
         )
         return Quantity(mantissa, exponent, self.notation)
 
+    def times(self, count: int) -> Quantity:
+        """As much as `count` of them (one at least) add up to, however many that are."""
+        if count == 1 or self.exponent > _ABSURD:
+            return self
+        return Quantity(self.mantissa * count, self.exponent, self.notation)
+
     def rounded_up(self, exponent: int) -> Quantity:
         """Without digits below 10^`exponent`, rounded away from zero."""
         if self.exponent >= exponent:

@@ -48,6 +48,11 @@ def total(each: Iterable[Requests]) -> Requests:
     return sums
 
 
+def of_many(each: Requests, count: int) -> Requests:
+    """What `count` pods need that each need the same. A set may ask for two billion of them."""
+    return {name: amount.times(count) for name, amount in each.items()} if count > 0 else {}
+
+
 def _of(resources: Mapping[str, Any] | None) -> Requests:
     resources = resources or {}
     return {**_quantities(resources.get("limits")), **_quantities(resources.get("requests"))}

@@ -158,6 +158,15 @@ def admitted(pod: dict[str, Any], namespace: str = "default") -> dict[str, Any]:
             id="worker's index is always its ordinal",
         ),
         pytest.param(
+            make_worker("rc-0", labels={WORKER_INDEX_LABEL: "1"}),
+            make_worker(
+                "rc-0",
+                labels={WORKER_INDEX_LABEL: "0"},
+                containers=[{"name": "main", "env": make_environment("rc-0.rc.default", "4", "0")}],
+            ),
+            id="index 0 is a leader's, whatever the pod says",
+        ),
+        pytest.param(
             make_worker(
                 labels={GROUP_KEY_LABEL: "k"}, annotations={SUBDOMAIN_POLICY_ANNOTATION: "UniquePerReplica"}
             ),
@@ -201,6 +210,14 @@ def test_admitted(pod: dict[str, Any], expected: dict[str, Any]) -> None:
 def test_a_pod_without_the_name_label_is_untouched(pod: dict[str, Any]) -> None:
     before = copy.deepcopy(pod)
     assert admitted(pod) == before
+
+
+def test_a_pod_that_becomes_a_leader_is_one_at_once() -> None:
+    """Else the second admission would add what the first has left out."""
+    pod = without(make_worker("rc-0", labels={WORKER_INDEX_LABEL: "1"}), "metadata", "labels", GROUP_KEY_LABEL)
+    once = copy.deepcopy(admitted(pod))
+    assert once["metadata"]["labels"][GROUP_KEY_LABEL] == RC_0_KEY
+    assert admitted(pod) == once
 
 
 def test_namespace_of_the_request_where_the_pod_has_none() -> None:

@@ -64,6 +64,14 @@ def test_little_is_said_where_little_is_known() -> None:
     assert "annotations" not in made["metadata"]
 
 
+def test_the_largest_group_is_counted_at_once() -> None:
+    """Admission lets it pass, and a list of its pods would fill the memory."""
+    size = 2**31 - 1
+    containers = [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]
+    made = pod_group(make_set(size=size, template={"workerTemplate": {"spec": {"containers": containers}}}))
+    assert made["spec"] == {"minMember": size, "minResources": {"cpu": str(size)}}
+
+
 @pytest.mark.parametrize(
     ("size", "policy", "annotations", "members"),
     [

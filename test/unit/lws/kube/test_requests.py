@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.requests import of_pod, total
+from lws.kube.requests import of_many, of_pod, total
 
 
 def container(restart: str = "", **requests: Any) -> dict[str, Any]:
@@ -86,3 +86,10 @@ def test_total() -> None:
         "memory": "3Gi",
     }
     assert total([]) == {}
+
+
+def test_many_need_as_much_as_one_after_the_other() -> None:
+    one = of_pod({"containers": [container(cpu="0.1", memory="1Gi", disk="1e3", odd="1e999999999")]})
+    for count in range(5):
+        row = {name: str(amount) for name, amount in total([one] * count).items()}
+        assert {name: str(amount) for name, amount in of_many(one, count).items()} == row
