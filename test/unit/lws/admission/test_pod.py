@@ -214,7 +214,8 @@ def test_a_pod_without_the_name_label_is_untouched(pod: dict[str, Any]) -> None:
 
 def test_a_pod_that_becomes_a_leader_is_one_at_once() -> None:
     """Else the second admission would add what the first has left out."""
-    pod = without(make_worker("rc-0", labels={WORKER_INDEX_LABEL: "1"}), "metadata", "labels", GROUP_KEY_LABEL)
+    pod = make_worker("rc-0", labels={WORKER_INDEX_LABEL: "1"})
+    without(pod, "metadata", "labels", GROUP_KEY_LABEL)
     once = copy.deepcopy(admitted(pod))
     assert once["metadata"]["labels"][GROUP_KEY_LABEL] == RC_0_KEY
     assert admitted(pod) == once

@@ -1,0 +1,63 @@
+"""What does the API server say to whatever is sent, and does it say it in time?
+
+In: objects, however wrong. Out: what it would store, or the refusal; the test fails where neither comes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from test.integration.controllers.harness.world import World
+from tools.localcluster import ApiError
+from tools.localcluster.api import Call
+
+Object = dict[str, Any]
+
+DRY = {"dryRun": "All"}
+_SERVER_ERROR = 500
+# What a webhook does not answer in the time that the API server gives it. Another load may be the reason, so
+# that it counts only where it happens again.
+_TOO_LATE = ("deadline exceeded", "timeout", "timed out")
+_ATTEMPTS = 3
+# Written by the API server, and other at each request.
+_OF_REQUEST = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation")
+
+
+class Gate:
+    """The API server with our webhooks, in one namespace."""
+
+    def __init__(self, world: World, answers: Counter[str]) -> None:
+        self.world = world
+        self.answers = answers
+
+    def create(self, obj: Mapping[str, Any], kind: str) -> Object | None:
+        """What would be stored; None if it is refused."""
+        return self._sent(Call("POST", self.world.path(kind), obj, query=DRY))
+
+    def replace(self, obj: Mapping[str, Any], kind: str) -> Object | None:
+        """The same for an update of what is stored."""
+        path = self.world.path(kind, str(obj["metadata"]["name"]))
+        return self._sent(Call("PUT", path, obj, query=DRY))
+
+    def _sent(self, call: Call) -> Object | None:
+        for attempt in range(_ATTEMPTS):
+            try:
+                stored = self.world.api.send(call)
+            except ApiError as refusal:
+                is_late = any(words in str(refusal) for words in _TOO_LATE)
+                if refusal.status >= _SERVER_ERROR and is_late and attempt < _ATTEMPTS - 1:
+                    continue
+                assert refusal.status < _SERVER_ERROR, f"{refusal} to {call.body}"
+                self.answers["refused"] += 1
+                return None
+            self.answers["accepted"] += 1
+            return stored
+        raise AssertionError("every attempt ends in an answer")
+
+
+def sendable(stored: Mapping[str, Any]) -> Object:
+    """What was stored, as somebody who has read it would create it."""
+    metadata = {key: value for key, value in stored["metadata"].items() if key not in _OF_REQUEST}
+    return {**{key: value for key, value in stored.items() if key != "status"}, "metadata": metadata}

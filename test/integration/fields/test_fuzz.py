@@ -1,0 +1,183 @@
+"""Whatever is sent, is it answered in time, and can the controller run what is accepted?
+
+2,000 random sets and pods, drawn from the schema of the committed definition, go through API server and
+webhooks: the same every day, and with HYPOTHESIS_PROFILE=nightly ten times as many, other ones each time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.snapshot import SetSnapshot
+from test.integration.controllers.harness.groups import condition, unsettled
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from test.integration.fields.gate import Gate, sendable
+from test.integration.fields.random_sets import good_sets, pods, sets
+from tools.localcluster import ApiError
+
+Object = dict[str, Any]
+
+_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+_FACTOR = 10 if _NIGHTLY else 1
+MOST_PODS, RUN, BATCH = 6, 60 * (3 if _NIGHTLY else 1), 20
+STALLS_AFTER_SECONDS = 10
+STORED: dict[str, Object] = {
+    "plain": a_set("plain", 0),
+    "divided": a_set("divided", 0, 4, group={"subGroupPolicy": {"subGroupSize": 2}}),
+}
+
+
+def examples(count: int) -> Callable[[Any], Any]:
+    """How many objects a test sends."""
+    return settings(
+        max_examples=count * _FACTOR,
+        derandomize=not _NIGHTLY,
+        database=None,
+        deadline=None,
+        # Which lines only failing examples run is nothing that another process could tell.
+        phases=(Phase.generate, Phase.shrink),
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.fixture(scope="module")
+def answers() -> Counter[str]:
+    """Of all tests of this file."""
+    return Counter()
+
+
+@pytest.fixture
+def gate(world: World, answers: Counter[str]) -> Gate:
+    """A namespace in which nothing but two empty sets is stored."""
+    for manifest in STORED.values():
+        world.create(manifest)
+    return Gate(world, answers)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_crashes(product: Product) -> Iterator[None]:
+    """Neither the process, nor a review, nor a pass."""
+    pid, before = product.manager.pid, len(product.log())
+    yield
+    assert (product.manager.is_running, product.manager.pid) == (True, pid)
+    said = product.log()[before:].splitlines()
+    assert [line for line in said if "Traceback" in line or "review at" in line] == []
+
+
+@examples(1_200)
+@given(manifest=sets())
+def test_sets_are_refused_or_can_be_planned_for(gate: Gate, manifest: Object) -> None:
+    stored = gate.create(manifest, SET)
+    if stored is None:
+        return
+    again = gate.create(sendable(stored), SET)
+    assert again is not None, "what was stored is refused"
+    assert sendable(again) == sendable(stored)
+    plan(SetSnapshot(lws=stored, now=datetime.now(UTC)))
+
+
+@examples(400)
+@given(name=st.sampled_from(sorted(STORED)), manifest=sets())
+def test_updates_are_refused_or_stable(gate: Gate, name: str, manifest: Object) -> None:
+    before = gate.world.get(SET, name)
+    metadata = {**before["metadata"], "annotations": manifest["metadata"].get("annotations", {})}
+    stored = gate.replace({**before, "spec": manifest["spec"], "metadata": metadata}, SET)
+    if stored is not None:
+        again = gate.replace({**stored, "metadata": metadata}, SET)
+        assert again is not None, "what was stored is refused"
+        assert again["spec"] == stored["spec"]
+
+
+@examples(400)
+@given(manifest=pods())
+def test_pods_are_refused_or_know_their_place(gate: Gate, manifest: Object) -> None:
+    stored = gate.create(manifest, "Pod")
+    if stored is not None:
+        again = gate.create(sendable(stored), "Pod")
+        assert again is not None, "what was stored is refused"
+        assert sendable(again) == sendable(stored)
+
+
+def test_both_answers_came_up(answers: Counter[str]) -> None:
+    """Else the properties above would have proven little."""
+    if not answers:
+        pytest.skip("needs the answers to the objects above")
+    assert min(answers["accepted"], answers["refused"]) > 0.1 * answers.total(), answers
+
+
+def test_what_is_accepted_comes_up_or_says_why_not(world: World) -> None:
+    drawn = _candidates()
+    for first in range(0, RUN, BATCH):
+        names = []
+        while len(names) < BATCH and drawn:
+            name = f"run-{first + len(names)}"
+            if _is_created(world, drawn.pop(), name):
+                names.append(name)
+        _wait_for_words(world, names)
+        world.kubectl("delete", "lws", "--all", "--wait=false")
+        eventually("all are gone", lambda: world.list("Pod"), lambda left: not left, seconds=120)
+
+
+def _candidates() -> list[Object]:
+    """Small sets, half of them with something wrong."""
+    found: dict[str, Object] = {}
+
+    @settings(examples(RUN * 2), phases=(Phase.generate,))
+    @given(manifest=good_sets() | sets())
+    def draw(manifest: Object) -> None:
+        if _is_small(manifest["spec"]):
+            found[json.dumps(manifest, sort_keys=True)] = manifest
+
+    draw()
+    return list(found.values())
+
+
+def _is_small(spec: Any) -> bool:
+    template = spec.get("leaderWorkerTemplate") if isinstance(spec, dict) else None
+    counts = (spec.get("replicas", 1), template.get("size", 1)) if isinstance(template, dict) else ()
+    return (
+        len(counts) == 2
+        and all(type(each) is int and 0 < each <= MOST_PODS for each in counts)
+        and (counts[0] * counts[1] <= MOST_PODS)
+    )
+
+
+def _is_created(world: World, manifest: Object, name: str) -> bool:
+    annotations = manifest["metadata"].get("annotations") or {}
+    spec = {**manifest["spec"], "progressDeadlineSeconds": STALLS_AFTER_SECONDS}
+    # A paused rollout waits for its user, and so never counts as stalled.
+    strategy = spec.get("rolloutStrategy")
+    if isinstance(strategy, dict):
+        spec["rolloutStrategy"] = {key: value for key, value in strategy.items() if key != "paused"}
+    try:
+        world.create({**manifest, "metadata": {"name": name, "annotations": annotations}, "spec": spec})
+    except ApiError:
+        return False
+    return True
+
+
+def _wait_for_words(world: World, names: list[str]) -> None:
+    def silent() -> dict[str, str]:
+        found = {name: unsettled(world, name) for name in names if not _complaint(world.get(SET, name))}
+        return {name: why for name, why in found.items() if why}
+
+    eventually("each set is at rest or says what it lacks", silent, lambda left: not left, seconds=240)
+
+
+def _complaint(lws: Object) -> str:
+    """What conditions say is wrong."""
+    found = (condition(lws, kind) for kind in ("ReplicaFailure", "Stalled"))
+    return "; ".join(str(each["message"]) for each in found if each.get("status") == "True")
