@@ -18,7 +18,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,2)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e lint format generate lock cluster image clean help
+.PHONY: demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance lint format generate lock cluster image clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -78,6 +78,10 @@ bench: $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<com
 bench-guard: $(READY) ## Does the product stay within its budget of writes, passes and lists?
 	@$(BUILD)
 	@$(BIN)/python -m test.bench.guard
+
+conformance: $(READY) ## Run the tests that prove each part of the API, and write docs/compatibility.md.
+	@$(BUILD)
+	@$(BIN)/python -m tools.conformance
 
 lint: $(READY) ## ruff, mypy --strict, import contracts.
 	@$(BIN)/ruff check .

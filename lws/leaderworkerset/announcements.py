@@ -58,7 +58,8 @@ def moved_leaders(
 def failed_leaders(lws: Object, verb: str) -> Announce:
     """The leader StatefulSet was refused; verb: create or update."""
     note = f"Failed to {verb} leader statefulset {lws['metadata']['name']}"
-    return _event(lws, f"Failed{verb.capitalize()}", verb.capitalize(), note, type_="Warning")
+    reason = "FailedCreate" if verb == "create" else "FailedUpdate"
+    return _event(lws, reason, verb.capitalize(), note, type_="Warning")
 
 
 def failed_service(lws: Object) -> Announce:

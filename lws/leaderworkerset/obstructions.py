@@ -10,7 +10,7 @@ from dataclasses import dataclass
 FAILED_CREATE = "FailedCreate"
 
 # Parts of what the API server and its admission plugins say (Kubernetes 1.36), the first that fits counts.
-_KNOWN = (
+KNOWN = (
     ("exceeded quota", "QuotaExceeded"),
     ("failed quota", "QuotaExceeded"),
     ("looking up service account", "ServiceAccountMissing"),
@@ -19,6 +19,7 @@ _KNOWN = (
     ("violates PodSecurity", "AdmissionDenied"),
     ("failed calling webhook", "WebhookFailed"),
 )
+"""What is found in a refusal → one word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Obstruction:
     @property
     def reason(self) -> str:
         """One word; `otherwise` where nothing tells more."""
-        return next((reason for part, reason in _KNOWN if part in self.words), self.otherwise)
+        return next((reason for part, reason in KNOWN if part in self.words), self.otherwise)
 
     @property
     def message(self) -> str:

@@ -1,0 +1,15 @@
+"""tools.conformance.page: how rows read."""
+
+from __future__ import annotations
+
+from tools.conformance.page import page_of
+from tools.conformance.table import Row
+
+
+def test_what_the_original_lacks_has_a_table_of_its_own() -> None:
+    rows = (Row("spec.new", "", "t.py::test_b", True), Row("spec.size", "pods", "t.py::test_a"))
+    page = page_of({"fields": rows, "differences": (Row("", "So it is.", "t.py::test_a"),)})
+    assert "runs these 2 tests" in page
+    assert "## Fields\n\n| Field | Meaning | Test |\n| --- | --- | --- |\n| `spec.size` | pods |" in page
+    assert "### Fields that the original lacks\n\n| Field | Test |" in page
+    assert page.endswith("| --- | --- |\n| So it is. | `t.py::test_a` |\n")

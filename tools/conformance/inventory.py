@@ -1,0 +1,104 @@
+"""Answers: what does the code have that a user could know it by?
+
+In: the generated definition, constants and sources of the product. Out: the names of fields, labels,
+annotations, variables, conditions and Event reasons.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lws.group import tpu
+from lws.leaderworkerset import obstructions
+from lws_api.crds import definitions
+from lws_api.leaderworkerset import v1
+from tools.deployment import REPOSITORY
+
+# Types of Kubernetes: what is in them is its API, not ours.
+_OPAQUE = frozenset({"leaderTemplate", "workerTemplate", "volumeClaimTemplates", "conditions"})
+# Where a call has the reason of an Event, and the type of a condition.
+_REASONS = {"Announce": 1, "_event": 1, "Problem": 0}
+_TYPES = {"Condition": 0}
+
+
+def inventory() -> Mapping[str, frozenset[str]]:
+    """Kind → names, with the kinds of test/conformance.yaml."""
+    schema = definitions()[v1.KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    fields = {path for part in ("spec", "status") for path in _paths(schema[part], part)}
+    texts = (path.read_text("utf-8") for path in sorted((REPOSITORY / "lws").rglob("*.py")))
+    # All others would take ten times as long to be parsed, and have no part in it.
+    calls = tuple(f"{name}(" for name in (*_REASONS, *_TYPES))
+    trees = [ast.parse(text) for text in texts if any(call in text for call in calls)]
+    return {
+        "fields": frozenset(fields),
+        "labels": _constants(v1, "_LABEL"),
+        "annotations": _constants(v1, "_ANNOTATION"),
+        "environment": _constants(v1, "_ENV") | _constants(tpu, "_ENV"),
+        "conditions": said_in(trees, _TYPES),
+        "events": said_in(trees, _REASONS) | {reason for _, reason in obstructions.KNOWN},
+    }
+
+
+def said_in(trees: Sequence[ast.Module], places: Mapping[str, int]) -> frozenset[str]:
+    """Texts at the given places of calls. places: name of what is called → number of the argument.
+
+    A name stands for what any of the modules assigns to it.
+    """
+    assigned: dict[str, list[ast.expr]] = {}
+    for tree in trees:
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                assigned.setdefault(node.targets[0].id, []).append(node.value)
+    found: set[str] = set()
+    for call in (node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if isinstance(call.func, ast.Name) and call.func.id in places:
+            place = places[call.func.id]
+            given = [
+                *call.args[place : place + 1],
+                *(each.value for each in call.keywords if each.arg == "reason"),
+            ]
+            found.update(text for argument in given for text in _texts(argument, assigned))
+    return frozenset(found)
+
+
+def _texts(node: ast.expr, assigned: Mapping[str, Sequence[ast.expr]]) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value:
+        yield node.value
+    elif isinstance(node, ast.IfExp):
+        yield from _texts(node.body, assigned)
+        yield from _texts(node.orelse, assigned)
+    elif isinstance(node, ast.Name):
+        # One step and no further: names that are assigned names are rare, and circles are possible.
+        for value in assigned.get(node.id, ()):
+            yield from _texts(value, {})
+
+
+def _paths(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    name = prefix.rpartition(".")[2]
+    inner = (schema if "properties" in schema else schema.get("items", {})).get("properties", {})
+    if not inner or name in _OPAQUE:
+        yield prefix
+        return
+    for field, each in inner.items():
+        yield from _paths(each, f"{prefix}.{field}")
+
+
+def _constants(module: object, ending: str) -> frozenset[str]:
+    return frozenset(value for name, value in vars(module).items() if name.endswith(ending))
+
+
+def missing_tests(tests: Iterable[str], root: Path = REPOSITORY) -> list[str]:
+    """Those of the tests that no file defines."""
+    texts: dict[str, str] = {}
+    missing = []
+    for test in tests:
+        path, _, name = test.partition("::")
+        if path not in texts:
+            texts[path] = (root / path).read_text("utf-8") if (root / path).is_file() else ""
+        if re.search(rf"^(?:async )?def {re.escape(name)}\(", texts[path], re.MULTILINE) is None:
+            missing.append(test)
+    return missing

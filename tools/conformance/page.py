@@ -1,0 +1,65 @@
+"""Answers: how does the table of conformance read?
+
+In: its rows. Out: docs/compatibility.md. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tools.conformance.table import DIFFERENCES, Row, Table, proofs_of
+
+_INTRODUCTION = """\
+# Compatibility with the original controller
+
+Everything by which manifests, clients and pods know
+[kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws), what this controller has on top, and every
+deliberate difference with its reason; each with one test that proves it here.
+
+`make conformance` runs these {tests} tests and, when all have passed, writes this page from
+`test/conformance.yaml`. A unit test holds that table against the API, against what the code says, and against
+the tests that there are.
+"""
+_TITLES = {
+    "fields": ("Fields", "Field"),
+    "labels": ("Labels", "Label"),
+    "annotations": ("Annotations", "Annotation"),
+    "environment": ("Environment", "Variable"),
+    "conditions": ("Conditions", "Type"),
+    "events": ("Events", "Reason"),
+}
+
+
+def page_of(table: Table) -> str:
+    """The whole page. What the original lacks comes after what it has."""
+    parts = [_INTRODUCTION.format(tests=len(proofs_of(table)))]
+    for kind, (heading, column) in _TITLES.items():
+        rows = table.get(kind, ())
+        parts.append(_section(f"## {heading}", column, [row for row in rows if not row.is_added]))
+        if added := [row for row in rows if row.is_added]:
+            parts.append(_section(f"### {heading} that the original lacks", column, added))
+    parts.append("\n".join(_lines("## Deliberate differences", _differences(table.get(DIFFERENCES, ())))))
+    return "\n".join(parts)
+
+
+def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
+    if any(row.what for row in rows):
+        cells = [(column, "Meaning", "Test"), *((f"`{row.name}`", row.what, f"`{row.test}`") for row in rows)]
+        return "\n".join(_lines(heading, cells))
+    return "\n".join(
+        _lines(heading, [(column, "Test"), *((f"`{row.name}`", f"`{row.test}`") for row in rows)])
+    )
+
+
+def _differences(rows: Iterable[Row]) -> list[tuple[str, ...]]:
+    return [("Difference, and its reason", "Test"), *((row.what, f"`{row.test}`") for row in rows)]
+
+
+def _lines(heading: str, cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    yield heading
+    yield ""
+    for number, row in enumerate(cells):
+        yield f"| {' | '.join(row)} |"
+        if number == 0:
+            yield f"| {' | '.join('---' for _ in row)} |"
+    yield ""
