@@ -31,8 +31,8 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after the tour).
-	@$(BIN)/python -m tools.demo $(if $(ONCE),--once)
+demo: $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example).
+	@$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO))
 
 test: lint test-unit test-integration test-e2e ## Everything: lint, unit, integration and end-to-end tests.
 

@@ -1,6 +1,7 @@
-"""Answers: how is the demo started and ended? Run as `python -m tools.demo [--once]`.
+"""Answers: how is the demo started and ended? Run as `python -m tools.demo [--once] [--example NAME]`.
 
-In: the command line and signals. Out: 0 if every check held, 1 if not, 130 after Ctrl-C.
+In: the command line and signals. Out: 0 if every check held, 1 if not, 2 for an example that there is not,
+130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from types import FrameType
 from typing import Never
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_UNUSABLE = 2
 _INTERRUPTED = 128 + signal.SIGINT
 
 
@@ -23,13 +25,22 @@ def main() -> int:
         prog="python -m tools.demo", description="Show a LeaderWorkerSet live on a control plane of its own."
     )
     parser.add_argument("--once", action="store_true", help="end after the tour instead of staying up")
-    once = parser.parse_args().once
+    parser.add_argument(
+        "--example", metavar="NAME", help="show this manifest of examples/ instead of the tour"
+    )
+    asked = parser.parse_args()
     try:
         with _ended_by_signals():
             # Imported late: it takes a while, in which Ctrl-C must not end in a traceback.
+            from tools.demo.example import UnknownExampleError, find_example
             from tools.demo.presentation import present
 
-            return present(once)
+            try:
+                example = find_example(asked.example) if asked.example else None
+            except UnknownExampleError as error:
+                print(error, file=sys.stderr)
+                return _UNUSABLE
+            return present(asked.once, example)
     except KeyboardInterrupt:
         return _INTERRUPTED
 

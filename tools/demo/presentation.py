@@ -1,6 +1,6 @@
 """Answers: what does somebody who starts the demo get to see, from the first line to the last?
 
-In: whether to end after the tour. Out: an exit code, and nothing left behind.
+In: an example or the tour, and whether to end after it. Out: an exit code, and nothing left behind.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from tools.demo.example import Example
+from tools.demo.exhibit import run_example
 from tools.demo.live import LiveShow
 from tools.demo.manifest import read_manifest
 from tools.demo.mirror import NotInTime
@@ -36,15 +38,15 @@ _EXPECTED = (
 )
 
 
-def present(once: bool) -> int:
-    """Play the tour, stay unless `once`, and take everything down: 0 if every check held, else 1."""
+def present(once: bool, example: Example | None = None) -> int:
+    """Play the example or the tour, stay unless `once`, take all down: 0 if every check held, else 1."""
     show = choose_show()
     try:
         with set_up(show) as scene:
-            result = run_tour(scene, show)
+            result = run_tour(scene, show) if example is None else run_example(scene, show, example)
             show.tell(["", *verdict(result)])
             if not once:
-                _stay(scene, show)
+                _stay(scene, show, example)
         return 0 if result.is_good else 1
     except BrokenPipeError:
         # Nobody reads any more; the interpreter would complain when it flushes.
@@ -64,16 +66,21 @@ def verdict(result: Result) -> list[str]:
     return [f"{len(result.failed)} of {result.checks} checks did not hold:", *result.failed]
 
 
-def invitation(kubeconfig: Path, programs: Path) -> list[str]:
+def invitation(kubeconfig: Path, programs: Path, example: Example | None = None) -> list[str]:
     """How to use the cluster from another terminal, each command on a line of its own."""
-    name = read_manifest(MANIFEST.read_text("utf-8")).name
-    return [
+    access = [
         "",
         "The cluster stays up. In another terminal:",
         "",
         f"export KUBECONFIG={kubeconfig}",
         f"export PATH={programs}:$PATH",
         "",
+    ]
+    if example is not None:
+        return [*access, *example.comment, ""]
+    name = read_manifest(MANIFEST.read_text("utf-8")).name
+    return [
+        *access,
         "Three things to try; watch here what they do:",
         "",
         f"kubectl apply -f {os.path.relpath(MANIFEST)}",
@@ -83,10 +90,10 @@ def invitation(kubeconfig: Path, programs: Path) -> list[str]:
     ]
 
 
-def _stay(scene: Scene, show: Show) -> None:
+def _stay(scene: Scene, show: Show, example: Example | None) -> None:
     """Here Ctrl-C is the way to end, not a way to break off."""
     programs = scene.cluster.binary("kubectl").parent
-    show.tell(invitation(scene.cluster.kubeconfig, programs))
+    show.tell(invitation(scene.cluster.kubeconfig, programs, example))
     show.wait_for("Ctrl-C, which ends and removes everything")
     try:
         threading.Event().wait()

@@ -27,12 +27,19 @@ class Goal:
 def is_reached(view: View, goal: Goal) -> bool:
     """The status says Available, every pod is ready, and the StatefulSets have nothing left to do."""
     facts = view.set(goal.name)
-    if facts is None or facts.replicas != goal.replicas or not _is_settled(facts):
+    if facts is None or facts.replicas != goal.replicas or not is_at_rest(view, goal.name):
         return False
-    pods = view.pods(goal.name)
-    good = all(pod.is_ready and pod.image == goal.image and pod.uid not in goal.gone for pod in pods)
-    statefulsets = view.objects[Kind.STATEFULSET]
-    return good and len(pods) == facts.pods and all(_is_at_rest(each) for each in statefulsets)
+    return all(pod.image == goal.image and pod.uid not in goal.gone for pod in view.pods(goal.name))
+
+
+def is_at_rest(view: View, name: str, least: int = 0) -> bool:
+    """Whatever it asks for, the set has it, and nothing moves. least: groups that it will have in the end."""
+    facts = view.set(name)
+    if facts is None or facts.replicas < least or not _is_settled(facts):
+        return False
+    pods = view.pods(name)
+    good = len(pods) == facts.pods and all(pod.is_ready for pod in pods)
+    return good and all(_has_finished(each) for each in view.objects[Kind.STATEFULSET])
 
 
 def is_empty(view: View, kept: Collection[str]) -> bool:
@@ -47,7 +54,7 @@ def _is_settled(facts: SetFacts) -> bool:
     return facts.is_observed and counted and facts.holds("Available") and not moving
 
 
-def _is_at_rest(statefulset: Object) -> bool:
+def _has_finished(statefulset: Object) -> bool:
     """Its controller has seen the spec, has all pods available, and has written so."""
     metadata, spec, status = statefulset["metadata"], statefulset["spec"], statefulset.get("status") or {}
     counts = {status.get(count, 0) for count in _COUNTS}

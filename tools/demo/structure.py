@@ -60,7 +60,7 @@ def verify_objects(view: View, wanted: SetFacts) -> list[Check]:
     return [
         same_members(claim, leaders | {f"{wanted.name} owned by {wanted.uid}"}, found),
         _verify_service(view, wanted),
-        _verify_revision(view, wanted, pods),
+        verify_revision(view, wanted, pods),
     ]
 
 
@@ -83,7 +83,8 @@ def _verify_service(view: View, wanted: SetFacts) -> Check:
     return same_members(claim, [f"{wanted.name}: publishNotReadyAddresses True"], headless)
 
 
-def _verify_revision(view: View, wanted: SetFacts, pods: Sequence[Pod]) -> Check:
+def verify_revision(view: View, wanted: SetFacts, pods: Sequence[Pod]) -> Check:
+    """All pods carry the key of one revision, which is recorded."""
     keys = {pod.revision for pod in pods}
     # StatefulSets record revisions of their own under the same labels.
     recorded = {

@@ -105,6 +105,16 @@ class FakePods:
         self.restarted.append(arguments)
 
 
+class FakeApi:
+    """Collections by their path; all others are empty."""
+
+    def __init__(self) -> None:
+        self.items: dict[str, list[dict[str, Any]]] = {}
+
+    def get(self, path: str) -> dict[str, Any]:
+        return {"items": self.items.get(path, [])}
+
+
 class FakeCluster:
     """Remembers commands; has a kubeconfig if it has a workspace."""
 
@@ -112,6 +122,7 @@ class FakeCluster:
         self.commands: list[tuple[str, ...]] = []
         self.inputs: list[str] = []
         self.pods = FakePods()
+        self.api = FakeApi()
         if workspace is not None:
             self.kubeconfig = workspace / "admin.yaml"
             self.kubeconfig.write_text(kubeconfig_text(Access("https://a", b"ca", "the-admins-token")))

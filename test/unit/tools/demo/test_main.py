@@ -15,7 +15,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs `main` with arguments; the first tells what the presentation does with `once`."""
 
     def run_it(present: Callable[[bool], int], *arguments: str) -> int:
-        monkeypatch.setattr("tools.demo.presentation.present", present)
+        monkeypatch.setattr("tools.demo.presentation.present", lambda once, example: present(once))
         monkeypatch.setattr(sys, "argv", ["demo", *arguments])
         return main()
 
@@ -72,6 +72,19 @@ def test_signals_are_as_they_were(run: Callable[..., int]) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]
     run(killed_by(signal.SIGINT, []))
     assert [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_an_example_is_found_by_its_name(
+    run: Callable[..., int], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(lambda _: 0, "--example", "no-such") == 2
+    told = capsys.readouterr().err
+    assert "there is no example 'no-such'" in told and "claims, " in told
+    shown: list[str] = []
+    monkeypatch.setattr("tools.demo.presentation.present", lambda _, example: shown.append(example.name) or 0)
+    monkeypatch.setattr(sys, "argv", ["demo", "--example", "vllm/native.yaml"])
+    assert main() == 0
+    assert shown == ["vllm/native"]
 
 
 def test_unknown_arguments_are_refused(run: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:

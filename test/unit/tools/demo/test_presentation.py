@@ -10,6 +10,7 @@ import pytest
 
 from test.unit.tools.demo.fakes import FakeScene, SilentShow
 from test.unit.tools.demo.objects import make_view
+from tools.demo.example import find_example
 from tools.demo.live import LiveShow
 from tools.demo.plain import PlainShow
 from tools.demo.presentation import choose_show, invitation, present, verdict
@@ -29,6 +30,7 @@ class Stage:
         monkeypatch.setattr("tools.demo.presentation.choose_show", lambda: self.show)
         monkeypatch.setattr("tools.demo.presentation.set_up", self.set_up)
         monkeypatch.setattr("tools.demo.presentation.run_tour", lambda *_: self.result)
+        monkeypatch.setattr("tools.demo.presentation.run_example", lambda *_: Result(1))
 
     @contextmanager
     def set_up(self, show: SilentShow) -> Iterator[FakeScene]:
@@ -103,6 +105,19 @@ def test_three_commands_to_try() -> None:
     lines = invitation(Path("/state/admin.yaml"), Path("/programs"))
     assert len([line for line in lines if line.startswith("kubectl ")]) == 3
     assert len([line for line in lines if line.startswith("export ")]) == 2
+
+
+def test_an_example_says_itself_what_to_try() -> None:
+    example = find_example("claims")
+    lines = invitation(Path("/state/admin.yaml"), Path("/programs"), example)
+    assert len([line for line in lines if line.startswith("export ")]) == 2
+    assert lines[-1 - len(example.comment) : -1] == list(example.comment)
+
+
+def test_an_example_is_shown_instead_of_the_tour(stage: Stage) -> None:
+    stage.result = Result(3, ("the tour was played",))
+    assert present(once=True, example=find_example("claims")) == 0
+    assert stage.show.told == ["", "All 1 checks held."]
 
 
 def test_what_cannot_be_encoded_is_replaced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

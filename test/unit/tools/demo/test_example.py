@@ -1,0 +1,51 @@
+"""tools.demo.example: which examples there are, and what one says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.demo.example import EXAMPLES, UnknownExampleError, example_names, find_example
+
+SET = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata:\n  name: {}\n"
+SCALER = """kind: HorizontalPodAutoscaler
+spec:
+  minReplicas: 2
+  scaleTargetRef:
+    name: b
+"""
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "two.yaml").write_text(
+        "---\n".join(["# Two.\n#\n#   look\n", SET.format("a"), SET.format("b"), SCALER])
+    )
+    (tmp_path / "one.yaml").write_text("# One.\n" + SET.format("c"))
+    (tmp_path / "README.md").write_text("no manifest")
+    return tmp_path
+
+
+def test_names(directory: Path) -> None:
+    assert example_names(directory) == ["engine/two", "one"]
+
+
+@pytest.mark.parametrize("name", ["engine/two", "engine/two.yaml"])
+def test_what_it_says(directory: Path, name: str) -> None:
+    found = find_example(name, directory)
+    assert (found.name, list(found.sets), found.least) == ("engine/two", ["a", "b"], {"b": 2})
+    assert found.comment == ("Two.", "", "  look")
+
+
+@pytest.mark.parametrize("name", ["three", "../one", ""])
+def test_an_unknown_name_lists_those_that_there_are(directory: Path, name: str) -> None:
+    with pytest.raises(UnknownExampleError, match="engine/two, one"):
+        find_example(name, directory)
+
+
+def test_every_example_can_be_shown() -> None:
+    found = [find_example(name) for name in example_names()]
+    assert all(each.sets and "What to look at" in " ".join(each.comment) for each in found)
+    assert {path for path in EXAMPLES.rglob("*.yaml")} == {each.path for each in found}
