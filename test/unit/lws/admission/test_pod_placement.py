@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_KEY_LABEL,
     NAME_LABEL,
+    SIZE_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
     SUBGROUP_INDEX_LABEL,
     SUBGROUP_KEY_LABEL,
@@ -73,6 +76,33 @@ def test_subgroup(pod: dict[str, Any], index: str | None) -> None:
     again = copy.deepcopy(pod)
     admit(again, "default")
     assert again == pod
+
+
+@pytest.mark.parametrize(
+    ("size", "subgroup_size", "policy", "indices"),
+    [
+        pytest.param(4, 2, "LeaderWorker", ["0", "0", "1", "1"], id="even"),
+        pytest.param(5, 2, "LeaderWorker", ["0", "0", "0", "1", "1"], id="the first has the leader on top"),
+        pytest.param(5, 2, "LeaderExcluded", [None, "0", "0", "1", "1"], id="without the leader"),
+        pytest.param(3, 1, "LeaderExcluded", [None, "1", "2"], id="no subgroup 0"),
+    ],
+)
+def test_every_pod_of_a_group(
+    size: int, subgroup_size: int, policy: str, indices: Sequence[str | None]
+) -> None:
+    """As the original controller divides groups."""
+    annotations = {
+        SIZE_ANNOTATION: str(size),
+        SUBGROUP_SIZE_ANNOTATION: str(subgroup_size),
+        SUBGROUP_POLICY_TYPE_ANNOTATION: policy,
+    }
+    workers = (make_worker(f"rc-0-{worker}", annotations=annotations) for worker in range(1, size))
+    pods = [make_leader(annotations=annotations), *workers]
+    for pod, index in zip(pods, indices, strict=True):
+        admit(pod, "default")
+        labels = pod["metadata"]["labels"]
+        key = None if index is None else hashlib.sha1(f"rc-0/{index}".encode()).hexdigest()
+        assert (labels.get(SUBGROUP_INDEX_LABEL), labels.get(SUBGROUP_KEY_LABEL)) == (index, key)
 
 
 def test_the_key_is_that_of_leader_and_index() -> None:
