@@ -25,7 +25,7 @@ from lws.actions import Object, Propagation, Reference, Verbatim
 from lws.cluster.answers import decoded, error_of
 from lws.cluster.errors import ClusterError, NotLeading, Unreachable
 from lws.cluster.rate_limit import RateLimit
-from lws.cluster.resources import RESOURCES, Resource
+from lws.cluster.resources import RESOURCES, Resource, namespace_in
 
 FIELD_MANAGER = "lws"
 
@@ -74,18 +74,24 @@ class Credentials:
     key_path: str | None
 
 
-def _always() -> bool:
+MayWrite = Callable[[str], bool]
+"""Asked right before a write leaves: may this process write to that namespace?"""
+
+
+def anywhere(namespace: str) -> bool:
+    """The answer where nobody else could act."""
     return True
 
 
-_MAY_SEND: ContextVar[Callable[[], bool]] = ContextVar("may send", default=_always)
+_MAY_SEND: ContextVar[tuple[MayWrite, str]] = ContextVar("may send", default=(anywhere, ""))
 
 
 class _FencedRequest(aiohttp.ClientRequest):
     """Asks when a connection is there: to get one may take until long after the Lease is lost."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
-        if not _MAY_SEND.get()():
+        may_write, namespace = _MAY_SEND.get()
+        if not may_write(namespace):
             raise NotLeading("the Lease is not held or not fresh: nothing was written")
         return await super().send(conn)
 
@@ -95,7 +101,7 @@ class Cluster:
 
     def __init__(self, configuration: Configuration, user_agent: str, rate: RateLimit | None = None) -> None:
         self.configuration = configuration
-        self._may_write = _always
+        self._may_write: MayWrite = anywhere
         self.on_response: Callable[[str, int], None] = lambda method, status: None
         self._rate = rate
         self._user_agent = user_agent
@@ -110,10 +116,8 @@ class Cluster:
             request_class=_FencedRequest,
         )
 
-    def fenced(self, may_write: Callable[[], bool]) -> Cluster:
-        """The same connection for what only the leader does: asked right before a write leaves, False →
-        NotLeading.
-        """
+    def fenced(self, may_write: MayWrite) -> Cluster:
+        """The same connection for what only the leader does: where the answer is False, NotLeading."""
         clone = copy.copy(self)
         clone._may_write = may_write
         return clone
@@ -254,7 +258,8 @@ class Cluster:
             token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
             if token:
                 merged["Authorization"] = token
-            _MAY_SEND.set(_always if method == "GET" else self._may_write)
+            may_write = anywhere if method == "GET" else self._may_write
+            _MAY_SEND.set((may_write, namespace_in(path)))
             async with self._session.request(
                 method,
                 path.lstrip("/"),

@@ -47,9 +47,9 @@ class Lease:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.identity = identity
+        self.name = name
         self._cluster = cluster
         self._namespace = namespace
-        self._name = name
         self._times = times
         self._clock = clock
         self._holds = False
@@ -66,22 +66,40 @@ class Lease:
         """We hold the Lease and our last renewal is younger than the renew deadline."""
         return self._holds and self._clock() - self._renewed_at < self._times.renew_deadline
 
+    @property
+    def term(self) -> int:
+        """Which time of holding it this is, from 1 on; 0 while it is not held."""
+        return self._gains if self.is_held() else 0
+
+    async def attempt(self) -> None:
+        """Renew it, or take it where that is allowed; what goes wrong is logged."""
+        try:
+            # Half the deadline, so that one answer that never comes does not cost the Lease.
+            async with asyncio.timeout(self._times.renew_deadline / 2):
+                await self._try()
+        except (ClusterError, TimeoutError) as error:
+            log.warning("lease %s: %s", self.name, str(error) or "no answer in time")
+
+    async def look(self) -> None:
+        """Begin to measure how long whoever holds it is silent, without taking it."""
+        try:
+            async with asyncio.timeout(self._times.renew_deadline / 2):
+                lease = await self._cluster.get("Lease", self._namespace, self.name)
+                self._may_take(lease.get("spec") or {})
+        except (ClusterError, TimeoutError) as error:
+            log.debug("lease %s: %s", self.name, str(error) or "no answer in time")
+
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
         """Stand as a candidate for ever: gain, renew, lose, stand again."""
         acting = 0
         while True:
-            try:
-                # Half the deadline, so that one answer that never comes does not cost the Lease.
-                async with asyncio.timeout(self._times.renew_deadline / 2):
-                    await self._try()
-            except (ClusterError, TimeoutError) as error:
-                log.warning("lease %s: %s", self._name, str(error) or "no answer in time")
-            gained = self._gains if self.is_held() else 0
+            await self.attempt()
+            gained = self.term
             if acting and acting != gained:
-                log.warning("lease %s: lost, this manager stops acting and stands again", self._name)
+                log.warning("lease %s: lost, this manager stops acting and stands again", self.name)
                 on_loss()
             if gained and acting != gained:
-                log.info("lease %s: held by this manager (%s)", self._name, self.identity)
+                log.info("lease %s: held by this manager (%s)", self.name, self.identity)
                 on_gain()
             acting = gained
             # Jitter keeps candidates from knocking at the same instant.
@@ -95,13 +113,12 @@ class Lease:
         self._holds = False
         try:
             async with asyncio.timeout(self._times.renew_deadline / 2):
-                lease = await self._cluster.get("Lease", self._namespace, self._name)
+                lease = await self._cluster.get("Lease", self._namespace, self.name)
                 if (lease.get("spec") or {}).get("holderIdentity") == self.identity:
-                    lease["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
-                    await self._cluster.replace(lease)
-                    log.info("lease %s: released", self._name)
+                    await self._cluster.replace(given_up(lease))
+                    log.info("lease %s: released", self.name)
         except (ClusterError, TimeoutError) as error:
-            log.warning("lease %s: not released: %s", self._name, str(error) or "no answer in time")
+            log.warning("lease %s: not released: %s", self.name, str(error) or "no answer in time")
 
     async def _try(self) -> None:
         # Measured before the request is sent: the server may have stored the renewal as early as that.
@@ -131,15 +148,32 @@ class Lease:
     async def _take(self) -> dict[str, Any] | None:
         """Read it, and write it where it may be ours; None where it may not."""
         try:
-            lease = await self._cluster.get("Lease", self._namespace, self._name)
+            lease = await self._cluster.get("Lease", self._namespace, self.name)
         except NotFound:
-            return await self._cluster.create(self._wanted({}))
+            return await self._cluster.create(self._with_us(self._unwritten()))
         if not self._may_take(lease.get("spec") or {}):
             return None
         return await self._cluster.replace(self._with_us(lease))
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
-        return {**lease, "spec": self._wanted(lease.get("spec") or {})["spec"]}
+        """What is written over a Lease that may be ours."""
+        spec = lease.get("spec") or {}
+        now, is_ours = _now(), spec.get("holderIdentity") == self.identity
+        wanted = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": math.ceil(self._times.duration),
+            "acquireTime": spec.get("acquireTime", now) if is_ours else now,
+            "renewTime": now,
+            "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if is_ours or not spec else 1),
+        }
+        return {**lease, "spec": {**spec, **wanted}}
+
+    def _unwritten(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name, "namespace": self._namespace},
+        }
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
         # Measured after the answer came: the holder may have renewed as late as that.
@@ -152,23 +186,11 @@ class Lease:
             self._seen, self._seen_at = seen, now
         return now - self._seen_at > float(spec.get("leaseDurationSeconds") or self._times.duration)
 
-    def _wanted(self, spec: dict[str, Any]) -> dict[str, Any]:
-        now = _now()
-        is_ours = spec.get("holderIdentity") == self.identity
-        return {
-            "apiVersion": "coordination.k8s.io/v1",
-            "kind": "Lease",
-            "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": {
-                **spec,
-                "holderIdentity": self.identity,
-                "leaseDurationSeconds": math.ceil(self._times.duration),
-                "acquireTime": spec.get("acquireTime", now) if is_ours else now,
-                "renewTime": now,
-                "leaseTransitions": int(spec.get("leaseTransitions") or 0)
-                + (0 if is_ours or not spec else 1),
-            },
-        }
+
+def given_up(lease: dict[str, Any]) -> dict[str, Any]:
+    """The same Lease, held by nobody: whoever wants it need not wait."""
+    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
+    return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
 
 
 def _now() -> str:

@@ -35,6 +35,12 @@ class Resource:
         return "/".join(parts)
 
 
+def namespace_in(path: str) -> str:
+    """The namespace that a path of `Resource.path` leads into; empty for none."""
+    _, _, rest = path.partition("/namespaces/")
+    return rest.partition("/")[0]
+
+
 LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")
 STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
 CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")

@@ -12,10 +12,13 @@ from lws.config import ciphers
 from lws.config.errors import KeyPath
 from lws.kube.names import dns1035_label_errors, dns1123_subdomain_errors
 from lws_api.config.duration import render
-from lws_api.config.v1alpha1 import Configuration
+from lws_api.config.v1alpha1 import Configuration, LeaderElection
 
 GANG_PROVIDERS = ("volcano",)
 TLS_VERSIONS = {"VersionTLS12": ssl.TLSVersion.TLSv1_2, "VersionTLS13": ssl.TLSVersion.TLSv1_3}
+
+# Each shard that is held costs a renewal every retry period.
+MOST_SHARDS = 64
 
 # Retries are spread by up to this factor; a deadline has to leave room for one.
 _JITTER = 1.2
@@ -31,6 +34,7 @@ def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
     yield from _tls(configuration)
     yield from _names(configuration)
     yield from _node_loss(configuration)
+    yield from _sharding(configuration)
 
 
 def _leader_election(configuration: Configuration) -> Iterator[Mistake]:
@@ -131,3 +135,34 @@ def _node_loss(configuration: Configuration) -> Iterator[Mistake]:
     after = configuration.node_loss.after
     if after.total_seconds() < 0:
         yield ("nodeLoss", "after"), f"must be 0s or more, not {render(after)}"
+
+
+def _sharding(configuration: Configuration) -> Iterator[Mistake]:
+    path = ("sharding", "shards")
+    shards = configuration.sharding.shards if configuration.sharding is not None else 1
+    if not 1 <= shards <= MOST_SHARDS:
+        yield path, f"must be 1 to {MOST_SHARDS}, not {shards}; leave sharding out to have one manager act"
+    elif shards > 1:
+        yield from _shard_leases(path, shards, configuration.leader_election)
+
+
+def _shard_leases(path: KeyPath, shards: int, election: LeaderElection) -> Iterator[Mistake]:
+    if not election.leader_elect:
+        message = (
+            f"{shards} shards need leaderElection.leaderElect true, because Leases keep two managers from "
+            "acting on the same sets; set it, or leave sharding out"
+        )
+        yield path, message
+        return
+    name = election.resource_name
+    last = f"{name}-{shards - 1}"
+    if not dns1123_subdomain_errors(name) and (problems := dns1123_subdomain_errors(last)):
+        message = f"with {shards} shards there is a Lease {last!r}: {problems[0]}; choose a shorter name"
+        yield ("leaderElection", "resourceName"), message
+    base, _, number = name.rpartition("-")
+    if base and number.isascii() and number.isdecimal() and int(number) < MOST_SHARDS:
+        message = (
+            f"{name!r} is what managers of {base!r} call the Lease of their shard {int(number)}; with "
+            "sharding, choose a name that does not end in a number"
+        )
+        yield ("leaderElection", "resourceName"), message

@@ -24,6 +24,7 @@ _REQUIRED: Mapping[KeyPath, str] = {
     ("apiVersion",): f": write `apiVersion: {API_VERSION}`",
     ("kind",): f": write `kind: {KIND}`",
     ("gangSchedulingManagement", "schedulerProvider"): ": name it, or leave the section out",
+    ("sharding", "shards"): ": say how many, or leave the section out",
 }
 
 

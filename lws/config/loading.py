@@ -100,6 +100,7 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
             lease_duration=election.lease_duration.total_seconds(),
             renew_deadline=election.renew_deadline.total_seconds(),
             retry_period=election.retry_period.total_seconds(),
+            shards=configuration.sharding.shards if configuration.sharding is not None else 1,
         ),
         metrics_bind_address=_address(configuration.metrics.bind_address),
         health_bind_address=_address(configuration.health.health_probe_bind_address),

@@ -24,7 +24,7 @@ class Webhook:
 @dataclass(frozen=True, slots=True)
 class LeaderElection:
     """The Lease in the manager's namespace; durations in seconds, lease_duration > renew_deadline >
-    retry_period.
+    retry_period. shards: 1, or into how many parts the namespaces are divided, each with a Lease of its own.
     """
 
     enabled: bool
@@ -32,6 +32,7 @@ class LeaderElection:
     lease_duration: float
     renew_deadline: float
     retry_period: float
+    shards: int = 1
 
 
 @dataclass(frozen=True, slots=True)

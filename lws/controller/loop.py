@@ -90,10 +90,11 @@ class Loop:
             self._metrics.observe_forced(outcome.forced)
         return replace(_again(key, plan, outcome), rest=rest)
 
-    def forget(self) -> None:
-        """Whoever leads from now on counts what is held."""
-        self._held.clear()
-        self._metrics.observe_held(0)
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        """Whoever leads these namespaces from now on counts what is held there."""
+        for key in [key for key in self._held if is_meant(key.namespace)]:
+            del self._held[key]
+        self._metrics.observe_held(sum(self._held.values()))
 
     def _count_held(self, key: Key, pods: int) -> None:
         if pods == self._held.get(key, 0):

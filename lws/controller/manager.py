@@ -1,4 +1,4 @@
-"""The manager: builds every part, runs them, and takes them down in order. The only place where parts meet.
+"""The manager: builds every part and hands them to each other. The only place where parts meet.
 
 In: Settings. Out: the exit code, once a signal came or a part could not go on.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
-import signal
 import socket
 import uuid
-from collections.abc import Awaitable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -20,31 +18,35 @@ from lws.actions import Action
 from lws.cluster.apply import Applier, Memory
 from lws.cluster.authorization import Authorizer
 from lws.cluster.connection import Cluster, load_configuration
-from lws.cluster.errors import ApiError, ClusterError, Unreachable
+from lws.cluster.errors import ApiError
 from lws.cluster.events import EventRecorder
 from lws.cluster.lease import Lease, LeaseTimes
 from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.rate_limit import RateLimit
+from lws.cluster.roll_call import Candidate
 from lws.cluster.store import Store
 from lws.config import Settings
+from lws.controller.election import Election, LeaseElection, Scope, Unelected
 from lws.controller.gangs import Gangs
 from lws.controller.health import Check, HealthServer
+from lws.controller.lifecycle import Lifecycle, cancel, start
 from lws.controller.loop import Kind, Loop
 from lws.controller.metrics import Metrics
 from lws.controller.metrics_server import MetricsServer
 from lws.controller.operator import build_registry, build_settings, run_operator
 from lws.controller.ports import check_ports
+from lws.controller.preconditions import check_reachable, until_defined
 from lws.controller.queue import Queue
 from lws.controller.routes import Key
 from lws.controller.serving import Serving
+from lws.controller.shard_election import ShardElection
 from lws.controller.silence import Silence
 from lws.controller.tls import TlsPolicy
 from lws.controller.wakeup import Wakeup
 from lws.controller.watch import SetStream, informers_of
 from lws.group.plan import plan as plan_group
 from lws.leaderworkerset.plan import plan as plan_set
-from lws_api.leaderworkerset.v1 import API_VERSION
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,6 @@ _WINDOW_SECONDS = 0.3
 _CONCURRENT_PASSES = 32
 _RESYNC_SECONDS = 600.0
 _COMPARE_SECONDS = 60.0
-_CRD_RETRY_SECONDS = 5.0
 # Together well within the grace period of the pod, which is 30 seconds in the chart.
 _DRAIN_SECONDS = 10.0
 _FAREWELL_SECONDS = 3.0
@@ -65,16 +66,14 @@ class Manager:
         self._settings = settings
         self._metrics = metrics
         self._cluster = cluster
-        self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._stop = asyncio.Event()
+        self._lifecycle = Lifecycle()
         self._kopf_stop = asyncio.Event()
-        election = settings.leader_election
-        times = LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period)
-        self._lease = Lease(cluster, settings.namespace, election.resource_name, self._identity, times)
-        self._may_write = self._lease.is_held if election.enabled else _always
-        acting = cluster.fenced(self._may_write)
+        self._election = self._stand()
+        acting = cluster.fenced(self._election.may_write)
 
-        self._queue = Queue(self._work, _WINDOW_SECONDS, _CONCURRENT_PASSES, metrics.observe_depth)
+        self._queue = Queue(
+            self._work, _WINDOW_SECONDS, _CONCURRENT_PASSES, metrics.observe_depth, self._acts_on
+        )
         self._wakeup = Wakeup(self._queue)
         self._store = Store(self._wakeup.on_change)
         self._memory = memory = WriteMemory(self._store)
@@ -102,31 +101,42 @@ class Manager:
         health = self._health_server()
         if health is not None:
             await health.start()
-        self._metrics.observe_leading(self._settings.leader_election.resource_name, False)
-        tasks = [self._task("certificates", self._serving.run()), *self._metrics_tasks()]
+        tasks = [start("certificates", self._serving.run()), *self._metrics_tasks()]
         try:
-            self._on_signals()
-            if not await self._until_stopped(self._wait_for_crd()):
+            self._lifecycle.listen()
+            if not await self._lifecycle.until_stopped(until_defined(self._cluster)):
                 return 0
             tasks += self._start_parts()
-            return await self._supervise(tasks)
+            return await self._lifecycle.supervise(tasks)
         finally:
             await self._take_down(tasks)
             if health is not None:
                 await health.stop()
 
+    def _stand(self) -> Election:
+        election, who = self._settings.leader_election, f"{socket.gethostname()}_{uuid.uuid4()}"
+        namespace, name = self._settings.namespace, election.resource_name
+        tell = self._metrics.observe_leading
+        times = LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period)
+        if not election.enabled:
+            return Unelected(name, tell)
+        if election.shards == 1:
+            return LeaseElection(Lease(self._cluster, namespace, name, who, times), tell)
+        candidate = Candidate(namespace, name, who, times)
+        return ShardElection(self._cluster, candidate, election.shards, tell, self._is_idle)
+
     def _start_parts(self) -> list[asyncio.Task[Any]]:
         self._silence.begin()
-        streams = [self._task(f"watch {each.resource.plural}", each.run()) for each in self._informers]
-        gangs = [self._task("gangs", self._gangs.run())] if self._gangs is not None else []
+        streams = [start(f"watch {each.resource.plural}", each.run()) for each in self._informers]
+        gangs = [start("gangs", self._gangs.run())] if self._gangs is not None else []
         return [
             *streams,
             *gangs,
-            self._task("kopf", self._run_kopf()),
-            self._task("compare leaderworkersets", self._sets.run(_COMPARE_SECONDS)),
-            self._task("events", self._recorder.run()),
-            self._task("lead", self._lead()),
-            self._task("resync", self._resync()),
+            start("kopf", self._run_kopf()),
+            start("compare leaderworkersets", self._sets.run(_COMPARE_SECONDS)),
+            start("events", self._recorder.run()),
+            start("lead", self._lead()),
+            start("resync", self._resync()),
         ]
 
     def _metrics_tasks(self) -> list[asyncio.Task[Any]]:
@@ -135,70 +145,47 @@ class Manager:
             return []
         policy = TlsPolicy(self._settings.tls.minimum_version, self._settings.tls.ciphers)
         server = MetricsServer(address, policy, self._metrics, Authorizer(self._cluster))
-        return [self._task("metrics", server.run())]
+        return [start("metrics", server.run())]
 
     async def _run_kopf(self) -> None:
         server = self._serving.server
         registry = build_registry(self._cluster, self._store, server, self._settings.gang_provider)
-        await run_operator(registry, build_settings(server), self._kopf_stop, self._on_signals)
-
-    async def _supervise(self, tasks: list[asyncio.Task[Any]]) -> int:
-        """Until a signal comes or a part ends, which none does by itself."""
-        stopped = self._task("stop", self._stop.wait())
-        done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
-        if stopped in done:
-            log.info("stopping: passes that run are finished first")
-            return 0
-        for task in done:
-            error = task.exception() if not task.cancelled() else None
-            log.error(
-                "%s has ended: %s; the process ends too",
-                task.get_name(),
-                error or "without a reason",
-                exc_info=error,
-            )
-        stopped.cancel()
-        return 1
+        await run_operator(registry, build_settings(server), self._kopf_stop, self._lifecycle.listen)
 
     async def _take_down(self, tasks: list[asyncio.Task[Any]]) -> None:
-        """Finish passes, say what is to be said, give the Lease up, then close everything."""
+        """Finish passes, say what is to be said, give Leases up, then close everything."""
         try:
             await asyncio.wait_for(self._queue.drain(), _DRAIN_SECONDS)
             await asyncio.wait_for(self._recorder.drain(), _FAREWELL_SECONDS)
         except TimeoutError:
             log.warning("the API server is slow: not every pass and Event came to its end")
-        # The task that renews must be gone before the release, or it would take the Lease again.
-        leading = [task for task in tasks if task.get_name() == "lead"]
-        for task in leading:
-            task.cancel()
-        await asyncio.gather(*leading, return_exceptions=True)
-        await self._lease.release()
+        # The task that renews must be gone before the release, or it would take Leases again.
+        await cancel([task for task in tasks if task.get_name() == "lead"])
+        await self._election.release()
         self._kopf_stop.set()
         kopf_tasks = [task for task in tasks if task.get_name() == "kopf"]
         if kopf_tasks:
             await asyncio.wait(kopf_tasks, timeout=_FAREWELL_SECONDS)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel(tasks)
 
     async def _lead(self) -> None:
-        """Work the queue while the Lease is held and every stream has listed once."""
+        """Stand once every stream has listed."""
         await asyncio.gather(self._sets.listed.wait(), *(each.listed.wait() for each in self._informers))
-        if self._settings.leader_election.enabled:
-            await self._lease.run(self._take_over, self._stand_back)
-        else:
-            self._take_over()
-            await asyncio.Event().wait()
-
-    def _take_over(self) -> None:
-        self._metrics.observe_leading(self._settings.leader_election.resource_name, True)
         self._queue.open()
-        self._wakeup.everything(self._store)
+        await self._election.run(self._take_over, self._stand_back)
 
-    def _stand_back(self) -> None:
-        self._metrics.observe_leading(self._settings.leader_election.resource_name, False)
-        self._queue.drop()
-        self._loop.forget()
+    def _take_over(self, scope: Scope) -> None:
+        self._wakeup.everything(self._store, scope)
+
+    def _stand_back(self, scope: Scope) -> None:
+        self._queue.shed()
+        self._loop.forget(scope)
+
+    def _acts_on(self, key: Key) -> bool:
+        return self._election.acts_on(key.namespace)
+
+    def _is_idle(self, scope: Scope) -> bool:
+        return not self._queue.is_running(lambda key: scope(key.namespace))
 
     async def _resync(self) -> None:
         """Look at everything now and then: an event that was missed costs time, never correctness."""
@@ -214,21 +201,6 @@ class Manager:
 
     async def _work(self, key: Any) -> Any:
         return await self._loop.work(key)
-
-    async def _wait_for_crd(self) -> None:
-        while True:
-            try:
-                if await self._cluster.exists(f"/apis/{API_VERSION}"):
-                    return
-                log.error(
-                    "the API server does not serve %s: install the CustomResourceDefinition (it comes with "
-                    "the Helm chart); looking again every %.0f s",
-                    API_VERSION,
-                    _CRD_RETRY_SECONDS,
-                )
-            except ClusterError as error:
-                log.error("%s; trying again every %.0f s", error.message, _CRD_RETRY_SECONDS)
-            await asyncio.sleep(_CRD_RETRY_SECONDS)
 
     def _health_server(self) -> HealthServer | None:
         address = self._settings.health_bind_address
@@ -246,41 +218,6 @@ class Manager:
             missing.append("leaderworkersets")
         return f"not listed yet: {', '.join(missing)}" if missing else None
 
-    def _on_signals(self) -> None:
-        loop = asyncio.get_running_loop()
-        for each in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(each, self._stop.set)
-
-    async def _until_stopped(self, work: Awaitable[None]) -> bool:
-        """Wait for `work`; False if a signal came first."""
-        task = asyncio.ensure_future(work)
-        stopped = self._task("stop", self._stop.wait())
-        await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if not task.done():
-            task.cancel()
-            return False
-        task.result()
-        return True
-
-    @staticmethod
-    def _task(name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        return asyncio.get_running_loop().create_task(work, name=name)
-
-
-def _always() -> bool:
-    return True
-
-
-async def _greet(cluster: Cluster) -> None:
-    """Fail at once, and say what to do, where there is nobody to talk to."""
-    try:
-        await cluster.version()
-    except Unreachable as error:
-        raise ClusterError(
-            f"{error.message}; check that the API server is up and that the kubeconfig names the right one"
-        ) from error
-
 
 async def run(settings: Settings, kubeconfig: str | None) -> int:
     """Run the manager until a signal comes. Raises ClusterError if there is no cluster to talk to, OSError if
@@ -295,7 +232,7 @@ async def run(settings: Settings, kubeconfig: str | None) -> int:
     host = configuration.host.partition("://")[2]
     cluster.on_response = lambda method, status: metrics.observe_request(host, method, status)
     try:
-        await _greet(cluster)
+        await check_reachable(cluster)
         log.info("lws %s, effective configuration:\n%s", __version__, settings.effective)
         return await Manager(settings, cluster, metrics).run()
     finally:

@@ -11,6 +11,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -53,11 +54,19 @@ class Queue:
 
     window: seconds. The first event of a quiet key starts a pass at once; those that follow within the
     window run as one pass at its end.
-    concurrency: passes at the same time.
+    concurrency: passes at the same time. takes: keys that it answers False for are as good as not there.
     """
 
-    def __init__(self, work: Work, window: float, concurrency: int, on_depth: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        work: Work,
+        window: float,
+        concurrency: int,
+        on_depth: Callable[[int], None],
+        takes: Callable[[Any], bool] = lambda key: True,
+    ) -> None:
         self._work = work
+        self._takes = takes
         self._window = window
         self._slots = asyncio.Semaphore(concurrency)
         self._on_depth = on_depth
@@ -74,8 +83,15 @@ class Queue:
     def drop(self) -> None:
         """Forget every key that waits; passes that run come to their end."""
         self._is_open = False
-        self._rested.clear()
+        self.shed()
+
+    def shed(self) -> None:
+        """Forget every key that waits and is not taken any more; passes that run come to their end."""
+        for key in [key for key in self._rested if not self._is_taken(key)]:
+            del self._rested[key]
         for key, entry in list(self._entries.items()):
+            if self._is_taken(key):
+                continue
             entry.is_dirty = False
             if entry.timer is not None:
                 entry.timer.cancel()
@@ -90,9 +106,16 @@ class Queue:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def is_running(self, is_meant: Callable[[Any], bool]) -> bool:
+        """Whether a pass over one of these keys has not ended yet."""
+        return any(entry.is_running and is_meant(key) for key, entry in self._entries.items())
+
+    def _is_taken(self, key: Hashable) -> bool:
+        return self._is_open and self._takes(key)
+
     def add(self, key: Hashable) -> None:
         """Have a pass over this key soon."""
-        if not self._is_open:
+        if not self._is_taken(key):
             return
         entry = self._entries.get(key)
         if entry is None:
@@ -126,7 +149,7 @@ class Queue:
     async def _pass(self, key: Hashable, entry: _Entry) -> None:
         again = Again()
         async with self._slots:
-            if self._is_open:
+            if self._is_taken(key):
                 entry.last_start = _now()
                 entry.is_dirty = False
                 try:
@@ -139,7 +162,7 @@ class Queue:
         self._on_depth(len(self._entries))
 
     def _settle(self, key: Hashable, entry: _Entry, again: Again) -> None:
-        if not self._is_open:
+        if not self._is_taken(key):
             del self._entries[key]
             return
         entry.failures = entry.failures + 1 if again.failed else 0

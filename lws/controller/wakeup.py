@@ -33,9 +33,11 @@ class Wakeup:
         elif after is not None and after["kind"] == "StatefulSet":
             self._on_leaders(before, after)
 
-    def everything(self, store: Store) -> None:
-        """Every set and every group."""
+    def everything(self, store: Store, is_meant: Callable[[str], bool] = lambda namespace: True) -> None:
+        """Every set and every group, of the namespaces that are meant."""
         for lws in store.of_kind(KIND):
+            if not is_meant(lws["metadata"]["namespace"]):
+                continue
             self._queue.add(Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"]))
             self._groups_of(lws)
 

@@ -147,6 +147,13 @@ class NodeLoss(_Section):
     """Delete held pods by force. Their containers may still run where only the network is broken."""
 
 
+class Sharding(_Section):
+    """Several managers act side by side, each on namespaces of its own; where this is absent, one acts."""
+
+    shards: int
+    """Into how many parts the namespaces are divided, by a hash of their names; the same in every manager."""
+
+
 class Configuration(_Section):
     """The whole file."""
 
@@ -161,3 +168,4 @@ class Configuration(_Section):
     client_connection: ClientConnection = ClientConnection()
     node_loss: NodeLoss = NodeLoss()
     gang_scheduling_management: GangSchedulingManagement | None = None
+    sharding: Sharding | None = None

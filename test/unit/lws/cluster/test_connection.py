@@ -393,16 +393,27 @@ WRITES: dict[str, Call] = {
 @in_fake_time
 async def test_only_the_leader_writes(write: Call) -> None:
     async with _connected() as (api, cluster):
-        acting = cluster.fenced(lambda: False)
+        acting = cluster.fenced(lambda namespace: False)
         with pytest.raises(NotLeading):
             await write(acting)
         assert api.requests == []
 
 
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@in_fake_time
+async def test_whoever_leads_some_namespaces_writes_to_those_only(write: Call) -> None:
+    async with _connected() as (api, cluster):
+        api.will(answer_json({}))
+        await write(cluster.fenced(lambda namespace: namespace == "ns"))
+        with pytest.raises(NotLeading):
+            await write(cluster.fenced(lambda namespace: namespace == "elsewhere"))
+        assert len(api.requests) == 1
+
+
 @in_fake_time
 async def test_everybody_reads_and_the_unfenced_connection_still_writes() -> None:
     async with _connected() as (api, cluster):
-        acting = cluster.fenced(lambda: False)
+        acting = cluster.fenced(lambda namespace: False)
         with pytest.raises(NotLeading):
             await acting.create(POD)
         api.will(answer_json({}), answer_json({}))
@@ -415,7 +426,7 @@ async def test_everybody_reads_and_the_unfenced_connection_still_writes() -> Non
 async def test_the_lease_is_asked_after_the_wait_for_a_token() -> None:
     async with _connected(rate=RateLimit(1, 1, clock=now)) as (api, cluster):
         lost_at = now() + 0.5
-        acting = cluster.fenced(lambda: now() < lost_at)
+        acting = cluster.fenced(lambda namespace: now() < lost_at)
         api.will(answer_json({}))
         await acting.create(POD)
         with pytest.raises(NotLeading):
@@ -438,7 +449,7 @@ async def test_the_lease_is_asked_when_a_connection_is_there(monkeypatch: pytest
 
         monkeypatch.setattr(connector, "connect", connect_slowly)
         with pytest.raises(NotLeading):
-            await cluster.fenced(lambda: now() < lost_at).create(POD)
+            await cluster.fenced(lambda namespace: now() < lost_at).create(POD)
         assert api.requests == []
 
 

@@ -44,6 +44,10 @@ FINE: dict[str, dict[str, Any]] = {
         "internalCertManagement": {"enable": False, "webhookServiceName": "1", "webhookSecretName": "_"}
     },
     "gang": {"gangSchedulingManagement": {"schedulerProvider": "volcano"}},
+    "one shard": {"sharding": {"shards": 1}},
+    "one shard, nobody elected": {"sharding": {"shards": 1}, "leaderElection": {"leaderElect": False}},
+    "shards": {"sharding": {"shards": 64}},
+    "shards, name with a number": {"sharding": {"shards": 2}, "leaderElection": {"resourceName": "lws-2026"}},
 }
 
 
@@ -160,6 +164,29 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         {"gangSchedulingManagement": {"schedulerProvider": "yunikorn"}},
         "gangSchedulingManagement.schedulerProvider",
         "must be volcano, not 'yunikorn'",
+    ),
+    "no shards": (
+        {"sharding": {"shards": 0}},
+        "sharding.shards",
+        "must be 1 to 64, not 0; leave sharding out to have one manager act",
+    ),
+    "too many shards": ({"sharding": {"shards": 65}}, "sharding.shards", "must be 1 to 64, not 65; leave"),
+    "shards, nobody elected": (
+        {"sharding": {"shards": 4}, "leaderElection": {"leaderElect": False}},
+        "sharding.shards",
+        "4 shards need leaderElection.leaderElect true, because Leases keep two managers from acting on "
+        "the same sets; set it, or leave sharding out",
+    ),
+    "shards, name of somebody else's shard": (
+        {"sharding": {"shards": 2}, "leaderElection": {"resourceName": "lws-7"}},
+        "leaderElection.resourceName",
+        "'lws-7' is what managers of 'lws' call the Lease of their shard 7; with sharding, choose a name "
+        "that does not end in a number",
+    ),
+    "shards, name too long for a suffix": (
+        {"sharding": {"shards": 11}, "leaderElection": {"resourceName": "l" * 251}},
+        "leaderElection.resourceName",
+        f"with 11 shards there is a Lease '{'l' * 251}-10': ",
     ),
     "node loss": ({"nodeLoss": {"after": "-1s"}}, "nodeLoss.after", "must be 0s or more, not -1s"),
 }

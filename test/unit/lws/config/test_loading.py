@@ -74,6 +74,7 @@ internalCertManagement: {enable: false, webhookServiceName: s, webhookSecretName
 clientConnection: {qps: 50, burst: 60}
 gangSchedulingManagement: {schedulerProvider: volcano}
 nodeLoss: {after: 1h, forceDelete: true}
+sharding: {shards: 1}
 """,
         encoding="utf-8",
     )
@@ -94,6 +95,23 @@ nodeLoss: {after: 1h, forceDelete: true}
         node_loss=NodeLossPolicy(timedelta(hours=1), force_delete=True),
         effective=found.effective,
     )
+
+
+def test_shards(config: Path) -> None:
+    config.write_text(HEAD + "sharding: {shards: 4}\n", encoding="utf-8")
+    found = settings(str(config))
+    assert found.leader_election.shards == 4
+    assert yaml.safe_load(found.effective)["sharding"] == {"shards": 4}
+    # Who does not ask for it is shown nothing of it.
+    assert "sharding" not in yaml.safe_load(settings().effective)
+
+
+def test_shards_without_election_are_refused_whoever_switched_it_off(config: Path) -> None:
+    config.write_text(HEAD + "sharding: {shards: 4}\n", encoding="utf-8")
+    with pytest.raises(
+        ConfigError, match=r"config.yaml: sharding.shards: 4 shards need leaderElection.leaderElect"
+    ):
+        settings(str(config), {"leader-elect": False})
 
 
 def test_the_effective_configuration_is_a_file_of_its_own(config: Path) -> None:

@@ -232,5 +232,9 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
     bench.snapshot = None
     await loop.work(one)
     assert shown("lws_pods_held_by_lost_nodes") == 1
-    loop.forget()
+    bench.snapshot = object()
+    await loop.work(Key("group", "elsewhere", "demo-0"))
+    loop.forget(lambda namespace: namespace == "ns")
+    assert shown("lws_pods_held_by_lost_nodes") == 1
+    loop.forget(lambda namespace: True)
     assert shown("lws_pods_held_by_lost_nodes") == 0

@@ -342,6 +342,31 @@ async def test_drop_forgets_what_waits() -> None:
 
 
 @in_fake_time
+async def test_what_is_not_taken_any_more_is_forgotten_and_the_rest_goes_on() -> None:
+    work, taken = _Work(duration=1.0, says=lambda key: Again(after=2.0)), {"mine", "runs", "lost"}
+    queue = Queue(work, WINDOW, 8, lambda depth: None, taken.__contains__)
+    queue.open()
+    for key in ("mine", "runs", "not mine"):
+        queue.add(key)
+    await asyncio.sleep(0.5)
+    assert queue.is_running(lambda key: key == "runs") and not queue.is_running(lambda key: key == "lost")
+    queue.add("runs")
+    taken.discard("runs")
+    queue.shed()
+    # Its pass comes to its end, and no other follows.
+    await asyncio.sleep(1.0)
+    assert not queue.is_running(lambda key: key == "runs")
+    queue.add("lost")
+    await asyncio.sleep(2.0)
+    taken.discard("lost")
+    queue.shed()
+    await asyncio.sleep(10.0)
+    assert work.moments("runs") == [0.0] and work.moments("not mine") == [] and len(work.moments("lost")) == 1
+    assert len(work.moments("mine")) > 3
+    await queue.drain()
+
+
+@in_fake_time
 async def test_drop_lets_passes_come_to_their_end_but_starts_none() -> None:
     async with _bench(duration=1.0, concurrency=1, says=lambda key: Again(after=0.1)) as bench:
         bench.queue.add("runs")

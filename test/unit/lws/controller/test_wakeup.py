@@ -143,6 +143,16 @@ def test_everything() -> None:
     ]
 
 
+def test_everything_in_some_namespaces() -> None:
+    queue, wakeup = _wakeup()
+    store = Store(lambda before, after: None)
+    for lws in (make_set("one"), make_set("two", namespace="elsewhere")):
+        store.put(lws)
+    wakeup.leader_pods_of = lambda lws: _names("two-0", namespace="elsewhere")
+    wakeup.everything(store, lambda namespace: namespace == "elsewhere")
+    assert queue.taken() == [Key("group", "elsewhere", "two-0"), Key("set", "elsewhere", "two")]
+
+
 def test_before_the_store_can_be_asked_sets_wake_alone() -> None:
     queue, wakeup = _wakeup()
     wakeup.on_change(None, make_set())

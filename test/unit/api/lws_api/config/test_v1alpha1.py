@@ -40,6 +40,7 @@ DEFAULTS = {
     "clientConnection": {"qps": 500.0, "burst": 500},
     "nodeLoss": {"after": "300s", "forceDelete": False},
     "gangSchedulingManagement": None,
+    "sharding": None,
 }
 
 
@@ -53,7 +54,7 @@ def test_what_is_written_out_reads_back_the_same() -> None:
 
 
 AS_GOOD_AS_ABSENT: dict[str, dict[str, Any]] = {
-    "null section": {"webhook": None, "leaderElection": None, "gangSchedulingManagement": None},
+    "null section": {"webhook": None, "leaderElection": None, "sharding": None},
     "null values": {
         "webhook": {"port": None},
         "tls": {"cipherSuites": None},

@@ -1,0 +1,69 @@
+"""How does the process begin and end? By parts that run until a signal comes or one of them dies.
+
+In: signals, tasks. Out: whether the end was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Awaitable, Coroutine
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+
+class Lifecycle:
+    """One per process."""
+
+    def __init__(self) -> None:
+        self._stop = asyncio.Event()
+
+    def listen(self) -> None:
+        """Take SIGTERM and SIGINT as a wish to end; again after others have taken them."""
+        loop = asyncio.get_running_loop()
+        for each in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(each, self._stop.set)
+
+    async def until_stopped(self, work: Awaitable[None]) -> bool:
+        """Wait for `work`; False if a signal came first."""
+        task = asyncio.ensure_future(work)
+        stopped = start("stop", self._stop.wait())
+        await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
+        stopped.cancel()
+        if not task.done():
+            task.cancel()
+            return False
+        task.result()
+        return True
+
+    async def supervise(self, tasks: list[asyncio.Task[Any]]) -> int:
+        """Until a signal comes (0) or a part ends, which none does by itself (1)."""
+        stopped = start("stop", self._stop.wait())
+        done, _ = await asyncio.wait([stopped, *tasks], return_when=asyncio.FIRST_COMPLETED)
+        if stopped in done:
+            log.info("stopping: passes that run are finished first")
+            return 0
+        for task in done:
+            error = task.exception() if not task.cancelled() else None
+            log.error(
+                "%s has ended: %s; the process ends too",
+                task.get_name(),
+                error or "without a reason",
+                exc_info=error,
+            )
+        stopped.cancel()
+        return 1
+
+
+def start(name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+    """A part that runs from now on, under a name for the log."""
+    return asyncio.get_running_loop().create_task(work, name=name)
+
+
+async def cancel(tasks: list[asyncio.Task[Any]]) -> None:
+    """End parts and wait until they have."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,83 @@
+"""Leases as an API server keeps them, and clients whose requests take time or fail.
+
+In: Leases that clients create and replace. Out: what is stored, and a 409 for whoever was slower.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, NotFound
+
+Object = dict[str, Any]
+
+
+class LeaseServer:
+    """Holds Leases by name."""
+
+    def __init__(self) -> None:
+        self.leases: dict[str, Object] = {}
+        self._version = 100
+
+    def holder(self, name: str) -> str:
+        """Who holds the Lease; empty for nobody."""
+        return str(self.leases[name]["spec"]["holderIdentity"]) if name in self.leases else ""
+
+    def get(self, name: str) -> Object:
+        if name not in self.leases:
+            raise NotFound(404, "NotFound", "no such lease")
+        return copy.deepcopy(self.leases[name])
+
+    def create(self, lease: Object) -> Object:
+        if lease["metadata"]["name"] in self.leases:
+            raise AlreadyExists(409, "AlreadyExists", "somebody was faster")
+        return self._store(lease)
+
+    def replace(self, lease: Object) -> Object:
+        stored = self.leases.get(lease["metadata"]["name"])
+        if stored is None or stored["metadata"]["resourceVersion"] != lease["metadata"].get(
+            "resourceVersion"
+        ):
+            raise Conflict(409, "Conflict", "somebody was faster")
+        return self._store(lease)
+
+    def _store(self, lease: Object) -> Object:
+        self._version += 1
+        stored = copy.deepcopy(lease)
+        stored["metadata"]["resourceVersion"] = str(self._version)
+        self.leases[lease["metadata"]["name"]] = stored
+        return copy.deepcopy(stored)
+
+
+class LeaseClient:
+    """A process's way to the server. delay: draws seconds of one way. trouble: what becomes of requests."""
+
+    def __init__(self, server: LeaseServer) -> None:
+        self.server = server
+        self.delay: Callable[[], float] = lambda: 0.0
+        self.trouble: ClusterError | None = None
+        self.requests = 0
+
+    async def get(self, kind: str, namespace: str, name: str) -> Object:
+        return await self._carry(lambda: self.server.get(name))
+
+    async def create(self, lease: Object) -> Object:
+        return await self._carry(lambda: self.server.create(lease))
+
+    async def replace(self, lease: Object) -> Object:
+        return await self._carry(lambda: self.server.replace(lease))
+
+    async def _carry(self, request: Callable[[], Object]) -> Object:
+        self.requests += 1
+        await self._travel()
+        answer = request()
+        await self._travel()
+        return answer
+
+    async def _travel(self) -> None:
+        await asyncio.sleep(self.delay())
+        if self.trouble is not None:
+            raise self.trouble
