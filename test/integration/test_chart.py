@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from lws.config.loading import load
+from lws.controller.shard_election import lease_names
 from test.integration.release import (
     CHART,
     NAMESPACE,
@@ -297,6 +298,8 @@ def render_small(cluster: ClusterAccess, key: str, value: Any, *arguments: str) 
         ("commonLabels.control-plane=x", "commonLabels"),
         ("configuration.leaderElection.resourceName=x", "'resourceName' not allowed"),
         ("configuration.leaderElection.leaseDuration=15", "/configuration/leaderElection/leaseDuration"),
+        ("configuration.sharding.shards=0", "/configuration/sharding/shards"),
+        ("configuration.sharding.shards=65", "/configuration/sharding/shards"),
         ("webhooks.failurePolicy=fail", "/webhooks/failurePolicy"),
     ],
 )
@@ -334,6 +337,25 @@ def test_a_change_of_the_configuration_rolls_the_deployment(
 ) -> None:
     changed = render_small(cluster, "configuration", {"leaderElection": {"leaseDuration": "30s"}})
     assert deployment(changed)["spec"]["template"] != deployment(plain)["spec"]["template"]
+
+
+def test_the_lease_of_every_shard_may_be_held(cluster: ClusterAccess, plain: list[Object]) -> None:
+    def leases(objects: list[Object]) -> list[str]:
+        rules = [
+            rule
+            for each in objects
+            if each["kind"] == "Role"
+            for rule in each["rules"]
+            if "get" in rule["verbs"]
+        ]
+        return [name for rule in rules if rule["resources"] == ["leases"] for name in rule["resourceNames"]]
+
+    name = "b8b2488c.x-k8s.io"
+    shared = render_small(cluster, "configuration", {"sharding": {"shards": 4}})
+    assert configuration(shared)["sharding"] == {"shards": 4}
+    assert leases(shared) == [name, *lease_names(name, 4)]
+    for alone in (plain, render_small(cluster, "configuration", {"sharding": {"shards": 1}})):
+        assert leases(alone) == [name]
 
 
 def test_common_labels_are_everywhere_but_in_selectors(cluster: ClusterAccess) -> None:

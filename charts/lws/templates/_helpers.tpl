@@ -43,6 +43,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- mergeOverwrite (deepCopy .Values.configuration) $own | toYaml -}}
 {{- end -}}
 
+{{/* How many Leases there are beside the one that is always there: one for each shard, none without sharding. */}}
+{{- define "lws.shards" -}}
+{{- $shards := int (dig "sharding" "shards" 1 .Values.configuration) -}}
+{{- ternary $shards 0 (gt $shards 1) -}}
+{{- end -}}
+
 {{/* What all webhook entries have in common; the path is passed in. */}}
 {{- define "lws.webhookClient" -}}
 {{- $root := index . 0 -}}

@@ -13,12 +13,14 @@ from test.unit.chart.templates import TEMPLATES, stripped
 
 RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml", "gang.yaml")
 OBJECTS = [each for name in RBAC for each in stripped(TEMPLATES / "rbac" / name)]
+# Leases of shards are listed one by one, as many as there are: X stands for their numbers.
+LEASES = ["b8b2488c.x-k8s.io", "b8b2488c.x-k8s.io-X"]
 # A create is authorised before the name is known, so it cannot be restricted by name.
 BY_NAME = {
     ("", "secrets", "get"): ["lws-webhook-server-cert"],
     ("", "secrets", "update"): ["lws-webhook-server-cert"],
-    ("coordination.k8s.io", "leases", "get"): ["b8b2488c.x-k8s.io"],
-    ("coordination.k8s.io", "leases", "update"): ["b8b2488c.x-k8s.io"],
+    ("coordination.k8s.io", "leases", "get"): LEASES,
+    ("coordination.k8s.io", "leases", "update"): LEASES,
     **{
         ("admissionregistration.k8s.io", f"{kind}webhookconfigurations", verb): [
             f"lws-{kind}-webhook-configuration"

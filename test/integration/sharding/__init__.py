@@ -1,0 +1,1 @@
+"""Several managers side by side, each acting on shards of namespaces."""

@@ -1,0 +1,72 @@
+"""Where do managers share the work? On a control plane that writes down what is done."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from lws.kube.shards import shard_of
+from test.cluster import LOCAL, chosen
+from test.integration.bad_days.conftest import _let_finalize
+from test.integration.bad_days.proxied import Stage
+from test.integration.chaos.endpoint import Endpoint
+from test.integration.chaos.record import AUDIT_CHAOS
+from test.integration.controllers.harness.world import World, a_namespace
+from tools.deployment import Deployment
+from tools.localcluster import LocalCluster, Options
+
+SHARDS = 4
+
+
+@pytest.fixture(scope="package")
+def cluster() -> Iterator[LocalCluster]:
+    """A control plane that nobody else is disturbed by."""
+    if chosen() != LOCAL:
+        pytest.skip("reads the audit log, and kills managers")
+    with LocalCluster(Options(nodes=4, audit_policy=AUDIT_CHAOS)) as cluster:
+        _let_finalize(cluster)
+        yield cluster
+        # Asked politely it would wait for the end of every open stream, and nothing of it has to be kept.
+        cluster.kill_component("kube-apiserver")
+
+
+@pytest.fixture(scope="package")
+def _release(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> None:
+    deployment = Deployment(cluster, tmp_path_factory.mktemp("release"))
+    deployment.install("--set", f"configuration.sharding.shards={SHARDS}")
+
+
+@pytest.fixture
+def stage(_release: None, cluster: LocalCluster, tmp_path: Path) -> Iterator[Stage]:
+    """What it takes to make managers; they end with the test."""
+    stage = Stage(Deployment(cluster, tmp_path), cluster)
+    try:
+        yield stage
+    finally:
+        stage.end()
+        for log in sorted(tmp_path.glob("*.log")):
+            print(f"What {log.stem} said:", *log.read_text().splitlines()[-80:], sep="\n")
+
+
+@pytest.fixture
+def endpoint(stage: Stage) -> Iterator[Endpoint]:
+    """Where the API server finds the webhooks of whoever runs."""
+    with Endpoint() as endpoint:
+        stage.deployment.point_webhooks_at(endpoint.port)
+        yield endpoint
+
+
+@pytest.fixture
+def worlds(cluster: LocalCluster, _release: None) -> Iterator[list[World]]:
+    """A namespace in each shard, in order."""
+    run = uuid.uuid4().hex[:6]
+    names = [
+        next(name for n in range(1000) if shard_of(name := f"shard-{run}-{n}", SHARDS) == shard)
+        for shard in range(SHARDS)
+    ]
+    with ExitStack() as stack:
+        yield [stack.enter_context(a_namespace(cluster, name)) for name in names]

@@ -1,0 +1,165 @@
+"""Do two managers share the namespaces, does one take over from the other, and do never two act on one set?"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+
+from lws.controller.shard_election import lease_names
+from test.integration.bad_days.proxied import Stage, credential_of
+from test.integration.chaos.endpoint import Endpoint
+from test.integration.chaos.invariants import writes_out_of_turn
+from test.integration.chaos.record import LEASES, Entry, entries_of
+from test.integration.controllers.harness.groups import images_of, settle
+from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from test.integration.sharding.conftest import SHARDS
+from tools.deployment import NAMESPACE, ManagerProcess
+from tools.localcluster import Api, LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+NAME = "b8b2488c.x-k8s.io"
+LEASE_NAMES = lease_names(NAME, SHARDS)
+# As the stage configures them: who holds a Lease may act for 4 s, and others wait 6 s.
+DURATION = timedelta(seconds=6)
+PATIENCE = 180.0
+
+
+def identity_of(manager: ManagerProcess) -> str:
+    """The newest under which it held anything; empty if it never did."""
+    found = re.findall(r"held by this manager \((\S+)\)", manager.log_path.read_text())
+    return found[-1] if found else ""
+
+
+def shards_of(api: Api, manager: ManagerProcess) -> set[int]:
+    """The shards whose Leases it holds."""
+    path = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases"
+    holders = {
+        each["metadata"]["name"]: each["spec"].get("holderIdentity") for each in api.get(path)["items"]
+    }
+    identity = identity_of(manager)
+    return {shard for shard, name in enumerate(LEASE_NAMES) if identity and holders.get(name) == identity}
+
+
+def share(api: Api, managers: Sequence[ManagerProcess]) -> list[set[int]]:
+    """Wait until all shards are held, two by each or all by one; returns who holds which."""
+
+    def held() -> list[set[int]]:
+        return [shards_of(api, each) for each in managers]
+
+    def is_even(found: list[set[int]]) -> bool:
+        return set().union(*found) == set(range(SHARDS)) and len({len(each) for each in found}) == 1
+
+    return eventually(f"{len(managers)} managers share the work", held, is_even, PATIENCE)
+
+
+def start(stage: Stage, endpoint: Endpoint) -> tuple[ManagerProcess, ManagerProcess]:
+    """Two that share the work."""
+    one, two = stage.manager().start(), stage.manager().start()
+    endpoint.managers = (one, two)
+    for each in (one, two):
+        each.wait_ready()
+    return one, two
+
+
+def everywhere(worlds: Iterable[World], work: Callable[[World], object]) -> None:
+    for world in worlds:
+        work(world)
+
+
+def rolled_out(world: World, image: str) -> None:
+    """Wait until every group has the image."""
+    settle(world, "web", seconds=PATIENCE)
+    assert images_of(world, "web") == {index: {image} for index in range(3)}
+
+
+def under_way(world: World, image: str) -> None:
+    """Wait until some groups have the image."""
+
+    def see() -> bool:
+        return {image} in images_of(world, "web").values()
+
+    eventually(f"{image} arrives in {world.namespace}", see, seconds=PATIENCE)
+
+
+def assert_never_two(
+    entries: Sequence[Entry], worlds: Sequence[World], managers: Sequence[ManagerProcess]
+) -> None:
+    """No write to a set by a manager that did not hold the Lease of its shard, or had no part in it."""
+    names = {credential_of(each): each.log_path.stem for each in managers}
+    found: list[str] = []
+    for world, lease in zip(worlds, LEASE_NAMES, strict=True):
+        # Events are told after the fact, and nobody acts on them.
+        here = [each for each in entries if each.namespace == world.namespace and each.resource != "events"]
+        assert any(each.credential in names for each in here), f"nobody wrote to {world.namespace}"
+        of_shard = [each for each in entries if each.resource == LEASES and each.name == lease]
+        found += writes_out_of_turn([*here, *of_shard], names, world.namespace, DURATION)
+        for credential, name in names.items():
+            # All hold the roll call together, each for itself.
+            said = [each for each in entries if each.resource == LEASES and each.name == NAME]
+            own = [each for each in [*here, *said] if each.credential == credential]
+            found += writes_out_of_turn(own, {credential: name}, world.namespace, DURATION)
+    assert not found, "\n".join(["more than one may have acted:", *found])
+
+
+@pytest.fixture
+def began(cluster: LocalCluster, worlds: list[World]) -> tuple[Path, int]:
+    """The audit log, and where it ended before any manager ran."""
+    return cluster.audit_log, cluster.audit_log.stat().st_size
+
+
+def test_the_other_takes_over_from_one_that_is_killed_in_the_middle_of_a_rollout(
+    stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
+) -> None:
+    managers = one, two = start(stage, endpoint)
+    api = worlds[0].api
+    everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
+    everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
+    lost, _ = share(api, managers)
+
+    everywhere(worlds, lambda world: world.patch(SET, "web", new_image("server:2")))
+    under_way(worlds[min(lost)], "server:2")
+    one.kill()
+    everywhere(worlds, lambda world: rolled_out(world, "server:2"))
+    assert share(api, [two]) == [set(range(SHARDS))]
+    assert_never_two(list(entries_of(*began)), worlds, managers)
+
+
+def test_one_that_hangs_writes_nothing_to_what_the_other_has_taken_and_gets_a_share_again(
+    stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
+) -> None:
+    managers = hangs, other = start(stage, endpoint)
+    api, images = worlds[0].api, cycle(["server:2", "server:3"])
+    everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
+    everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
+    lost, _ = share(api, managers)
+
+    image = next(images)
+    everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
+    under_way(worlds[min(lost)], image)
+    endpoint.managers = (other,)
+    hangs.send_signal(signal.SIGSTOP)
+    try:
+        everywhere(worlds, lambda world: rolled_out(world, image))
+        assert share(api, [other]) == [set(range(SHARDS))]
+        # What it missed is in its streams when it wakes up.
+        image = next(images)
+        everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
+    finally:
+        hangs.send_signal(signal.SIGCONT)
+    share(api, managers)
+    everywhere(worlds, lambda world: rolled_out(world, image))
+    # It serves again, and acts on what it has got.
+    image = next(images)
+    everywhere(worlds, lambda world: world.patch(SET, "web", new_image(image)))
+    everywhere(worlds, lambda world: rolled_out(world, image))
+    assert hangs.is_running and other.is_running
+    assert_never_two(list(entries_of(*began)), worlds, managers)
