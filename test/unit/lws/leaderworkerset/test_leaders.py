@@ -71,9 +71,7 @@ def test_groups_that_go_first_are_remembered_with_the_template() -> None:
     ],
 )
 def test_which_groups_are_remembered_to_go_first(spec: dict[str, Any], remembered: int) -> None:
-    snapshot = with_spec(
-        settled(make_set(replicas=10, **spec)), make_set(replicas=10, image="app:2", **spec)
-    )
+    snapshot = with_spec(settled(make_set(replicas=10, **spec)), make_set(replicas=10, image="app:2", **spec))
     assert [each["partition"] for each in memories(plan(snapshot))] == [remembered]
 
 

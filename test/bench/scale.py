@@ -1,0 +1,254 @@
+"""Run as `python -m test.bench.scale`: what does a fleet of sets cost, by what a small one was seen to cost?
+
+In: docs/scale/*.json, measured with `--measure SHAPE SHAPE` (two shapes of one kind). Out: the model in
+docs/scale.md, between its marks. Everything is linear in the sets; the formulas are in the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from test.bench.shapes import parse
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE, MEASURED = DOCS / "scale.md", DOCS / "scale"
+BEGIN, END = "<!-- model: written by python -m test.bench.scale -->", "<!-- end of model -->"
+
+FLEETS = (100, 1_000, 10_000)
+WINDOWS = {"a day": 86_400.0, "an hour": 3_600.0, "10 minutes": 600.0}
+# Passes over everything, and renewals of the Lease; as in the product.
+_RESYNC_SECONDS, _RETRY_SECONDS = 600.0, 2.0
+# A manager that uses more of a core than this answers webhooks late.
+_FULL = 0.5
+_MOST_MANAGERS = 64
+
+_FLEET_HEAD = (
+    "sets",
+    "pods",
+    "all rolled out in",
+    "watch events /s",
+    "sent to each manager",
+    "API writes /s (Events)",
+    "core, acting alone",
+    "core, following",
+    "managers",
+    "core, each of them",
+    "memory, each",
+)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Of one set, created or rolled out. stream_…: to each manager. told: Events written. acting, following:
+    CPU s of the manager that acts, and of one that does not.
+    """
+
+    stream_events: float
+    stream_bytes: float
+    writes: float
+    told: float
+    acting: float
+    following: float
+
+
+@dataclass(frozen=True)
+class Model:
+    """Of one set. look: CPU s of passes that find nothing to do. memory, list_bytes: of all its objects.
+    base_memory: of a manager without sets. Bytes.
+    """
+
+    create: Costs
+    rollout: Costs
+    look: float
+    memory: float
+    list_bytes: float
+    base_memory: float
+    pods: float
+
+
+@dataclass(frozen=True)
+class Load:
+    """A fleet that is rolled out within a time: per second, and for each manager where several share."""
+
+    stream_events: float
+    stream_bytes: float
+    writes: float
+    told: float
+    acting: float
+    following: float
+
+    def core(self, managers: int) -> float:
+        """Of each of so many that share evenly: all follow, and each acts for its part."""
+        return self.following + (self.acting - self.following) / managers
+
+    @property
+    def managers(self) -> int | None:
+        """The fewest that have room left; None where following alone is too much for one core."""
+        found = (count for count in range(1, _MOST_MANAGERS + 1) if self.core(count) <= _FULL)
+        return next(found, None)
+
+
+def model_of(small: dict[str, Any], large: dict[str, Any]) -> Model:
+    """From two measurements of one kind of set: costs by the larger one, memory by the difference."""
+    sets = large["sets"]
+    more = sets - small["sets"]
+    # The one that only follows: nobody's passes are mixed in.
+    grown = large["created"]["pss"][1] - small["created"]["pss"][1]
+    memory = grown / more
+    return Model(
+        create=_costs(large, "create"),
+        rollout=_costs(large, "rollout"),
+        look=large["look"]["cpu"] / sets,
+        memory=memory,
+        list_bytes=large["created"]["list_bytes"] / sets,
+        base_memory=large["created"]["pss"][1] - memory * sets,
+        pods=large["pods"] / sets,
+    )
+
+
+def _costs(measured: dict[str, Any], phase: str) -> Costs:
+    found, sets = measured["phases"][phase], measured["sets"]
+    streams = found["streams"].values()
+    acting, following = found["cpu"]
+    return Costs(
+        stream_events=sum(each["events"] for each in streams) / sets,
+        stream_bytes=sum(each["bytes"] for each in streams) / sets,
+        writes=found["writes"] / sets,
+        told=found["events"] / sets,
+        acting=acting / sets,
+        following=following / sets,
+    )
+
+
+def load_of(model: Model, sets: int, seconds: float) -> Load:
+    """What rolling all of them out within so many seconds takes."""
+    rate, costs = sets / seconds, model.rollout
+    return Load(
+        stream_events=rate * costs.stream_events,
+        stream_bytes=rate * costs.stream_bytes,
+        writes=rate * costs.writes,
+        told=rate * costs.told,
+        acting=rate * costs.acting + sets * model.look / _RESYNC_SECONDS,
+        following=rate * costs.following,
+    )
+
+
+def page_of(small: dict[str, Any], large: dict[str, Any]) -> str:
+    """The part between the marks."""
+    model = model_of(small, large)
+    parts = [
+        [_origin(small, large)],
+        _table(("of one set", "symbol", "created", "rolled out"), _unit_rows(model)),
+        _formulas(model),
+        _table(_FLEET_HEAD, _fleet_rows(model)),
+    ]
+    return "\n\n".join("\n".join(lines) for lines in parts)
+
+
+def _origin(small: dict[str, Any], large: dict[str, Any]) -> str:
+    machine = large["machine"]
+    return (
+        f"Measured: {parse(large['shape']).label} (sets × groups × pods), memory by the difference to "
+        f"{parse(small['shape']).label}; {machine['cores']} cores shared with the control plane, Python "
+        f"{machine['python']}, load average {machine['load_before']} before the run, commit "
+        f"{large['commit'][:10]}. CPU seconds are the least certain of these figures: a busy machine makes "
+        "them larger."
+    )
+
+
+def _unit_rows(model: Model) -> Iterator[Sequence[str]]:
+    create, rollout = model.create, model.rollout
+    yield "watch events, to each manager", "e", f"{create.stream_events:.0f}", f"{rollout.stream_events:.0f}"
+    yield "bytes of them", "b", f"{create.stream_bytes / 1e3:.0f} kB", f"{rollout.stream_bytes / 1e3:.0f} kB"
+    yield (
+        "writes (Events)",
+        "w (n)",
+        f"{create.writes:.1f} ({create.told:.1f})",
+        f"{rollout.writes:.1f} ({rollout.told:.1f})",
+    )
+    yield "CPU s of the manager that acts", "a", f"{create.acting:.4f}", f"{rollout.acting:.4f}"
+    yield "CPU s of one that follows", "f", f"{create.following:.4f}", f"{rollout.following:.4f}"
+    yield "CPU s of passes that find nothing to do", "l", f"{model.look:.4f}", ""
+    yield f"memory of its objects ({model.pods:.0f} pods)", "m", f"{model.memory / 1e3:.0f} kB", ""
+    yield "bytes of the lists when a manager starts", "s", f"{model.list_bytes / 1e3:.0f} kB", ""
+
+
+def _formulas(model: Model) -> list[str]:
+    return [
+        "With N sets of this kind, rolled out within T seconds, by M managers that share:",
+        "",
+        "```",
+        "watch events /s       N e / T          to each manager; b in place of e for bytes",
+        "API writes /s         N w / T          and N n / T Events",
+        f"Leases, requests /s   (2 M + shards) / {_RETRY_SECONDS:g}",
+        f"core, acting alone    N a / T + N l / {_RESYNC_SECONDS:g}",
+        "core, following       N f / T",
+        "core, each of M       following + (acting alone - following) / M",
+        f"memory, each          {model.base_memory / 1e6:.0f} MB + N m",
+        "```",
+        "",
+        f"*managers* is the smallest M for which each uses {_FULL:g} of a core at most; – where following "
+        "alone takes more.",
+    ]
+
+
+def _fleet_rows(model: Model) -> Iterator[Sequence[str]]:
+    for sets in FLEETS:
+        for window, seconds in WINDOWS.items():
+            load = load_of(model, sets, seconds)
+            managers = load.managers
+            yield (
+                f"{sets:,}",
+                f"{sets * model.pods:,.0f}",
+                window,
+                f"{load.stream_events:,.1f}",
+                f"{load.stream_bytes / 1e6:,.2f} MB/s",
+                f"{load.writes:,.1f} ({load.told:,.1f})",
+                f"{load.acting:.3f}",
+                f"{load.following:.3f}",
+                f"{managers}" if managers else "–",
+                f"{load.core(managers):.3f}" if managers else "–",
+                f"{(model.base_memory + sets * model.memory) / 1e6:,.0f} MB",
+            )
+
+
+def _table(head: Sequence[str], rows: Iterator[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *rows)]
+
+
+def write_page(page: Path, directory: Path) -> None:
+    """Bring the model in the page up to date; what stands around the marks stays."""
+    results = sorted(
+        (json.loads(path.read_text()) for path in directory.glob("*.json")), key=lambda each: each["sets"]
+    )
+    if len(results) < 2:
+        raise SystemExit(f"two measurements are needed in {directory}: run with --measure 20x2x5 80x2x5")
+    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    page.write_text(
+        f"{before}{BEGIN}\n\n{page_of(results[0], results[-1])}\n\n{END}{after}", encoding="utf-8"
+    )
+
+
+def main() -> int:
+    """Measure if that is asked for, and write the page."""
+    parser = argparse.ArgumentParser(prog="python -m test.bench.scale", description=__doc__)
+    parser.add_argument("--measure", nargs="+", default=(), metavar="SHAPE", help="measure these first")
+    for shape in map(parse, parser.parse_args().measure):
+        # Needs a cluster, which the model does not.
+        from test.bench.unit_costs import measure
+
+        MEASURED.mkdir(exist_ok=True)
+        (MEASURED / f"{shape.name}.json").write_text(json.dumps(measure(shape), indent=1) + "\n")
+    write_page(PAGE, MEASURED)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,80 @@
+"""What do the streams that every manager follows carry? Counted by following the same ones.
+
+In: the API server. Out: events and bytes, as they come in one line each of a watch.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from lws.cluster.resources import LEADERWORKERSETS, Resource
+from lws.controller.watch import CHILDREN
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+from tools.localcluster.api import Api, ApiError, Call
+
+STREAMS: tuple[Resource, ...] = (LEADERWORKERSETS, *CHILDREN)
+
+_WATCH_SECONDS = "3000"
+
+
+class Taps:
+    """One on each stream, from now on."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._lock = threading.Lock()
+        self._events: Counter[str] = Counter()
+        self._bytes: Counter[str] = Counter()
+        for resource in STREAMS:
+            version = str(
+                api.send(Call("GET", resource.path(), query=_query(resource)))["metadata"]["resourceVersion"]
+            )
+            threading.Thread(target=self._follow, args=(resource, version), daemon=True).start()
+
+    def take(self) -> dict[str, dict[str, int]]:
+        """What came since the last time, by kind."""
+        with self._lock:
+            found = {
+                kind: {"events": self._events[kind], "bytes": self._bytes[kind]}
+                for kind in sorted(self._events)
+            }
+            self._events.clear()
+            self._bytes.clear()
+        return found
+
+    def list_bytes(self) -> int:
+        """How much a manager reads that starts now."""
+        return sum(_size(self._api.send(Call("GET", each.path(), query=_query(each)))) for each in STREAMS)
+
+    def _follow(self, resource: Resource, version: str) -> None:
+        query = {
+            **_query(resource),
+            "watch": "1",
+            "resourceVersion": version,
+            "timeoutSeconds": _WATCH_SECONDS,
+        }
+        try:
+            self._count(resource.plural, self._api.watch(Call("GET", resource.path(), query=query)))
+        except (ApiError, OSError, http.client.HTTPException, ValueError):
+            # The cluster ends before the thread does.
+            return
+
+    def _count(self, kind: str, events: Iterable[dict[str, Any]]) -> None:
+        for event in events:
+            with self._lock:
+                self._events[kind] += 1
+                self._bytes[kind] += _size(event)
+
+
+def _query(resource: Resource) -> dict[str, str]:
+    return {} if resource is LEADERWORKERSETS else {"labelSelector": NAME_LABEL}
+
+
+def _size(document: dict[str, Any]) -> int:
+    return len(orjson.dumps(document)) + 1

@@ -1,0 +1,126 @@
+"""What does a group cost the manager that acts, and one that only follows?
+
+In: a shape. Out: plain data for JSON: events, bytes, writes and CPU of a creation and of a rollout, memory.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from test.bench.audit import AuditLog
+from test.bench.measure import commit
+from test.bench.phases import Phases
+from test.bench.processes import cpu_seconds, family, pss
+from test.bench.shapes import Shape
+from test.bench.streams import Taps
+from test.bench.subject import Subject
+from test.integration.controllers.harness.audit import MANAGER
+from test.integration.controllers.harness.product import serve_definition, wait_until_sets_may_own
+from test.integration.controllers.harness.waiting import eventually
+from tools.deployment import Deployment, ManagerProcess
+from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
+
+PHASES = ("create", "rollout")
+
+_NODES = 50
+_QUIET_SECONDS, _LONGEST_UNREST = 3.0, 60.0
+_REST_CORE = 0.02
+_NAMESPACE = "bench"
+
+
+def measure(shape: Shape) -> dict[str, Any]:
+    """Two managers, of which one acts, while sets of this shape are created and rolled out."""
+    load = os.getloadavg()[2]
+    with LocalCluster(Options(nodes=_NODES, audit_policy=AUDIT_METADATA)) as cluster:
+        cluster.kubectl("create", "namespace", _NAMESPACE)
+        deployment = Deployment(cluster, cluster.workspace / "bench")
+        serve_definition(cluster)
+        deployment.install("--take-ownership")
+        wait_until_sets_may_own(cluster)
+        acting = Subject(cluster, deployment)
+        acting.start()
+        first = deployment.managers[-1]
+        eventually("it acts", lambda: "held by this manager" in first.log_path.read_text(), seconds=60)
+        following = deployment.manager("--zap-log-level=2").start().wait_ready()
+        try:
+            found = _Run(cluster, shape, acting, following).measure()
+        finally:
+            deployment.stop()
+            acting.peak.close()
+    return {
+        "shape": shape.name,
+        "sets": shape.sets,
+        "pods": shape.all_groups * shape.size,
+        "machine": {
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "load_before": round(load, 1),
+        },
+        **found,
+    }
+
+
+@dataclass
+class _Run:
+    cluster: LocalCluster
+    shape: Shape
+    acting: Subject
+    following: ManagerProcess
+
+    def measure(self) -> dict[str, Any]:
+        audit, taps = AuditLog(self.cluster.audit_log, MANAGER), Taps(self.cluster.api)
+        phases = Phases(self.cluster.api, self.shape, _NAMESPACE, self.acting.check)
+        empty, found = self._memory(), {}
+        for name in PHASES:
+            place, before = audit.end, self._cpu()
+            taps.take()
+            phases.all[name]()
+            self._until_quiet(audit)
+            after, asked = self._cpu(), audit.between(place)
+            found[name] = {
+                "streams": taps.take(),
+                "writes": asked.writes,
+                "events": asked.events,
+                "cpu": [late - early for late, early in zip(after, before, strict=True)],
+            }
+            if name == "create":
+                created = {"list_bytes": taps.list_bytes(), "pss": self._memory()}
+        look = self._first_look()
+        phases.close()
+        return {"commit": commit(), "pss_empty": empty, "created": created, "phases": found, "look": look}
+
+    def _first_look(self) -> dict[str, float]:
+        """CPU seconds of a pass over every set and group, where there is nothing to do."""
+        self.acting.stop()
+        before = cpu_seconds(family(self.following.pid))
+        log = self.following.log_path
+        eventually("the other acts", lambda: "held by this manager" in log.read_text(), seconds=60)
+        last = before
+        while True:
+            time.sleep(_QUIET_SECONDS)
+            now = cpu_seconds(family(self.following.pid))
+            # At rest it takes a hundredth of a core.
+            if now - last < _REST_CORE * _QUIET_SECONDS:
+                return {"cpu": now - before}
+            last = now
+
+    def _cpu(self) -> list[float]:
+        """Seconds of the one that acts, and of the one that follows."""
+        return [self.acting.cpu, cpu_seconds(family(self.following.pid))]
+
+    def _memory(self) -> list[int]:
+        """Bytes of the same two."""
+        return [pss(self.acting.pids), pss(family(self.following.pid))]
+
+    def _until_quiet(self, audit: AuditLog) -> None:
+        deadline = time.monotonic() + _LONGEST_UNREST
+        while time.monotonic() < deadline:
+            place = audit.end
+            time.sleep(_QUIET_SECONDS)
+            asked = audit.between(place)
+            if not asked.writes and not asked.events:
+                return
