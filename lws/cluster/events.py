@@ -89,10 +89,14 @@ class EventRecorder:
             finally:
                 self._waiting.task_done()
 
-    async def drain(self) -> None:
-        """Wait until all that was announced is written."""
+    def hurry(self) -> None:
+        """Write soon what waits for more of its kind: it may be too late for that later."""
         for key in list(self._folds):
             self._unfold(key)
+
+    async def drain(self) -> None:
+        """Wait until all that was announced is written."""
+        self.hurry()
         await self._waiting.join()
 
     async def _write(self, announce: Announce) -> None:

@@ -179,6 +179,7 @@ class Manager:
 
     def _stand_back(self, scope: Scope) -> None:
         self._queue.shed()
+        self._recorder.hurry()
         self._loop.forget(scope)
 
     def _acts_on(self, key: Key) -> bool:

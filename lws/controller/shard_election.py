@@ -80,8 +80,9 @@ class ShardElection:
         await asyncio.gather(self._roll_call.attempt(), *(self._leases[each].attempt() for each in held))
         share = self._share()
         await asyncio.gather(*(self._leases[each].attempt() for each in share.stands))
+        former = self._yielding
         self._turn_to(share.yields, on_gain, on_loss)
-        await self._hand_over()
+        await self._hand_over(former & share.yields)
 
     def _share(self) -> Share:
         if not self._roll_call.is_held():
@@ -110,9 +111,9 @@ class ShardElection:
                 self._on_leading(lease.name, True)
                 on_gain(self._scope(shard))
 
-    async def _hand_over(self) -> None:
-        """Not before its passes have come to their end: what they have sent may still be on its way."""
-        idle = [shard for shard in sorted(self._yielding) if self._is_idle(self._scope(shard))]
+    async def _hand_over(self, shards: frozenset[int]) -> None:
+        """Not before their passes have ended, and not at once: what they had to tell is told meanwhile."""
+        idle = [shard for shard in sorted(shards) if self._is_idle(self._scope(shard))]
         await asyncio.gather(*(self._leases[shard].release() for shard in idle))
 
     def _held(self) -> frozenset[int]:

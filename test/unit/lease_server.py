@@ -53,31 +53,34 @@ class LeaseServer:
 
 
 class LeaseClient:
-    """A process's way to the server. delay: draws seconds of one way. trouble: what becomes of requests."""
+    """A process's way to the server. delay: draws seconds of one way. trouble: what becomes of requests, or of
+    those about the Lease `troubled`.
+    """
 
     def __init__(self, server: LeaseServer) -> None:
         self.server = server
         self.delay: Callable[[], float] = lambda: 0.0
         self.trouble: ClusterError | None = None
+        self.troubled: str | None = None
         self.requests = 0
 
     async def get(self, kind: str, namespace: str, name: str) -> Object:
-        return await self._carry(lambda: self.server.get(name))
+        return await self._carry(name, lambda: self.server.get(name))
 
     async def create(self, lease: Object) -> Object:
-        return await self._carry(lambda: self.server.create(lease))
+        return await self._carry(lease["metadata"]["name"], lambda: self.server.create(lease))
 
     async def replace(self, lease: Object) -> Object:
-        return await self._carry(lambda: self.server.replace(lease))
+        return await self._carry(lease["metadata"]["name"], lambda: self.server.replace(lease))
 
-    async def _carry(self, request: Callable[[], Object]) -> Object:
+    async def _carry(self, name: str, request: Callable[[], Object]) -> Object:
         self.requests += 1
-        await self._travel()
+        await self._travel(name)
         answer = request()
-        await self._travel()
+        await self._travel(name)
         return answer
 
-    async def _travel(self) -> None:
+    async def _travel(self, name: str) -> None:
         await asyncio.sleep(self.delay())
-        if self.trouble is not None:
+        if self.trouble is not None and self.troubled in (None, name):
             raise self.trouble

@@ -212,6 +212,23 @@ async def test_who_cannot_reach_the_server_stops_before_another_begins() -> None
 
 
 @in_fake_time
+async def test_who_is_missing_at_the_roll_call_stops_whatever_else_it_holds() -> None:
+    server = LeaseServer()
+    one, sole = Process(server, "one"), Process(server, "sole", shards=0)
+    async with running(one):
+        await asyncio.sleep(0.1)
+        async with running(sole):
+            one.client.trouble, one.client.troubled = Unreachable("cut off"), NAME
+            while not sole.writes:
+                await asyncio.sleep(0.1)
+                assert not (one.writes and sole.writes)
+            assert not one.writes and not one.acts
+            # What it holds is left to run out.
+            await asyncio.sleep(30.0)
+            assert sole.writes == set(PLACES) and not one.writes
+
+
+@in_fake_time
 async def test_a_new_number_of_shards_waits_for_the_last_of_the_old() -> None:
     server = LeaseServer()
     old = [Process(server, "old-1"), Process(server, "old-2")]
