@@ -53,8 +53,8 @@ class LeaseServer:
 
 
 class LeaseClient:
-    """A process's way to the server. delay: draws seconds of one way. trouble: what becomes of requests, or of
-    those about the Lease `troubled`.
+    """A process's way to the server. delay: draws seconds of one way. trouble: what becomes of requests, or
+    only of those about the Lease `troubled`.
     """
 
     def __init__(self, server: LeaseServer) -> None:

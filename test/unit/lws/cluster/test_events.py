@@ -283,3 +283,19 @@ async def test_what_is_folded_is_not_lost_at_the_end() -> None:
         assert [event["note"] for event in cluster.events] == ["Created workers of demo-0 to demo-1"]
         await asyncio.sleep(10.0)
         assert len(cluster.events) == 1
+
+
+@in_fake_time
+async def test_what_is_folded_is_written_at_once_where_it_may_be_too_late_otherwise() -> None:
+    async with _recording() as (cluster, recorder):
+        recorder.announce(_of_group(0))
+        recorder.announce(_of_group(1))
+        recorder.hurry()
+        await asyncio.sleep(0.1)
+        assert [event["note"] for event in cluster.events] == ["Created workers of demo-0 to demo-1"]
+        # The next ones wait for more of their kind again.
+        recorder.announce(_of_group(2))
+        await asyncio.sleep(4.0)
+        assert len(cluster.events) == 1
+        await asyncio.sleep(2.0)
+        assert len(cluster.events) == 2
