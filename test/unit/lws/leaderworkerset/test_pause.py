@@ -48,7 +48,7 @@ def groups(letters: str) -> tuple[GroupState, ...]:
         pytest.param("rrrRR", LeaderStatefulSet(5, 3, 4), 3, 0, (3, 4), id="the surge stays as it is"),
         pytest.param("uuRRR", LeaderStatefulSet(5, 0, 4), 1, 0, (0, 3), id="what serves stays"),
         pytest.param(
-            "rrr", LeaderStatefulSet(0, 6, 0), 2, 0, (2, 2), id="to nothing and back: who is still there stays"
+            "rrr", LeaderStatefulSet(0, 6, 0), 2, 0, (2, 2), id="to nothing and back: who is there stays"
         ),
         pytest.param(
             "rrrrRRR", LeaderStatefulSet(7, 4, 4), 4, 0, (4, 5), id="a surge that is granted no more goes"
