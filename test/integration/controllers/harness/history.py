@@ -33,7 +33,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class _Telling:
+class Telling:
     """The same, since when, and whether its controller has said that it knows."""
 
     version: int
@@ -46,7 +46,7 @@ class _Telling:
 
 
 @dataclass
-class _Life:
+class Life:
     """One leader. made, going: versions at which it was there first, and at which it was deleted."""
 
     uid: str
@@ -117,10 +117,10 @@ class History:
             life.uid
             for index, lives in _lives(self._pods.moments()).items()
             for former, life in pairwise(lives)
-            if _is_detour(index, former, life, tellings)
+            if is_detour(index, former, life, tellings)
         }
 
-    def _tellings(self) -> list[_Telling]:
+    def _tellings(self) -> list[Telling]:
         return [
             _telling(moment.version, moment.frame[self._name])
             for moment in self._statefulsets.moments()
@@ -135,13 +135,13 @@ def _teams(frame: Frame) -> Iterator[tuple[Object, Object]]:
             yield from ((leader, pod) for pod in pods if not is_leader(pod))
 
 
-def _lives(moments: Iterable[Moment]) -> dict[int, list[_Life]]:
+def _lives(moments: Iterable[Moment]) -> dict[int, list[Life]]:
     """The leaders of each group, in order."""
-    found: dict[int, dict[str, _Life]] = {}
+    found: dict[int, dict[str, Life]] = {}
     for version, frame in moments:
         present = {pod["metadata"]["uid"]: pod for pod in frame.values() if is_leader(pod)}
         for uid, pod in present.items():
-            life = _Life(uid, labels_of(pod)[REVISION_LABEL], version)
+            life = Life(uid, labels_of(pod)[REVISION_LABEL], version)
             found.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), {}).setdefault(uid, life)
         for life in (each for lives in found.values() for each in lives.values()):
             is_there = life.uid in present and "deletionTimestamp" not in present[life.uid]["metadata"]
@@ -150,7 +150,7 @@ def _lives(moments: Iterable[Moment]) -> dict[int, list[_Life]]:
     return {index: list(lives.values()) for index, lives in found.items()}
 
 
-def _is_detour(index: int, former: _Life, life: _Life, tellings: Sequence[_Telling]) -> bool:
+def is_detour(index: int, former: Life, life: Life, tellings: Sequence[Telling]) -> bool:
     """It was made before the StatefulSet controller knew that the group's turn had come."""
     if former.going is None:
         return False
@@ -193,11 +193,11 @@ def _by_group(frame: Frame) -> dict[int, list[Object]]:
     return groups
 
 
-def _telling(version: int, statefulset: Object) -> _Telling:
+def _telling(version: int, statefulset: Object) -> Telling:
     update = statefulset["spec"].get("updateStrategy", {}).get("rollingUpdate", {})
     key = labels_of(statefulset)[REVISION_LABEL]
     observed = (statefulset.get("status") or {}).get("observedGeneration", 0)
-    return _Telling(
+    return Telling(
         version,
         Told(update.get("partition", 0), statefulset["spec"]["replicas"], key),
         observed >= statefulset["metadata"]["generation"],
