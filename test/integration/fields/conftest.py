@@ -21,7 +21,7 @@ _GANGS = ("--set", "gangSchedulingManagement.schedulerProvider=volcano")
 def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """The chart, and a manager that makes PodGroups."""
     cluster.kubectl("apply", "-f", str(POD_GROUPS))
-    cluster.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", str(POD_GROUPS))
+    cluster.kubectl("wait", "--for=condition=Established", "--timeout=180s", "-f", str(POD_GROUPS))
     with running_product(cluster, tmp_path_factory.mktemp("product"), *_GANGS) as product:
         yield product
     cluster.kubectl("delete", "-f", str(POD_GROUPS), "--ignore-not-found")
