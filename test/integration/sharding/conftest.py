@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from lws.kube.shards import shard_of
-from test.cluster import LOCAL, chosen
-from test.integration.bad_days.conftest import _let_finalize
-from test.integration.bad_days.proxied import Stage
 from test.integration.chaos.endpoint import Endpoint
 from test.integration.chaos.record import AUDIT_CHAOS
+from test.integration.controllers.harness.control_plane import a_control_plane, let_finalize
+from test.integration.controllers.harness.proxied import Stage
 from test.integration.controllers.harness.world import World, a_namespace
 from tools.deployment import Deployment
 from tools.localcluster import LocalCluster, Options
@@ -25,13 +24,9 @@ SHARDS = 4
 @pytest.fixture(scope="package")
 def cluster() -> Iterator[LocalCluster]:
     """A control plane that nobody else is disturbed by."""
-    if chosen() != LOCAL:
-        pytest.skip("reads the audit log, and kills managers")
-    with LocalCluster(Options(nodes=4, audit_policy=AUDIT_CHAOS)) as cluster:
-        _let_finalize(cluster)
+    with a_control_plane(Options(nodes=4, audit_policy=AUDIT_CHAOS)) as cluster:
+        let_finalize(cluster)
         yield cluster
-        # Asked politely it would wait for the end of every open stream, and nothing of it has to be kept.
-        cluster.kill_component("kube-apiserver")
 
 
 @pytest.fixture(scope="package")
