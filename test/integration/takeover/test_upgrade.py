@@ -65,6 +65,7 @@ def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp
     former = previous.start(product.deployment)
     bring_about(world)
     assert former.stop() == 0
+    eventually("Kubernetes has come to rest", lambda: is_still(world))
     before = standing(world)
     created = {name: spec_of(world, name) for name in (*AT_REST, *ROLLING)}
 
@@ -119,8 +120,15 @@ def bring_about(world: World) -> None:
 
 
 def is_still(world: World) -> bool:
+    """Every StatefulSet is what it is asked to be, and nothing was written for a while."""
+    for each in world.list("StatefulSet"):
+        status = each["status"]
+        if status.get("observedGeneration") != each["metadata"]["generation"]:
+            return False
+        if status.get("replicas", 0) != each["spec"]["replicas"]:
+            return False
     before = identities(world)
-    time.sleep(3)
+    time.sleep(5)
     return identities(world) == before
 
 
