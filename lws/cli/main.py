@@ -8,41 +8,60 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
 from lws import __version__
 from lws.cli.arguments import as_double_dashed
-from lws.cli.diff import diff
-from lws.cli.history import history
-from lws.cli.key import key
-from lws.cli.manager import manager
-from lws.cli.pause import pause, resume
-from lws.cli.plan import plan
-from lws.cli.restart import restart
-from lws.cli.status import status
-from lws.cli.undo import undo
 from lws.cluster.errors import ClusterError
 from lws.config import ConfigError
 
 _PLUGIN = "kubectl-lws"
 
+COMMANDS = MappingProxyType(
+    {
+        "diff": "diff",
+        "history": "history",
+        "key": "key",
+        "manager": "manager",
+        "pause": "pause",
+        "plan": "plan",
+        "restart": "restart",
+        "resume": "pause",
+        "status": "status",
+        "undo": "undo",
+    }
+)
+"""Name of a subcommand → the module of this package that has it."""
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+
+class _Commands(click.Group):
+    """Loads a command when somebody asks for it: a manager that starts needs none of the others."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS.keys() | self.commands.keys())
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.add_command(getattr(import_module(f"lws.cli.{COMMANDS[cmd_name]}"), cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="lws")
 def commands() -> None:
     """LeaderWorkerSet: groups of pods, one leader and its workers, run, rolled and healed as one unit."""
-
-
-for _command in (status, history, diff, undo, restart, pause, resume, plan, key, manager):
-    commands.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; never ends with a traceback for anything that a user or a cluster can cause."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["manager"]:
+        from lws.cli.manager import manager
+
         given = as_double_dashed(given, manager.params)
     name, completion = _called(Path(sys.argv[0]).name)
     try:

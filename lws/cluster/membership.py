@@ -6,6 +6,7 @@ In: a set or a leader pod, and the store. Out: facts about groups; ownership dec
 from __future__ import annotations
 
 from collections.abc import Container
+from dataclasses import replace
 
 from lws.actions import Object
 from lws.cluster.owners import Owners
@@ -25,6 +26,9 @@ class Membership:
         self._store = store
         self._owners = Owners(store)
         self._going = going
+        # By set, by UID of the leader pod: what a group was read off, and what was read. Of a thousand groups
+        # few have changed since the last pass, and the store never changes an object in place.
+        self._known: dict[tuple[str, str], dict[str, tuple[list[Object | None], GroupFacts]]] = {}
 
     def leader_pods_of(self, lws: Object) -> list[Object]:
         """Leader pods of a set, in no order."""
@@ -47,29 +51,34 @@ class Membership:
 
     def groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
         """Groups whose leader pods this StatefulSet controls, by index."""
+        owner = leader["metadata"]
+        place = (owner["namespace"], owner["name"])
+        before, now = self._known.get(place, {}), {}
         facts = []
-        for pod in self._store.controlled_by(leader["metadata"]["uid"], "Pod"):
+        for pod in self._store.controlled_by(owner["uid"], "Pod"):
             metadata = pod["metadata"]
-            parent, index = parent_and_ordinal(metadata["name"])
-            if parent != leader["metadata"]["name"] or index < 0:
-                continue
             workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
-            is_its_own = workers is not None and is_controlled_by(workers, metadata["uid"])
-            facts.append(
-                GroupFacts(
-                    index=index,
-                    leader=pod,
-                    workers=workers if is_its_own else None,
-                    obstacle=self._obstacle(pod, workers),
-                    worker_uids=self._worker_uids(workers) if is_its_own else (),
-                    going=metadata["uid"] in self._going,
-                )
-            )
+            pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
+            seen, known = [pod, workers, *pods], before.get(metadata["uid"])
+            # Lists of the very same objects are equal at once.
+            found = known[1] if known is not None and known[0] == seen else _facts_of(pod, workers, pods)
+            now[metadata["uid"]] = (seen, found)
+            if found.index >= 0 and metadata["name"] == f"{owner['name']}-{found.index}":
+                facts.append(self._with_neighbours(found, workers))
+        self._known[place] = now
         return tuple(sorted(facts, key=lambda group: group.index))
 
-    def _worker_uids(self, workers: Object | None) -> tuple[str, ...]:
-        pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
-        return tuple(pod["metadata"]["uid"] for pod in pods if is_ready(pod) and not is_terminating(pod))
+    def forget(self, namespace: str, name: str) -> None:
+        """There is no set of this name any more."""
+        self._known.pop((namespace, name), None)
+
+    def _with_neighbours(self, group: GroupFacts, workers: Object | None) -> GroupFacts:
+        """What depends on other objects than its own."""
+        is_going = group.leader["metadata"]["uid"] in self._going
+        obstacle = self._obstacle(group.leader, workers)
+        if not is_going and obstacle is None:
+            return group
+        return replace(group, going=is_going, obstacle=obstacle)
 
     def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
         """Whatever of a stranger has a name that the group of this leader pod needs."""
@@ -83,3 +92,16 @@ class Membership:
             if each is not None and not is_controlled_by(each, uid) and self._owners.is_foreign(each)
         )
         return next(strangers, None)
+
+
+def _facts_of(pod: Object, workers: Object | None, pods: list[Object]) -> GroupFacts:
+    """workers: the StatefulSet that has the name of the pod; pods: those that it controls."""
+    metadata = pod["metadata"]
+    is_its_own = workers is not None and is_controlled_by(workers, metadata["uid"])
+    ready = (each["metadata"]["uid"] for each in pods if is_ready(each) and not is_terminating(each))
+    return GroupFacts(
+        index=parent_and_ordinal(metadata["name"])[1],
+        leader=pod,
+        workers=workers if is_its_own else None,
+        worker_uids=tuple(ready) if is_its_own else (),
+    )

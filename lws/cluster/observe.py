@@ -73,6 +73,7 @@ class Observer:
         lws = self._store.get(KIND, namespace, name)
         if lws is None:
             self._shortages.forget(namespace, name)
+            self.members.forget(namespace, name)
             return None
         uid = spec.uid_of(lws)
         leader = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=True)

@@ -56,7 +56,7 @@ class Metrics:
             "Keys that wait or are worked.",
             ("name", "controller", "priority"),
             registry=registry,
-        )
+        ).labels("lws", "lws", "")
         self._requests = Counter(
             "rest_client_requests",
             "Requests to the API server.",
@@ -107,7 +107,7 @@ class Metrics:
 
     def observe_depth(self, depth: int) -> None:
         """The queue changed."""
-        self._depth.labels("lws", "lws", "").set(depth)
+        self._depth.set(depth)
 
     def observe_request(self, host: str, method: str, code: int) -> None:
         """The API server answered."""

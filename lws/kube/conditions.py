@@ -24,7 +24,11 @@ class Condition:
 
 def find(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> Mapping[str, Any] | None:
     """The stored condition of this type, or None."""
-    return next((each for each in conditions or () if each.get("type") == type_), None)
+    # No generator: this is asked for every pod in every pass.
+    for each in conditions or ():
+        if each.get("type") == type_:
+            return each
+    return None
 
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:

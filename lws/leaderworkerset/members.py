@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lws.actions import Object
 from lws.kube.metadata import annotations_of
@@ -18,6 +19,8 @@ from lws.leaderworkerset import spec
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION, RestartPolicy
 
+# UIDs of leaders, which every pass over their set compares.
+_HASHES = 16384
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
@@ -96,5 +99,6 @@ def _whole_number(text: str | None) -> int | None:
     return int(text) if text is not None and _INDEX.fullmatch(text) else None
 
 
+@lru_cache(_HASHES)
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]

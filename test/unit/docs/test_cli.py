@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import pytest
 
-from lws.cli.main import commands
+from lws.cli.main import COMMANDS, commands
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+)([^|\n]*(?:\\\|[^|\n]*)*) \|", GUIDE, re.MULTILINE))
@@ -25,7 +25,7 @@ def options_of(command: click.Command) -> set[str]:
 
 
 def test_every_command_has_a_row() -> None:
-    assert ROWS.keys() | {"resume"} == commands.commands.keys()
+    assert ROWS.keys() | {"resume"} == COMMANDS.keys()
     assert "`resume NAME`" in ROWS["pause"]
 
 
@@ -33,4 +33,5 @@ def test_every_command_has_a_row() -> None:
 def test_a_row_names_all_options(name: str) -> None:
     short = {"-f": "--filename", "-o": "--output"}
     told = {short.get(each, each) for each in re.findall(r"(?<![\w-])--?[a-z][\w-]*", ROWS[name])}
-    assert told == options_of(commands.commands[name]) - EVERYWHERE
+    command = commands.get_command(click.Context(commands), name)
+    assert command is not None and told == options_of(command) - EVERYWHERE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ import click
 import pytest
 
 from lws import __version__
-from lws.cli.main import commands, main
+from lws.cli.main import COMMANDS, commands, main
 from lws.cluster.errors import Forbidden, Unreachable
 from lws.config import ConfigError
 
@@ -50,10 +51,20 @@ def fails(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException | int | No
 def test_every_command_says_what_it_does(run: Run) -> None:
     code, out, err = run("--help")
     assert (code, err) == (0, "")
-    for name, command in commands.commands.items():
+    context = click.Context(commands)
+    for name in COMMANDS:
+        command = commands.get_command(context, name)
         assert f"  {name} " in out
-        assert command.get_short_help_str(), name
-    assert {"key", "manager", "history", "undo", "status", "plan"} <= commands.commands.keys()
+        assert command is not None and command.get_short_help_str(), name
+    assert {"key", "manager", "history", "undo", "status", "plan"} <= set(commands.list_commands(context))
+
+
+def test_the_manager_starts_without_what_the_other_commands_need() -> None:
+    script = "import sys, lws.cli.main, lws.cli.manager; print(*(each for each in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    needed = {"lws.cli.main", "lws.cli.manager", "lws.cli.logs", "lws.cli.arguments", "lws.cli"}
+    loaded = {each for each in done.stdout.split() if each.startswith("lws.cli") or each == "deepdiff"}
+    assert loaded == needed
 
 
 @pytest.mark.parametrize("spelling", ["-h", "--help"])

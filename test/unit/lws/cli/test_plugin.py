@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lws.cli.main import commands, main
+from lws.cli.main import COMMANDS, main
 
 ROOT = Path(__file__).parents[4]
 
@@ -74,7 +74,7 @@ def test_commands_are_completed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert (code, out.split()) == (0, ["plain,restart", "plain,resume"])
 
 
-@pytest.mark.parametrize("command", sorted(commands.commands))
+@pytest.mark.parametrize("command", sorted(COMMANDS))
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = called([command, "--help"], capsys)
     assert code == 0

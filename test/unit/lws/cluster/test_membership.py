@@ -44,3 +44,31 @@ def test_workers_belong_to_the_leader_that_owns_their_statefulset() -> None:
     assert first.workers is not None
     assert (first.index, first.workers["metadata"]["uid"], first.going) == (0, own["metadata"]["uid"], False)
     assert (second.index, second.workers, second.going) == (1, None, True)
+
+
+def newer(obj: dict[str, Any], version: int, **changes: Any) -> dict[str, Any]:
+    metadata = {**obj["metadata"], "resourceVersion": str(version)}
+    return {**obj, **changes, "metadata": metadata}
+
+
+def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
+    workers = [make_worker_statefulset(pod) for pod in PODS]
+    store, going = shown(LWS, LEADERS, *PODS, *workers), set[str]()
+    found = Membership(store, going)
+    before = found.groups_of(LEADERS)
+    again = found.groups_of(LEADERS)
+    assert all(one is other for one, other in zip(before, again, strict=True))
+
+    worker = owned_by(make_leader_pod(LWS, 7), workers[1])
+    store.put(newer(worker, 5, status={"conditions": [{"type": "Ready", "status": "True"}]}))
+    first, second = found.groups_of(LEADERS)
+    assert first is before[0] and second.worker_uids == (worker["metadata"]["uid"],)
+
+    going.add(PODS[0]["metadata"]["uid"])
+    assert [each.going for each in found.groups_of(LEADERS)] == [True, False]
+    going.clear()
+    store.drop(newer(workers[0], 9_999_999))
+    assert [each.workers is None for each in found.groups_of(LEADERS)] == [True, False]
+
+    found.forget("default", "demo")
+    assert found.groups_of(LEADERS)[1] == second

@@ -91,7 +91,8 @@ def test_the_process_is_described_too(metrics: Metrics) -> None:
 
 def test_two_registries_do_not_meet(metrics: Metrics) -> None:
     metrics.observe_depth(7)
-    assert not any(line.startswith("workqueue_depth{") for line in _lines(Metrics()))
+    (depth,) = (line for line in _lines(Metrics()) if line.startswith("workqueue_depth{"))
+    assert depth.endswith(" 0.0")
 
 
 def test_content_type() -> None:
