@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import socket
 import sys
@@ -33,6 +34,14 @@ def _logging_as_it_was() -> Iterator[None]:
     handlers, level = list(root.handlers), root.level
     yield
     root.handlers[:], root.level = handlers, level
+
+
+@pytest.fixture(autouse=True)
+def _garbage_as_it_was() -> Iterator[None]:
+    threshold = gc.get_threshold()
+    yield
+    gc.set_threshold(*threshold)
+    gc.unfreeze()
 
 
 @pytest.fixture
@@ -150,6 +159,11 @@ def test_a_port_that_is_taken(
     assert code == 1
     assert told.startswith(f"lws: {setting}: cannot listen on 127.0.0.1 port {port}: ")
     assert is_one_line(told)
+
+
+def test_what_is_imported_is_not_searched_for_garbage(run: Run, no_ports: tuple[str, ...]) -> None:
+    run(*no_ports)
+    assert gc.get_freeze_count() > 0 and gc.get_threshold()[0] > 700
 
 
 def test_no_cluster_at_all(run: Run, no_ports: tuple[str, ...]) -> None:
