@@ -28,6 +28,8 @@ _RESYNC_SECONDS, _RETRY_SECONDS = 600.0, 2.0
 _FULL = 0.5
 _MOST_MANAGERS = 64
 
+_UNMEASURED = "Not measured yet: `python -m test.bench.scale --measure 20x2x5 80x2x5` writes it here."
+
 _FLEET_HEAD = (
     "sets",
     "pods",
@@ -227,13 +229,10 @@ def write_page(page: Path, directory: Path) -> None:
     results = sorted(
         (json.loads(path.read_text()) for path in directory.glob("*.json")), key=lambda each: each["sets"]
     )
-    if len(results) < 2:
-        raise SystemExit(f"two measurements are needed in {directory}: run with --measure 20x2x5 80x2x5")
+    text = page_of(results[0], results[-1]) if len(results) > 1 else _UNMEASURED
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    page.write_text(
-        f"{before}{BEGIN}\n\n{page_of(results[0], results[-1])}\n\n{END}{after}", encoding="utf-8"
-    )
+    page.write_text(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}", encoding="utf-8")
 
 
 def main() -> int:
