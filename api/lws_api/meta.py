@@ -73,6 +73,9 @@ IntOrPercent = Annotated[
 ]
 """A number, or a percentage such as `25%`."""
 
+IntOrString = IntOrPercent
+"""A number, or a name such as that of a port."""
+
 PodTemplate = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", EMBEDS: "io.k8s.api.core.v1.PodTemplateSpec"})
 ]

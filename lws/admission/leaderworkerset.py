@@ -25,20 +25,15 @@ from lws.kube.names import (
     generate_name_errors,
     tightest_derived_name,
 )
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws_api.leaderworkerset.v1 import (
-    EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RestartPolicy,
     RolloutStrategyType,
     SubdomainPolicy,
 )
 
-_READ_ANNOTATIONS = (
-    EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    RECREATE_GROUP_AFTER_START_ANNOTATION,
-)
+_READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
 _UNSET = (None, "")
 _MAX_REPLICAS = 1_000_000
 _MAX_PODS = 2**31 - 1

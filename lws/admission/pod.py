@@ -12,12 +12,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.admission.errors import Refused, rendered
+from lws.admission.pod_nodes import node_fields
 from lws.admission.pod_tpu import tpu_variables
+from lws.admission.shapes import object_in, objects_in
 from lws.group.identity import group_key, is_leader, leader_address, leader_name
-from lws.group.placement import REQUIRED, exclusive
+from lws.group.placement import REQUIRED, exclusive, kin_of, shared
 from lws.group.subgroups import subgroup_key, subgroup_of
 from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
 from lws.kube.names import parent_and_ordinal
+from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -83,7 +86,8 @@ def admit(raw: dict[str, Any], namespace: str, gang: GangAnnotations | None = No
         member = replace(member, annotations=merged(member.annotations, gang(member.labels)))
     variables = _variables(member, size)
     added = tpu_variables(raw, member.labels, member.annotations, member.subdomain)
-    _write(member, raw)
+    nodes = node_fields(raw, member.namespace) if is_leader(raw) else {}
+    _write(member, raw, nodes)
     for container in containers:
         own = [*(container.get("env") or []), *added.get(id(container), ())]
         container["env"] = _environment(variables, own)
@@ -125,7 +129,7 @@ def _as_leader(member: _Member) -> _Member:
         member.annotations.get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA
     )
     member = replace(member, labels=labels, subdomain=member.name if has_own_subdomain else member.subdomain)
-    return _apart(member, GROUP_KEY_LABEL, EXCLUSIVE_TOPOLOGY_ANNOTATION)
+    return _placed(member, GROUP_KEY_LABEL, EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION)
 
 
 def _as_worker(member: _Member) -> _Member:
@@ -151,15 +155,19 @@ def _in_subgroup(member: _Member, size: int, leads: bool) -> _Member:
     key = subgroup_key(leader or parent_and_ordinal(member.name)[0], index)
     labels = merged(member.labels, {SUBGROUP_INDEX_LABEL: str(index), SUBGROUP_KEY_LABEL: key})
     member = replace(member, labels=labels)
-    return _apart(member, SUBGROUP_KEY_LABEL, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+    asked = SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
+    return _placed(member, SUBGROUP_KEY_LABEL, *asked)
 
 
-def _apart(member: _Member, label: str, annotation: str) -> _Member:
-    """The pod kept away from all that have another key than its own, where the annotation asks for it."""
-    topology = member.annotations.get(annotation)
-    if not topology:
+def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
+    """The pod beside all that have its key, and away from others, where an annotation asks for it."""
+    told = member.annotations
+    if not told.get(apart) and not told.get(together):
         return member
-    return replace(member, affinity=exclusive(member.affinity, label, member.labels[label], topology))
+    kin = kin_of(told, member.labels, label, member.namespace)
+    if topology := told.get(apart):
+        return replace(member, affinity=exclusive(member.affinity, kin, topology))
+    return replace(member, affinity=shared(member.affinity, kin, told[together]))
 
 
 def _ordinal(member: _Member) -> str:
@@ -187,12 +195,12 @@ def _variables(member: _Member, size: str) -> dict[str, str]:
     }
 
 
-def _write(member: _Member, raw: dict[str, Any]) -> None:
+def _write(member: _Member, raw: dict[str, Any], nodes: Mapping[str, Any]) -> None:
     raw["metadata"]["labels"] = dict(member.labels)
     if member.annotations != annotations_of(raw):
         raw["metadata"]["annotations"] = dict(member.annotations)
     changed = {"subdomain": member.subdomain, "affinity": member.affinity}
-    wanted = {name: value for name, value in changed.items() if value}
+    wanted = {**{name: value for name, value in changed.items() if value}, **nodes}
     if wanted:
         raw["spec"] = raw.get("spec") or {}
         raw["spec"].update(wanted)
@@ -220,39 +228,18 @@ def _containers_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
     containers = []
     for kind in ("initContainers", "containers"):
         path = f"spec.{kind}"
-        for index, container in enumerate(_objects(path, (spec or {}).get(kind))):
-            _objects(f"{path}[{index}].env", container.get("env"))
+        for index, container in enumerate(objects_in(path, (spec or {}).get(kind))):
+            objects_in(f"{path}[{index}].env", container.get("env"))
             containers.append(container)
     return containers
 
 
 def _affinity_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
-    affinity = _object("spec.affinity", (raw.get("spec") or {}).get("affinity"))
+    affinity = object_in("spec.affinity", (raw.get("spec") or {}).get("affinity"))
     for kind in ("podAffinity", "podAntiAffinity"):
         path = f"spec.affinity.{kind}"
-        _objects(f"{path}.{REQUIRED}", _object(path, affinity.get(kind)).get(REQUIRED))
+        objects_in(f"{path}.{REQUIRED}", object_in(path, affinity.get(kind)).get(REQUIRED))
     return affinity
-
-
-def _object(path: str, value: Any) -> Mapping[str, Any]:
-    """`value` if it is an object, an empty one for null; anything else is refused."""
-    if value is None:
-        return {}
-    if not isinstance(value, Mapping):
-        raise Refused(f"{path} must be an object, not {rendered(value)}")
-    return value
-
-
-def _objects(path: str, value: Any) -> list[dict[str, Any]]:
-    """`value` if it is a list of objects, an empty list for null; anything else is refused."""
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise Refused(f"{path} must be a list, not {rendered(value)}")
-    for index, item in enumerate(value):
-        if not isinstance(item, dict):
-            raise Refused(f"{path}[{index}] must be an object, not {rendered(item)}")
-    return value
 
 
 def _title(raw: Mapping[str, Any]) -> str:

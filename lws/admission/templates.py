@@ -13,8 +13,8 @@ from lws.admission.errors import FieldError, invalid
 from lws.admission.fields import TEMPLATE, Facts, value_at
 from lws.group.tpu import is_configured, ports_of, tpu_containers
 from lws.kube.metadata import annotations_of, labels_of
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws_api.leaderworkerset.v1 import (
-    EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     GROUP_SIZE_ENV,
@@ -26,7 +26,6 @@ from lws_api.leaderworkerset.v1 import (
     REVISION_LABEL,
     SIZE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
     SUBGROUP_INDEX_LABEL,
     SUBGROUP_KEY_LABEL,
     SUBGROUP_POLICY_TYPE_ANNOTATION,
@@ -47,7 +46,6 @@ _LABELS = (
     SUBGROUP_INDEX_LABEL,
     SUBGROUP_KEY_LABEL,
 )
-_OF_THE_SET = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 _ANNOTATIONS = (
     SIZE_ANNOTATION,
     REPLICAS_ANNOTATION,
@@ -56,7 +54,7 @@ _ANNOTATIONS = (
     SUBGROUP_POLICY_TYPE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
     LEADER_REQUESTS_TPUS_ANNOTATION,
-    *_OF_THE_SET,
+    *PLACEMENT_ANNOTATIONS,
 )
 _VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
 
@@ -105,7 +103,7 @@ def _reserved(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
             yield invalid(f"{path}.metadata.labels[{key}]", labels[key], _OVERWRITTEN)
     for key in _ANNOTATIONS:
         if key in annotations:
-            why = _MISPLACED if key in _OF_THE_SET else _OVERWRITTEN
+            why = _MISPLACED if key in PLACEMENT_ANNOTATIONS else _OVERWRITTEN
             yield invalid(f"{path}.metadata.annotations[{key}]", annotations[key], why)
 
 

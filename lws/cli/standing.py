@@ -24,6 +24,7 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.progress import LAST_PROGRESS
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status import AVAILABLE
+from lws.leaderworkerset.storage import claims_at_risk, risk_of_claims
 from lws.leaderworkerset.summary import Summary, summarise
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, SIZE_ANNOTATION
 
@@ -47,7 +48,8 @@ class Standing:
 
     groups: those wanted and those that there are besides. updated: ready ones on the wanted revision, of
     `replicas`. waiting_for: what has to happen next, in words; empty when the set is settled. live_only:
-    settings in effect that no revision has recorded, a sentence each.
+    settings in effect that no revision has recorded, a sentence each. at_risk: what may be lost, a sentence
+    each.
     """
 
     found: Found
@@ -57,6 +59,7 @@ class Standing:
     is_settled: bool
     waiting_for: str
     live_only: tuple[str, ...]
+    at_risk: tuple[str, ...]
 
     @property
     def replicas(self) -> int:
@@ -84,6 +87,7 @@ def standing_of(found: Found) -> Standing:
     facts = {group.index: group for group in found.snapshot.groups}
     pods = _workers_by_group(found)
     settled = _is_settled(found, prospect)
+    exposed = claims_at_risk(found.lws, (group.workers for group in found.snapshot.groups))
     return Standing(
         found=found,
         past=past,
@@ -97,6 +101,7 @@ def standing_of(found: Found) -> Standing:
         is_settled=settled,
         waiting_for="" if settled else _waiting_for(found, prospect),
         live_only=tuple(_live_only(found.lws, past)),
+        at_risk=(risk_of_claims(exposed),) if exposed else (),
     )
 
 

@@ -26,7 +26,7 @@ def status_blocks(facts: Standing, most: int | None = None) -> Iterator[Block]:
     yield Bar(facts.updated, facts.replicas, f"groups ready on {_revision(facts)}")
     if facts.prospect.is_paused:
         yield Text("paused: no group is updated before `resume`", "yellow")
-    for line in facts.live_only:
+    for line in (*facts.live_only, *facts.at_risk):
         yield Text(line, "yellow")
     if facts.groups:
         yield Text("")

@@ -15,11 +15,14 @@ from lws.leaderworkerset.revisions import Recorded
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
-Named = tuple[Object | None, Object | None, Object | None]
+Named = tuple[Object | None, Object | None, Object | None, Object | None]
 
 
 def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool:
-    """Something is yet to be made, recorded or adopted. named: leader StatefulSet, Service, budget."""
+    """Something is yet to be made, recorded or adopted.
+
+    named: leader StatefulSet, Service, budget, Service of the leaders.
+    """
     return is_incomplete(lws, *named) or not revisions or has_orphans(named, revisions)
 
 
@@ -30,11 +33,18 @@ def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded])
     return any(recorded.is_orphan for recorded in revisions)
 
 
-def is_incomplete(lws: Object, leader: Object | None, service: Object | None, budget: Object | None) -> bool:
-    """An object of the set's name is yet to be made."""
+def is_incomplete(
+    lws: Object,
+    leader: Object | None,
+    service: Object | None,
+    budget: Object | None,
+    of_leaders: Object | None = None,
+) -> bool:
+    """An object of the set is yet to be made. of_leaders: the Service of its leaders."""
     needs_service = spec.subdomain_policy_of(lws) == SubdomainPolicy.SHARED
     lacks_budget = budget is None and wants_disruption_budget(lws)
-    return leader is None or (service is None and needs_service) or lacks_budget
+    lacks_of_leaders = of_leaders is None and spec.leader_service_of(lws) is not None
+    return leader is None or (service is None and needs_service) or lacks_budget or lacks_of_leaders
 
 
 def lacks_start_ordinal(group: GroupFacts) -> bool:

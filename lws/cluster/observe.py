@@ -31,6 +31,7 @@ from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, l
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running
+from lws.leaderworkerset.leader_service import leader_service_name
 from lws.leaderworkerset.revisions import Recorded, find
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.storage import claims_of
@@ -78,13 +79,14 @@ class Observer:
         uid = spec.uid_of(lws)
         leader = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=True)
         service = await self._lookup.named("Service", namespace, name, uid)
+        of_leaders = await self._leader_service(lws)
         budget = await self._lookup.named("PodDisruptionBudget", namespace, name, uid)
         groups: tuple[GroupFacts, ...] = ()
         if leader is not None and is_controlled_by(leader, uid):
             groups = self.members.groups_of(leader)
         keys, unrecorded = await self._keys(lws, leader, groups)
         revisions = self._history.recorded(lws)
-        named = (leader, service, budget)
+        named = (leader, service, budget, of_leaders)
         reread: Object | None = None
         if has_gaps(lws, named, revisions) or unrecorded:
             # What is made or adopted now would be made in vain for a set whose end the stream has missed.
@@ -99,13 +101,14 @@ class Observer:
             now=now,
             leader=leader,
             service=service,
+            leader_service=of_leaders,
             disruption_budget=budget,
             groups=groups,
             revisions=revisions,
             live_keys=keys,
             unrecorded=unrecorded,
             claims=self._claims(lws),
-            owners_alive=self._owners.alive(leader, service, budget),
+            owners_alive=self._owners.alive(*named),
             reread=reread,
             applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
             drops_start_ordinal=self._memory.drops_start_ordinal or any(map(lacks_start_ordinal, groups)),
@@ -118,6 +121,15 @@ class Observer:
             nodes=await self._leaving.nodes(leaving, now),
             node_loss=self._node_loss,
         )
+
+    async def _leader_service(self, lws: Object) -> Object | None:
+        """Where the set asks for none, only its own is of interest."""
+        namespace, name = spec.namespace_of(lws), leader_service_name(spec.name_of(lws))
+        known = self._store.get("Service", namespace, name)
+        is_own = known is not None and is_controlled_by(known, spec.uid_of(lws))
+        if spec.leader_service_of(lws) is None and not is_own:
+            return None
+        return await self._lookup.named("Service", namespace, name, spec.uid_of(lws))
 
     async def _keys(
         self, lws: Object, leader: Object | None, groups: Iterable[GroupFacts]

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lws.group.tpu import tpu_containers
+from lws.leaderworkerset.scale_down import DELETION_COST_ANNOTATION
 
 _PREFIX = "leaderworkerset.sigs.k8s.io/"
-# Which of its StatefulSet's own revisions a pod was made from; of which gang it is.
-_ALSO_KEPT = frozenset({"controller-revision-hash", "scheduling.k8s.io/group-name"})
+# Which of its StatefulSet's own revisions a pod was made from; of which gang it is; may it go first.
+_ALSO_KEPT = frozenset({"controller-revision-hash", "scheduling.k8s.io/group-name", DELETION_COST_ANNOTATION})
 _METADATA = (
     "name",
     "namespace",
@@ -114,11 +115,14 @@ def _statefulset(statefulset: Mapping[str, Any]) -> dict[str, Any]:
         return _leader_statefulset(statefulset)
     spec = statefulset.get("spec", {})
     status = statefulset.get("status", {})
+    kept = {key: spec[key] for key in ("replicas", "ordinals") if key in spec}
+    if (spec.get("persistentVolumeClaimRetentionPolicy") or {}).get("whenDeleted") == "Delete":
+        kept["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Delete"}
     return {
         "apiVersion": statefulset["apiVersion"],
         "kind": "StatefulSet",
         "metadata": _metadata(statefulset, _ours),
-        "spec": {key: spec[key] for key in ("replicas", "ordinals") if key in spec},
+        "spec": kept,
         "status": {key: status[key] for key in _WORKERS_STATUS if key in status},
     }
 
@@ -136,11 +140,16 @@ def _leader_statefulset(statefulset: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _service(service: Mapping[str, Any]) -> dict[str, Any]:
+    """Headless ones have no ports."""
+    spec = service.get("spec", {})
+    kept = {"selector": spec.get("selector") or {}}
+    if spec.get("ports"):
+        kept |= {"ports": spec["ports"], "type": spec.get("type")}
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": _metadata(service, _ours),
-        "spec": {"selector": service.get("spec", {}).get("selector") or {}},
+        "spec": kept,
     }
 
 

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.actions import Object
+from lws.group.placement import Placement
 from lws.group.tpu import tpu_containers
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.group_nodes import with_tolerations
 from lws.leaderworkerset.objects import (
     annotations_of_set,
     build_service,
@@ -33,12 +35,12 @@ from lws_api.leaderworkerset.v1 import (
 
 
 def build_worker_statefulset(
-    restored: Object, leader: Object, node_selector: Mapping[str, str] | None = None
+    restored: Object, leader: Object, placement: Placement | None = None
 ) -> dict[str, Any]:
     """The StatefulSet of a group's workers, owned by the leader pod: it goes when the leader goes.
 
     restored: the set as the leader's revision had it; its own labels and annotations are live, but for those
-    that ask for exclusive placement. node_selector: of all workers, on top of what the user wants.
+    that say where groups run. placement: of all workers, on top of what the user wants.
     """
     name = leader["metadata"]["name"]
     of_leader = leader["metadata"]["labels"]
@@ -69,27 +71,29 @@ def build_worker_statefulset(
             # Worker 0 is the leader: it has its own StatefulSet.
             "ordinals": {"start": 1},
             "selector": {"matchLabels": identity},
-            "template": _worker_template(restored, leader, labels, node_selector or {}),
+            "template": _worker_template(restored, leader, labels, placement or Placement()),
             **build_worker_storage(restored),
         },
     }
 
 
 def _worker_template(
-    restored: Object, leader: Object, labels: Mapping[str, str], node_selector: Mapping[str, str]
+    restored: Object, leader: Object, labels: Mapping[str, str], placement: Placement
 ) -> dict[str, Any]:
     annotations = {
         SIZE_ANNOTATION: str(spec.size_of(restored)),
         LEADER_NAME_ANNOTATION: leader["metadata"]["name"],
-        **spec.topology_annotations(restored),
+        **spec.placement_annotations(restored),
         **spec.subgroup_annotations(restored),
     }
     if tpu_containers(leader.get("spec") or {}):
         annotations[LEADER_REQUESTS_TPUS_ANNOTATION] = "true"
     template = decorated(spec.template_of(restored)["workerTemplate"], labels, annotations)
-    if node_selector:
-        own = template["spec"].get("nodeSelector") or {}
-        template["spec"]["nodeSelector"] = {**own, **node_selector}
+    pod = template["spec"]
+    if placement.node_selector:
+        pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **placement.node_selector}
+    if placement.tolerations:
+        pod["tolerations"] = with_tolerations(pod.get("tolerations") or (), placement.tolerations)
     return template
 
 

@@ -1,31 +1,32 @@
-"""Where may the pods of a group run, so that no other group shares their part of the cluster (KEP-115)?
+"""Where may the pods of a group run: in one part of the cluster, alone there or not (KEP-115), on nodes of
+their own?
 
 In: keys of groups, labels of nodes, affinity as pods have it. Out: affinity with more terms; the topology of
-a group and the value that its workers must select.
+a group, and what its workers must select and tolerate.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.actions import Object
 from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.group_nodes import Toleration, nodes_of_group
 from lws.leaderworkerset.revisions import Recorded, restore
-from lws_api.leaderworkerset.v1 import (
-    EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-)
+from lws_api.leaderworkerset.placement import EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, ExclusiveTopologyScope
+from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_TOPOLOGY = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+_NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """What the workers of a group must select, or what is missing to know it.
+    """What the workers of a group must select and tolerate, or what is missing to know it.
 
     waiting_for: empty if all is known. is_stuck: only somebody else can bring what is missing.
     """
@@ -33,26 +34,63 @@ class Placement:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     waiting_for: str = ""
     is_stuck: bool = False
+    tolerations: tuple[Toleration, ...] = ()
 
 
-def exclusive(affinity: Mapping[str, Any], label: str, key: str, topology: str) -> dict[str, Any]:
-    """The affinity of a pod with two terms more: beside pods with this key, and with no others that have one.
+@dataclass(frozen=True, slots=True)
+class Kin:
+    """Pods that belong together, and against whom their place is theirs.
 
-    label: of the pods' keys. topology: label of nodes. A pod that has required terms of both kinds about this
-    topology already keeps them: whoever wrote them decides. Selectors reach no other namespace.
+    label: of the pods' keys. key: the one that they have in common. scope: whose pods of other keys are kept
+    away: those of the same set, of the namespace, of every namespace.
+    """
+
+    label: str
+    key: str
+    scope: str = ExclusiveTopologyScope.NAMESPACE
+    set_name: str = ""
+    namespace: str = ""
+
+
+def kin_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: str, namespace: str) -> Kin:
+    """Kin of a pod that has these annotations and labels, by the key in one of them."""
+    scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION) or ExclusiveTopologyScope.NAMESPACE
+    return Kin(label, labels[label], scope, labels.get(NAME_LABEL, ""), namespace)
+
+
+def exclusive(affinity: Mapping[str, Any], kin: Kin, topology: str) -> dict[str, Any]:
+    """The affinity of a pod with terms more: beside its kin, and with no others that have a key.
+
+    topology: label of nodes. A pod that has required terms of both kinds about this topology already keeps
+    them: whoever wrote them decides.
     """
     if has_both_terms(affinity, topology):
         return dict(affinity)
-    together: list[dict[str, Any]] = [{"key": label, "operator": "In", "values": [key]}]
     apart: list[dict[str, Any]] = [
-        {"key": label, "operator": "Exists"},
-        {"key": label, "operator": "NotIn", "values": [key]},
+        {"key": kin.label, "operator": "Exists"},
+        {"key": kin.label, "operator": "NotIn", "values": [kin.key]},
     ]
+    if kin.scope == ExclusiveTopologyScope.LEADER_WORKER_SET:
+        apart.append({"key": NAME_LABEL, "operator": "In", "values": [kin.set_name]})
+    terms = [_term(apart, topology)]
+    if kin.scope == ExclusiveTopologyScope.CLUSTER:
+        # A term of its own: keys of subgroups are unique within a namespace only.
+        elsewhere = {"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [kin.namespace]}
+        strangers = _term([{"key": kin.label, "operator": "Exists"}], topology)
+        terms.append({**strangers, "namespaceSelector": {"matchExpressions": [elsewhere]}})
     return {
         **affinity,
-        "podAffinity": _with_term(affinity.get("podAffinity"), together, topology),
-        "podAntiAffinity": _with_term(affinity.get("podAntiAffinity"), apart, topology),
+        "podAffinity": _with_terms(affinity.get("podAffinity"), [_together(kin, topology)]),
+        "podAntiAffinity": _with_terms(affinity.get("podAntiAffinity"), terms),
     }
+
+
+def shared(affinity: Mapping[str, Any], kin: Kin, topology: str) -> dict[str, Any]:
+    """The affinity of a pod with a term more: beside its kin, whoever else is there."""
+    term = _together(kin, topology)
+    if term in _terms(affinity.get("podAffinity")):
+        return dict(affinity)
+    return {**affinity, "podAffinity": _with_terms(affinity.get("podAffinity"), [term])}
 
 
 def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:
@@ -72,31 +110,41 @@ def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
     if revision.topology is not None:
         return restored
     live = annotations_of(lws)
-    told = {key: value for key, value in annotations_of(leader).items() if key in _TOPOLOGY}
-    kept = {key: value for key, value in live.items() if key not in _TOPOLOGY}
+    told = {key: value for key, value in annotations_of(leader).items() if key in spec.PLACEMENT_ANNOTATIONS}
+    kept = {key: value for key, value in live.items() if key not in spec.PLACEMENT_ANNOTATIONS}
     return {**restored, "metadata": {**restored["metadata"], "annotations": {**kept, **told}}}
 
 
-def exclusive_topology(restored: Object) -> str:
-    """The node label whose value a group shares with no other; empty where the set asks for none."""
-    return spec.topology_annotations(restored).get(EXCLUSIVE_TOPOLOGY_ANNOTATION, "")
+def topology_of(restored: Object) -> str:
+    """The node label that all pods of a group have one value of; empty where the set asks for none."""
+    return spec.group_topology(spec.placement_annotations(restored))
 
 
 def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
     """Whether the workers of this leader must know where it is."""
     if revision is None:
-        return bool(annotations_of(leader).get(EXCLUSIVE_TOPOLOGY_ANNOTATION))
-    return bool(exclusive_topology(restored_for(lws, revision, leader)))
+        return bool(spec.group_topology(annotations_of(leader)))
+    return bool(topology_of(restored_for(lws, revision, leader)))
 
 
 def worker_placement(restored: Object, leader: Object, node: Object | None) -> Placement:
-    """Workers go where the scheduler has put their leader.
+    """Workers go where the group asks to be, and where the scheduler has put their leader.
 
     node: the one that the leader is on, None if it is not known.
     """
-    topology = exclusive_topology(restored)
-    if not topology:
-        return Placement()
+    annotations, pod = spec.placement_annotations(restored), leader["metadata"]["name"]
+    _, index = parent_and_ordinal(pod)
+    try:
+        nodes = nodes_of_group(annotations, spec.namespace_of(restored), spec.name_of(restored), index)
+    except ValueError as error:
+        return Placement(waiting_for=f"nodes that group {pod} may use: {error}", is_stuck=True)
+    topology = spec.group_topology(annotations)
+    beside = _beside(leader, node, topology) if topology else Placement()
+    selector = {**nodes.node_selector, **beside.node_selector}
+    return replace(beside, node_selector=selector, tolerations=nodes.tolerations)
+
+
+def _beside(leader: Object, node: Object | None, topology: str) -> Placement:
     pod, place = leader["metadata"]["name"], (leader.get("spec") or {}).get("nodeName")
     if not place:
         return Placement(waiting_for=f"leader pod {pod} to be scheduled: its workers follow it")
@@ -112,11 +160,16 @@ def worker_placement(restored: Object, leader: Object, node: Object | None) -> P
     return Placement({topology: value})
 
 
-def _with_term(
-    existing: Mapping[str, Any] | None, expressions: list[dict[str, Any]], topology: str
-) -> dict[str, Any]:
-    term = {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
-    return {**(existing or {}), REQUIRED: [*_terms(existing), term]}
+def _together(kin: Kin, topology: str) -> dict[str, Any]:
+    return _term([{"key": kin.label, "operator": "In", "values": [kin.key]}], topology)
+
+
+def _term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
+    return {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
+
+
+def _with_terms(existing: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
+    return {**(existing or {}), REQUIRED: [*_terms(existing), *added]}
 
 
 def _terms(kind: Any) -> list[Mapping[str, Any]]:

@@ -129,7 +129,7 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
         group.owners_alive,
     )
     placement = worker_placement(restored, group.leader, group.node)
-    intent = build_worker_statefulset(restored, group.leader, placement.node_selector)
+    intent = build_worker_statefulset(restored, group.leader, placement)
     if standing == Standing.OURS and group.worker_statefulset is not None:
         return _plan_existing_workers(group.worker_statefulset, intent)
     if standing == Standing.ABSENT and group.drops_start_ordinal:

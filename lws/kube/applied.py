@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -39,10 +39,49 @@ def differences(
 
     is_tolerated: paths that may stay although they are not intended any more.
     """
+    return [".".join(path) for path in changed_paths(intent, stored, manager, is_tolerated)]
+
+
+def changed_paths(
+    intent: Mapping[str, Any],
+    stored: Mapping[str, Any],
+    manager: str,
+    is_tolerated: Callable[[Path], bool] = lambda path: False,
+) -> list[Path]:
+    """As `differences`, but paths as they are: a key may hold a dot."""
     intent, owned = _as_stored(intent), _owned_fields(stored, manager)
     found = [*_unlike(intent, stored, owned, ())]
-    found += [path for path in _abandoned(owned, intent, stored, ()) if not is_tolerated(path)]
-    return [".".join(path) for path in found]
+    return found + [path for path in _abandoned(owned, intent, stored, ()) if not is_tolerated(path)]
+
+
+def was_dropped_below(intent: Mapping[str, Any], stored: Mapping[str, Any], manager: str, path: Path) -> bool:
+    """Whether the server dropped something that is intended below this path, a feature gate being closed.
+
+    Once the gate is open, an apply of the same intent would bring it.
+    """
+    wanted, actual, owned = _as_stored(intent), stored, _owned_fields(stored, manager)
+    for part in path:
+        wanted, actual, owned = wanted.get(part) or {}, actual.get(part) or {}, owned.get(f"f:{part}") or {}
+    # What differs, but not if fields that are owned may be missing.
+    return next(_unlike(wanted, actual, {}, path), None) is not None and (
+        next(_unlike(wanted, actual, owned, path), None) is None
+    )
+
+
+def merge_patch_of(intent: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any] | None:
+    """The JSON merge patch that brings just these paths of the intent; None where one is part of a list."""
+    patch: dict[str, Any] = {}
+    for path in paths:
+        value: Any = intent
+        inner = patch
+        for part in path[:-1]:
+            value = value.get(part) if isinstance(value, Mapping) else None
+            inner = inner.setdefault(part, {})
+        value = value.get(path[-1]) if isinstance(value, Mapping) else None
+        if isinstance(value, list) or any(part.isdigit() or part.startswith("{") for part in path):
+            return None
+        inner[path[-1]] = value
+    return patch
 
 
 def covers(intent: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:

@@ -37,6 +37,12 @@ _LABEL_NAME_MESSAGE = (
     "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     f"'{_LABEL_NAME.pattern}')"
 )
+_LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+_LABEL_VALUE_MESSAGE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    f"for validation is '{_LABEL_VALUE.pattern}')"
+)
 _DNS1123_SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
@@ -67,6 +73,11 @@ def label_key_errors(key: str) -> list[str]:
     prefix, slash, name = key.rpartition("/")
     wrong = [f"prefix part {why}" for why in dns1123_subdomain_errors(prefix)] if slash else []
     return wrong + _name_errors(name, _LABEL_NAME, LABEL_LENGTH, _LABEL_NAME_MESSAGE)
+
+
+def label_value_errors(value: str) -> list[str]:
+    """What is wrong with `value` as that of a label or taint; empty when nothing."""
+    return _name_errors(value, _LABEL_VALUE, LABEL_LENGTH, _LABEL_VALUE_MESSAGE)
 
 
 def generate_name_errors(prefix: str) -> list[str]:

@@ -6,11 +6,16 @@ In: the set and what was decided. Out: `Announce`s for actions to carry.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lws.actions import Announce, EventType, Object, Reference
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.problems import Problem
+from lws.leaderworkerset.scale_down import Leftover
+from lws.leaderworkerset.storage import risk_of_claims
+
+# The note of an Event holds 1 KiB, and each name up to 63 characters.
+_MOST_NAMED = 5
 
 
 def creating_revision(lws: Object, revision: Reference, key: str, occasion: str) -> Announce:
@@ -67,6 +72,31 @@ def failed_service(lws: Object) -> Announce:
     return _event(
         lws, "FailedCreate", "Create", "Failed to create headless service for error", type_="Warning"
     )
+
+
+def failed_leader_service(lws: Object, name: str) -> Announce:
+    """The Service of the leaders was refused."""
+    return _event(lws, "FailedCreate", "Create", f"Failed to create leader service {name}", type_="Warning")
+
+
+def left_behind(lws: Object, replicas: int, existing: int, found: Sequence[Leftover]) -> tuple[Announce, ...]:
+    """Scaling down takes ready groups, and leaves some that would better have gone."""
+    if not found:
+        return ()
+    name = lws["metadata"]["name"]
+    gone = f"{name}-{replicas}" if replicas + 1 == existing else f"{name}-{replicas} to {name}-{existing - 1}"
+    shown = ", ".join(f"{name}-{each.index} ({each.why})" for each in found[:_MOST_NAMED])
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    note = (
+        f"Scaling down removes {gone}, because StatefulSets remove the highest index first, ready or not; "
+        f"{shown}{more} stay. A group is made anew, perhaps elsewhere, when its leader pod is deleted"
+    )
+    return (_event(lws, "UnreadyGroupsStay", "Delete", note, type_="Warning"),)
+
+
+def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
+    """A set was taken over whose workers lose their claims with each rebuild of their group."""
+    return _event(lws, "ClaimsGoWithGroups", "Update", risk_of_claims(statefulsets), type_="Warning")
 
 
 def failed_disruption_budget(lws: Object) -> Announce:

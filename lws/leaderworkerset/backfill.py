@@ -15,10 +15,10 @@ from lws.actions import Object, Reference
 from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.canonical import equality_form
+from lws.leaderworkerset.group_nodes import selects_by_group, without_group_nodes
 from lws.leaderworkerset.revisions import Record, Recorded, record
 from lws.leaderworkerset.storage import claims_of, common_claim
 from lws_api.leaderworkerset.v1 import (
-    EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_NAME_ANNOTATION,
@@ -27,7 +27,6 @@ from lws_api.leaderworkerset.v1 import (
     REVISION_LABEL,
     SIZE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
     SUBGROUP_POLICY_TYPE_ANNOTATION,
     SUBGROUP_SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
@@ -35,7 +34,6 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 _OUR_LABELS = frozenset({NAME_LABEL, WORKER_INDEX_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL})
-_TOPOLOGY = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 _OUR_ANNOTATIONS = frozenset(
     {
         SIZE_ANNOTATION,
@@ -44,7 +42,7 @@ _OUR_ANNOTATIONS = frozenset(
         SUBDOMAIN_POLICY_ANNOTATION,
         SUBGROUP_POLICY_TYPE_ANNOTATION,
         SUBGROUP_SIZE_ANNOTATION,
-        *_TOPOLOGY,
+        *spec.PLACEMENT_ANNOTATIONS,
     }
 )
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
@@ -169,8 +167,11 @@ def _live(lws: Object, running: Running) -> dict[str, Any]:
 def _shape(
     leader: Object, workers: Object, running: Running, rest: Mapping[str, Any], policy: SubdomainPolicy
 ) -> dict[str, Any]:
-    domain = _topology(running).get(EXCLUSIVE_TOPOLOGY_ANNOTATION, "")
-    templates = {"leaderTemplate": _stripped(leader, ""), "workerTemplate": _stripped(workers, domain)}
+    told = _topology(running)
+    templates = {
+        "leaderTemplate": _stripped(leader, told, ""),
+        "workerTemplate": _stripped(workers, told, spec.group_topology(told)),
+    }
     return {
         "leaderWorkerTemplate": {**templates, **rest},
         "networkConfig": {"subdomainPolicy": policy.value},
@@ -203,15 +204,17 @@ def _claims_form(shape: Object) -> str:
     return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
 
 
-def _stripped(template: Object, domain: str) -> dict[str, Any]:
-    """A pod template without what controllers add to it. domain: the node label of exclusive placement, whose
-    value workers are given as node selector.
+def _stripped(template: Object, told: Mapping[str, str], domain: str) -> dict[str, Any]:
+    """A pod template without what controllers add to it. told: where its groups run. domain: the node label
+    that all pods of a group share, whose value workers are given as node selector.
     """
     metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     metadata["labels"] = _without(labels_of(template), _OUR_LABELS)
     metadata["annotations"] = _without(annotations_of(template), _OUR_ANNOTATIONS)
     if domain and pod.get("nodeSelector"):
         pod["nodeSelector"] = _without(pod["nodeSelector"], frozenset({domain}))
+    if selects_by_group(told):
+        pod = without_group_nodes(pod, told)
     return {**template, "metadata": metadata, "spec": pod}
 
 
@@ -238,7 +241,7 @@ def _topology(running: Running) -> dict[str, str]:
     if template is None:
         template = running.workers["spec"]["template"] if running.workers is not None else {}
     told = annotations_of(template)
-    return {key: told[key] for key in _TOPOLOGY if told.get(key)}
+    return {key: told[key] for key in spec.PLACEMENT_ANNOTATIONS if told.get(key)}
 
 
 def _subdomain_policy(lws: Object, running: Running) -> SubdomainPolicy:

@@ -6,7 +6,9 @@ the plan: revision first, then what must be remembered, then leaders that go, th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from lws.actions import Action, Apply, Delete, Merge, Object, Reference
 from lws.kube import applied
@@ -35,8 +37,11 @@ from lws.leaderworkerset.revision_choice import Choice
 from lws.leaderworkerset.revisions import restore
 from lws.leaderworkerset.rollout import plan_rollout
 from lws.leaderworkerset.rollout_state import Rollout, RolloutState
+from lws.leaderworkerset.scale_down import leftovers
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+
+_TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")
 
 # A clash ends by somebody else's deed, which no event of ours may show.
 LOOK_AGAIN_SECONDS = 30.0
@@ -98,7 +103,10 @@ def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...])
         return Part((*choice.actions, *covered), waiting_for=rollout.waiting_for, again_after=delay)
     position = Position(choice.name, rollout.partition)
     guard = _guard(lws, leader, Position(choice.name, _first_window(state, told, rollout)), choice.key)
-    deeds = (*_replace_leaders(snapshot, rollout), *_apply_leaders(snapshot, leader, choice, rollout))
+    applying = _apply_leaders(snapshot, leader, choice, rollout)
+    if told.asked is not None and spec.replicas_of(lws) < told.asked:
+        applying = tuple(_telling_leftovers(snapshot, told, groups, each) for each in applying)
+    deeds = (*_replace_leaders(snapshot, rollout), *applying)
     return Part(
         (*choice.actions, *guard, *deeds),
         waiting_for=rollout.waiting_for,
@@ -145,26 +153,40 @@ def _create_leaders(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> 
 
 def _apply_leaders(
     snapshot: SetSnapshot, stored: Object, choice: Choice, rollout: Rollout
-) -> tuple[Action, ...]:
+) -> tuple[Apply | Merge, ...]:
     lws = snapshot.lws
     update = RollingUpdate(rollout.partition, rollout.replicas, told_max_unavailable(lws))
     intent = build_leader_statefulset(lws, choice.key, update, stored)
-    changed = applied.differences(intent, stored, FIELD_MANAGER, _is_kept_annotation)
+    paths = applied.changed_paths(intent, stored, FIELD_MANAGER, _is_kept_annotation)
     # Without these labels it would drop out of every stream, or count as another revision.
     lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
-    if not changed or (not lost and _is_fought_over(snapshot, stored, intent)):
+    if not paths or (not lost and _is_fought_over(snapshot, stored, intent)):
         return ()
     # The step that starts a rollout is announced by the revision itself.
     moved = choice.revision if not choice.is_new else None
-    return (
-        Apply(
-            intent,
-            why=rollout.why or f"changed: {', '.join(changed[:5])}",
-            uid=stored["metadata"]["uid"],
-            announce=announcements.moved_leaders(lws, stored, rollout.partition, rollout.replicas, moved),
-            failure=announcements.failed_leaders(lws, "update"),
-        ),
-    )
+    why = rollout.why or f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
+    announce = announcements.moved_leaders(lws, stored, rollout.partition, rollout.replicas, moved)
+    patch = _beside_template(intent, stored, paths)
+    if patch is not None:
+        return (Merge(Reference.to(stored), patch, why=why, announce=announce),)
+    failure = announcements.failed_leaders(lws, "update")
+    return (Apply(intent, why=why, uid=stored["metadata"]["uid"], announce=announce, failure=failure),)
+
+
+def _beside_template(
+    intent: Object, stored: Object, paths: Sequence[applied.Path]
+) -> Mapping[str, Any] | None:
+    """A patch in place of the apply, where that could bring fields of the template that were dropped once.
+
+    Since then their feature gate may have been opened, and every leader would be rolled at the pace of the
+    StatefulSet controller, for a number of groups or a label. The next template brings them.
+    """
+    if any(path[:2] in (_TEMPLATE, _STRATEGY) for path in paths):
+        # Steps of a rollout are applied: when that was, tells how long a report on it may take.
+        return None
+    if not applied.was_dropped_below(intent, stored, FIELD_MANAGER, _TEMPLATE):
+        return None
+    return applied.merge_patch_of(intent, paths)
 
 
 def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
@@ -175,6 +197,17 @@ def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bo
 def _is_kept_annotation(path: applied.Path) -> bool:
     """What an earlier release copied to the StatefulSet stays until the next rollout writes it anyway."""
     return path[:2] == ("metadata", "annotations") and len(path) == 3 and is_tools_own(path[2])
+
+
+def _telling_leftovers(
+    snapshot: SetSnapshot, told: LeaderStatefulSet, groups: Sequence[GroupState], action: Apply | Merge
+) -> Apply | Merge:
+    """With the write that scales the set down; `told` is what the StatefulSet was told before."""
+    wanted = spec.replicas_of(snapshot.lws)
+    leaders = {group.index: group.leader for group in snapshot.groups}
+    found = leftovers(groups, leaders, wanted)
+    said = announcements.left_behind(snapshot.lws, wanted, told.replicas, found)
+    return replace(action, announce=(*action.announce, *said))
 
 
 def _replace_leaders(snapshot: SetSnapshot, rollout: Rollout) -> tuple[Action, ...]:

@@ -14,7 +14,9 @@ from typing import Any
 from lws.actions import Object
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.group_nodes import selects_by_group
 from lws.leaderworkerset.storage import build_leader_storage
+from lws_api.leaderworkerset.placement import PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
     REPLICAS_ANNOTATION,
@@ -88,11 +90,17 @@ def build_leader_statefulset(
 
 def _leader_pod_template(lws: Object, key: str) -> dict[str, Any]:
     annotations = {SIZE_ANNOTATION: str(spec.size_of(lws))}
-    annotations |= spec.topology_annotations(lws) | spec.subgroup_annotations(lws)
+    placement = spec.placement_annotations(lws)
+    annotations |= placement | spec.subgroup_annotations(lws)
     if spec.subdomain_policy_of(lws) == SubdomainPolicy.UNIQUE_PER_REPLICA:
         annotations[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
     labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: spec.name_of(lws), REVISION_LABEL: key}
-    return decorated(spec.leader_template_of(lws), labels, annotations)
+    template = decorated(spec.leader_template_of(lws), labels, annotations)
+    if selects_by_group(placement):
+        # The webhook, which says for each leader where it goes, takes it off: without it none goes elsewhere.
+        gates = template["spec"].get("schedulingGates") or []
+        template["spec"]["schedulingGates"] = [*gates, {"name": PLACEMENT_GATE}]
+    return template
 
 
 def decorated(

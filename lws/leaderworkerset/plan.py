@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lws.actions import Object, Plan, Reference, Status
+from lws.actions import Announce, Object, Plan, Reference, Status
 from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.ownership import Standing, standing_of
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import announcements, node_loss, spec
 from lws.leaderworkerset.disruption import plan_disruption_budget
 from lws.leaderworkerset.groups import GroupState, Wanted, group_states
+from lws.leaderworkerset.leader_service import plan_leader_service
 from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, plan_leaders
 from lws.leaderworkerset.limits import floor_of
 from lws.leaderworkerset.members import current_members, is_complete
@@ -34,7 +35,7 @@ from lws.leaderworkerset.revision_choice import (
 from lws.leaderworkerset.service import plan_service
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import Observed, Revisions, SetStatus, is_update_done, set_status
-from lws.leaderworkerset.storage import plan_owners
+from lws.leaderworkerset.storage import claims_at_risk, plan_owners
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -57,7 +58,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     )
     service = plan_service(snapshot, is_done)
     budget = plan_disruption_budget(snapshot, groups)
-    parts = (leaders, service, budget)
+    parts = (leaders, service, plan_leader_service(snapshot), budget)
     met = [part.problem for part in parts if part.problem]
     problems = problems_of(snapshot, [*met, *node_loss.problems(snapshot)])
     sequences = [*(part.sequence for part in parts), plan_adoption(snapshot, choice)]
@@ -70,7 +71,8 @@ def plan(snapshot: SetSnapshot) -> Plan:
         current = choice.name if is_done else former_revision(snapshot, choice)
         revisions = Revisions(current, choice.name, choice.collisions)
     status = _status(snapshot, groups, problems, revisions, leaders)
-    written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
+    announce = (*status.announce, *_taken_over(snapshot, revisions))
+    written = Status(Reference.to(snapshot.lws), status.patch or {}, announce)
     # A step writes the status anyway.
     delay = status_delay(snapshot, written) if not leaders.has_moved else None
     waits = (*(part.again_after for part in parts), status.due_in, delay, node_loss.look_again(snapshot))
@@ -114,6 +116,13 @@ def _status(
             given_up=given_up(lws, snapshot.groups, snapshot.now),
         ),
     )
+
+
+def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, ...]:
+    """Said once, with the status that is the first of ours."""
+    is_first = not (snapshot.lws.get("status") or {}).get("currentRevision") and revisions.current
+    found = claims_at_risk(snapshot.lws, (group.workers for group in snapshot.groups)) if is_first else ()
+    return (announcements.claims_at_risk(snapshot.lws, found),) if found else ()
 
 
 def _position_to_tell(lws: Object, revisions: Revisions, leaders: Part) -> Mapping[str, Any] | None:

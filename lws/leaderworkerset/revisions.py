@@ -31,16 +31,14 @@ from lws.leaderworkerset.canonical import (
     serialised,
     without_marker,
 )
-from lws.leaderworkerset.spec import topology_annotations
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, placement_annotations
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
-    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
 
 _PARTS = ("leaderWorkerTemplate", "networkConfig")
-_TOPOLOGY = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 CHANGE_CAUSE_ANNOTATION = "kubernetes.io/change-cause"
 """What users and tools say of a change."""
@@ -65,7 +63,7 @@ class Record:
     """What a set asks for now, in the terms of its history.
 
     spec: `leaderWorkerTemplate` and `networkConfig`, as the user spelled them.
-    topology: annotations that ask for exclusive placement; they change pods as the spec does.
+    topology: annotations that say where groups run; they change pods as the spec does.
     """
 
     spec: Object
@@ -98,7 +96,7 @@ class Recorded:
     reference: with UID and resource version. number: its place in the history, the highest is the newest.
     key: what pods made from it carry as their label. created: creation time, RFC 3339.
     spec: the recorded sub-trees without patch markers. form: equal to the form of whatever means the same.
-    topology: annotations that ask for exclusive placement; None where an earlier release recorded none.
+    topology: annotations that say where groups run; None where an earlier release recorded none.
     broken: why it can be used for nothing, in words; empty when it can. set_name: by its label.
     """
 
@@ -126,7 +124,7 @@ class Recorded:
 def record(lws: Object) -> Record:
     """The record of the set as it is now; nothing is computed before it is asked for."""
     spec = lws["spec"]
-    return Record({part: spec.get(part) for part in _PARTS}, topology_annotations(lws))
+    return Record({part: spec.get(part) for part in _PARTS}, placement_annotations(lws))
 
 
 def parse(revision: Object) -> Recorded:
@@ -229,7 +227,7 @@ def restore(lws: Object, recorded: Recorded) -> Object:
         raise ValueError(recorded.broken)
     restored = {**lws, "spec": {**lws["spec"], **recorded.spec}}
     if recorded.topology is not None:
-        own = {key: value for key, value in annotations_of(lws).items() if key not in _TOPOLOGY}
+        own = {key: value for key, value in annotations_of(lws).items() if key not in PLACEMENT_ANNOTATIONS}
         restored["metadata"] = {**lws["metadata"], "annotations": {**own, **recorded.topology}}
     return restored
 
@@ -282,7 +280,7 @@ def _broken(revision: Object) -> str:
 
 
 def _topology(annotations: Mapping[str, str]) -> dict[str, str]:
-    return {key: annotations[key] for key in _TOPOLOGY if annotations.get(key)}
+    return {key: annotations[key] for key in PLACEMENT_ANNOTATIONS if annotations.get(key)}
 
 
 def _is_equal(record: Record, each: Recorded, running: Object | None) -> bool:

@@ -45,6 +45,7 @@ class SetSnapshot:
 
     leader: the StatefulSet that has the name of the set, whoever owns it.
     service: the Service that has the name of the set, whoever owns it.
+    leader_service: the Service that has the name which that of the leaders would have, whoever owns it.
     disruption_budget: the PodDisruptionBudget that has the name of the set, whoever owns it.
     groups: leader pods that the leader StatefulSet controls, by index, terminating ones included.
     revisions: recorded revisions that the set owns or may adopt.
@@ -52,7 +53,7 @@ class SetSnapshot:
     unrecorded: what runs under keys that no revision records, as reads past every cache found it.
     claims: PersistentVolumeClaims that carry the name of the set, whoever owns them; none where the set has
     no claim templates.
-    owners_alive: UIDs of other controllers of `leader`, `service` and `disruption_budget` that were found
+    owners_alive: UIDs of other controllers of `leader`, the Services and `disruption_budget` that were found
     alive.
     reread: the set as a read past every cache returned it, only where an orphan could be adopted.
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
@@ -71,6 +72,7 @@ class SetSnapshot:
     now: datetime
     leader: Object | None = None
     service: Object | None = None
+    leader_service: Object | None = None
     disruption_budget: Object | None = None
     groups: tuple[GroupFacts, ...] = ()
     revisions: tuple[Recorded, ...] = ()

@@ -10,6 +10,14 @@ from typing import Any
 
 from lws.actions import Object
 from lws.kube.metadata import annotations_of
+from lws_api.leaderworkerset.placement import (
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
+    ExclusiveTopologyScope,
+)
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
@@ -21,6 +29,20 @@ from lws_api.leaderworkerset.v1 import (
     StartupPolicy,
     SubdomainPolicy,
 )
+
+PLACEMENT_ANNOTATIONS = (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
+)
+"""Annotations of a set that change its pods: revisions record them, and pod templates carry them."""
+
+_OF_SUBGROUPS = (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION)
+_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
 def name_of(lws: Object) -> str:
@@ -135,13 +157,35 @@ def progress_deadline_of(lws: Object) -> int:
     return int(_or(lws["spec"].get("progressDeadlineSeconds"), 600))
 
 
-def topology_annotations(lws: Object) -> dict[str, str]:
-    """Annotations that ask for exclusive placement, as pod templates carry them (KEP-115)."""
+def placement_annotations(lws: Object) -> dict[str, str]:
+    """Annotations that say where groups run, as pod templates carry them (KEP-115); those without effect are
+    left out, so that an edit of them is no rollout.
+    """
     annotations = lws["metadata"].get("annotations") or {}
-    wanted = [EXCLUSIVE_TOPOLOGY_ANNOTATION]
-    if template_of(lws).get("subGroupPolicy") is not None:
-        wanted.append(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
-    return {key: annotations[key] for key in wanted if annotations.get(key)}
+    has_subgroups = template_of(lws).get("subGroupPolicy") is not None
+    found = {
+        key: annotations[key]
+        for key in PLACEMENT_ANNOTATIONS
+        if annotations.get(key) and (has_subgroups or key not in _OF_SUBGROUPS)
+    }
+    scope = found.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
+    if scope == ExclusiveTopologyScope.NAMESPACE or not any(key in found for key in _EXCLUSIVE):
+        found.pop(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, None)
+    return found
+
+
+def group_topology(placement: Mapping[str, str]) -> str:
+    """The node label that all pods of a group have the same value of; empty where there is none.
+
+    placement: as from `placement_annotations`, or of a template that carries them.
+    """
+    return placement.get(EXCLUSIVE_TOPOLOGY_ANNOTATION) or placement.get(SHARED_TOPOLOGY_ANNOTATION) or ""
+
+
+def leader_service_of(lws: Object) -> Mapping[str, Any] | None:
+    """The Service of leaders that the set asks for; None where it asks for none."""
+    asked: Mapping[str, Any] | None = lws["spec"].get("leaderService")
+    return asked
 
 
 def subgroup_annotations(lws: Object) -> dict[str, str]:

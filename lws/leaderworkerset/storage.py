@@ -7,7 +7,7 @@ parts of StatefulSet specs; writes that say whose the claims are.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from lws.actions import Merge, Object, Reference
@@ -65,6 +65,31 @@ def common_claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:
     kept = ("accessModes", "storageClassName", "volumeMode", "resources")
     wanted = {field: claimed[field] for field in kept if field in claimed}
     return _claim({"metadata": {"name": metadata_of(claim).get("name", "")}, "spec": wanted}, namespace)
+
+
+def claims_at_risk(lws: Object, workers: Iterable[Object | None]) -> list[str]:
+    """Names of worker StatefulSets whose claims go each time their group is made anew.
+
+    The original controller made them so where the set says `whenDeleted: Delete`. They keep it, because an
+    edit is nothing that a user of the set has asked for.
+    """
+    if not claims_of(lws):
+        return []
+    return [
+        each["metadata"]["name"]
+        for each in workers
+        if each is not None and (each["spec"].get(_RETENTION) or {}).get("whenDeleted") == DELETE
+    ]
+
+
+def risk_of_claims(statefulsets: Sequence[str]) -> str:
+    """What users should know about them; by name, at least one."""
+    more = f" and {len(statefulsets) - 1} more" if len(statefulsets) > 1 else ""
+    return (
+        f"worker StatefulSet {statefulsets[0]}{more}: whenDeleted is Delete, as the original controller made "
+        f"it: claims of workers, and what they hold, go when their group is made anew. Groups that are made "
+        f"from now on keep them until the set is deleted"
+    )
 
 
 def plan_owners(lws: Object, groups: Iterable[int], claims: Iterable[Object]) -> tuple[Merge, ...]:

@@ -14,6 +14,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from lws_api.leaderworkerset.service import LeaderService
 from lws_api.meta import (
     ClaimTemplate,
     Condition,
@@ -222,6 +223,10 @@ class LeaderWorkerSetSpec(KubeModel):
     pod_disruption_budget: GroupDisruptionBudget | None = None
     """Protects groups from evictions by a PodDisruptionBudget that counts whole groups. None is made if this
     is left out.
+    """
+    leader_service: LeaderService | None = None
+    """Asks for a Service of the name `<set>-leader` that selects the leader pods. None is made if this is
+    left out.
     """
 
 

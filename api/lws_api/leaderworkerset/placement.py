@@ -1,0 +1,48 @@
+"""Annotations of a LeaderWorkerSet that say where its groups run, beyond those of the original controller.
+
+Users set them on the set. The controller copies them to pod templates, and records them with revisions:
+pods depend on them.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+_PREFIX = "leaderworkerset.sigs.k8s.io"
+
+EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION = f"{_PREFIX}/exclusive-topology-scope"
+"""Against whose groups exclusive topologies hold: one of `ExclusiveTopologyScope`."""
+
+SHARED_TOPOLOGY_ANNOTATION = f"{_PREFIX}/shared-topology"
+"""A label of nodes: all pods of a group run where it has one value; other groups may run there too."""
+
+SUBGROUP_SHARED_TOPOLOGY_ANNOTATION = f"{_PREFIX}/subgroup-shared-topology"
+"""The same for subgroups."""
+
+GROUP_NODE_SELECTOR_ANNOTATION = f"{_PREFIX}/group-node-selector"
+"""Labels that nodes of a group must have, such as `example.com/pool=pool-$(GROUP_INDEX)`, with commas
+between them.
+"""
+
+GROUP_TOLERATIONS_ANNOTATION = f"{_PREFIX}/group-tolerations"
+"""Taints that pods of a group tolerate, such as `example.com/group=$(GROUP_NAME):NoSchedule`, with commas
+between them.
+"""
+
+PLACEMENT_GATE = f"{_PREFIX}/placement"
+"""Scheduling gate of leaders that select nodes by their group; the webhook that tells them takes it off."""
+
+GROUP_INDEX_REFERENCE = "$(GROUP_INDEX)"
+"""Stands for the index of the group."""
+
+GROUP_NAME_REFERENCE = "$(GROUP_NAME)"
+"""Stands for the name of the group, which is that of its leader pod."""
+
+NAMESPACE_REFERENCE = "$(NAMESPACE)"
+"""Stands for the namespace of the set."""
+
+
+class ExclusiveTopologyScope(StrEnum):
+    LEADER_WORKER_SET = "LeaderWorkerSet"
+    NAMESPACE = "Namespace"
+    CLUSTER = "Cluster"

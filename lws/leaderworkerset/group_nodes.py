@@ -1,0 +1,140 @@
+"""Which nodes does a group ask for that others of its set do not: selector and tolerations by its index?
+
+In: annotations of a set or of a pod template, and which group it is. Out: what its pods get. The StatefulSet
+of leaders has one template for all groups, so leaders get theirs by the pod webhook, workers by the template
+of their own StatefulSet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.kube.names import label_key_errors, label_value_errors
+from lws_api.leaderworkerset.placement import (
+    GROUP_INDEX_REFERENCE,
+    GROUP_NAME_REFERENCE,
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
+    NAMESPACE_REFERENCE,
+    PLACEMENT_GATE,
+)
+
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_REFERENCES = (GROUP_INDEX_REFERENCE, GROUP_NAME_REFERENCE, NAMESPACE_REFERENCE)
+
+Toleration = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupNodes:
+    """What all pods of one group have in common, on top of what their templates say."""
+
+    node_selector: Mapping[str, str]
+    tolerations: tuple[Toleration, ...] = ()
+
+
+def selects_by_group(annotations: Mapping[str, str]) -> bool:
+    """Whether groups ask for nodes of their own."""
+    return any(annotations.get(key) for key in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION))
+
+
+def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str, index: int) -> GroupNodes:
+    """What the annotations say for this group.
+
+    ValueError, with what to write instead, for what no pod could be made with.
+    """
+    told = {
+        GROUP_INDEX_REFERENCE: str(index),
+        GROUP_NAME_REFERENCE: f"{set_name}-{index}",
+        NAMESPACE_REFERENCE: namespace,
+    }
+    selector = dict(
+        _label(each, told) for each in _items(annotations.get(GROUP_NODE_SELECTOR_ANNOTATION, ""))
+    )
+    wanted = annotations.get(GROUP_TOLERATIONS_ANNOTATION, "")
+    return GroupNodes(selector, tuple(_toleration(each, told) for each in _items(wanted)))
+
+
+def with_tolerations(own: Iterable[Any], added: Iterable[Toleration]) -> list[Any]:
+    """Tolerations of a template, then those of the group that it has not yet."""
+    found = list(own)
+    return [*found, *(dict(each) for each in added if dict(each) not in found)]
+
+
+def without_group_nodes(pod: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:
+    """The spec of a template without what it may have got for its group, whichever that is."""
+    stripped = dict(pod)
+    try:
+        nodes = nodes_of_group(annotations, "namespace", "name", 0)
+    except ValueError:
+        # No pod was ever made of it.
+        return stripped
+    keys = {each["key"] for each in nodes.tolerations}
+    _leave_out(
+        stripped, "tolerations", [each for each in _list(pod, "tolerations") if _key(each) not in keys]
+    )
+    gates = _list(pod, "schedulingGates")
+    _leave_out(stripped, "schedulingGates", [each for each in gates if each != {"name": PLACEMENT_GATE}])
+    selector = pod.get("nodeSelector") or {}
+    kept = {key: value for key, value in selector.items() if key not in nodes.node_selector}
+    _leave_out(stripped, "nodeSelector", kept)
+    return stripped
+
+
+def _leave_out(pod: dict[str, Any], field: str, kept: Any) -> None:
+    if kept:
+        pod[field] = kept
+    else:
+        pod.pop(field, None)
+
+
+def _list(pod: Mapping[str, Any], field: str) -> list[Any]:
+    return list(pod.get(field) or ())
+
+
+def _key(toleration: Any) -> Any:
+    return toleration.get("key") if isinstance(toleration, Mapping) else None
+
+
+def _items(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",")] if text else []
+
+
+def _label(item: str, told: Mapping[str, str]) -> tuple[str, str]:
+    key, equals, value = item.partition("=")
+    if not equals:
+        raise ValueError(f"{item!r} must be <label>=<value>, as in example.com/pool=pool-$(GROUP_INDEX)")
+    return _checked_key(key), _checked_value(key, value, told)
+
+
+def _toleration(item: str, told: Mapping[str, str]) -> Toleration:
+    taint, colon, effect = item.partition(":")
+    key, equals, value = taint.partition("=")
+    if colon and effect not in _EFFECTS:
+        raise ValueError(
+            f"the effect of {item!r} must be one of {', '.join(_EFFECTS)}, or left out with the :"
+        )
+    toleration = {"key": _checked_key(key), "operator": "Equal" if equals else "Exists"}
+    if equals:
+        toleration["value"] = _checked_value(key, value, told)
+    if colon:
+        toleration["effect"] = effect
+    return toleration
+
+
+def _checked_key(key: str) -> str:
+    if wrong := label_key_errors(key):
+        raise ValueError(f"{key!r} is no key of a label or taint: {wrong[0]}")
+    return key
+
+
+def _checked_value(key: str, value: str, told: Mapping[str, str]) -> str:
+    for reference, meant in told.items():
+        value = value.replace(reference, meant)
+    if "$(" in value:
+        raise ValueError(f"{key}={value} has a reference that is none of {', '.join(_REFERENCES)}")
+    if wrong := label_value_errors(value):
+        raise ValueError(f"{value!r}, for {key}, is no value of a label: {wrong[0]}")
+    return value
