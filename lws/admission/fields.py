@@ -34,6 +34,7 @@ _OBJECTS: tuple[tuple[str, ...], ...] = (
     ROLLING_UPDATE,
     ("spec", "networkConfig"),
     ("spec", "podDisruptionBudget"),
+    ("spec", "leaderService"),
 )
 _INTEGERS: tuple[tuple[str, ...], ...] = (_REPLICAS, _SIZE, (*_SUBGROUP, "subGroupSize"), _PARTITION)
 _AMOUNTS: tuple[tuple[str, ...], ...] = (_MAX_UNAVAILABLE, _MAX_SURGE, _DISRUPTED_GROUPS)

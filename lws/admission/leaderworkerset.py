@@ -12,7 +12,9 @@ from typing import Any
 
 from lws.admission.errors import FieldError, invalid, required
 from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
+from lws.admission.leader_service import leader_service_errors
 from lws.admission.placement import placement_errors, placement_warnings
+from lws.admission.scaling import scaling_warnings
 from lws.admission.siblings import clash_errors
 from lws.admission.storage import claim_change_errors, storage_errors
 from lws.admission.subgroups import SUBGROUP_SIZE_PATH, subgroup_errors
@@ -116,7 +118,12 @@ def errors_in(
 
 def _later_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
     """What the original controller stores, and what nothing can ever be made of."""
-    return [*template_errors(raw, facts), *storage_errors(raw), *placement_errors(raw, facts)]
+    return [
+        *template_errors(raw, facts),
+        *storage_errors(raw),
+        *placement_errors(raw, facts),
+        *leader_service_errors(raw),
+    ]
 
 
 def warnings_in(
@@ -129,20 +136,21 @@ def warnings_in(
     if _needs_no_check(new, old) or shape_errors(new):
         return []
     facts = facts_of(new)
-    before = facts_of(old) if old else None
-    known = set(_unwise(old, before, gang)) if old and before is not None else set()
-    found = [each for each in _unwise(new, facts, gang) if each not in known]
-    return [*_empty_budget_warnings(facts, before), *found]
+    found = _unwise(new, facts, gang)
+    if not old:
+        return found
+    before = facts_of(old)
+    known = _unwise(old, before, gang)
+    scaled = [*_empty_budget_warnings(facts, before), *scaling_warnings(old, facts, before)]
+    return [*scaled, *(each for each in found if each not in known)]
 
 
 def _unwise(raw: Mapping[str, Any], facts: Facts, gang: bool) -> list[str]:
     return [*template_warnings(raw), *placement_warnings(raw, facts, gang)]
 
 
-def _empty_budget_warnings(facts: Facts, before: Facts | None) -> list[str]:
-    if before is None or facts.replicas == before.replicas:
-        return []
-    if _budgets_changed(facts, before) or not _allows_no_step(facts):
+def _empty_budget_warnings(facts: Facts, before: Facts) -> list[str]:
+    if facts.replicas == before.replicas or _budgets_changed(facts, before) or not _allows_no_step(facts):
         return []
     return [
         f"{_MAX_UNAVAILABLE_PATH}: {facts.max_unavailable} with maxSurge {facts.max_surge} lets none of "

@@ -6,13 +6,14 @@ so has a set of that name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid
 from lws.admission.fields import Facts, facts_of, value_at
 from lws.kube.metadata import is_terminating, metadata_of
 from lws.kube.names import parent_and_ordinal
+from lws.leaderworkerset.leader_service import leader_service_name
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
 
@@ -44,7 +45,38 @@ def clash_errors(
                 f"{its_name} has: choose another name, or at most {index} groups, surge included"
             )
             errors.append(invalid("metadata.name", name, why))
+        errors += _service_errors(new, old, other)
     return errors
+
+
+def _service_errors(
+    new: Mapping[str, Any], old: Mapping[str, Any] | None, other: Mapping[str, Any]
+) -> Iterator[FieldError]:
+    """The Service of leaders has the name that the Service of all pods of another set may have."""
+    name, its_name = str(metadata_of(new).get("name")), str(metadata_of(other).get("name"))
+    needed, has = _is_shared(new), _has_leader_service(new)
+    was_needed, had = (_is_shared(old), _has_leader_service(old)) if old else (False, False)
+    if name == leader_service_name(its_name) and _has_leader_service(other) and needed and not was_needed:
+        why = (
+            f"is the name of the Service of the leaders of LeaderWorkerSet {its_name}: choose another "
+            f"name, or networkConfig.subdomainPolicy {SubdomainPolicy.UNIQUE_PER_REPLICA}"
+        )
+        yield invalid("metadata.name", name, why)
+    if its_name == leader_service_name(name) and _is_shared(other) and has and not had:
+        why = (
+            f"would need a Service {its_name}, which LeaderWorkerSet {its_name} has: make a Service of "
+            f"another name yourself"
+        )
+        yield invalid("spec.leaderService", value_at(new, ("spec", "leaderService")), why)
+
+
+def _has_leader_service(raw: Mapping[str, Any]) -> bool:
+    return value_at(raw, ("spec", "leaderService")) is not None
+
+
+def _is_shared(raw: Mapping[str, Any]) -> bool:
+    policy = value_at(raw, ("spec", "networkConfig", "subdomainPolicy"))
+    return policy in (None, "", SubdomainPolicy.SHARED)
 
 
 def _indices(raw: Mapping[str, Any]) -> range:

@@ -32,9 +32,8 @@ def plan_leader_service(snapshot: SetSnapshot) -> Part:
     """The set has the Service if and only if it asks for one."""
     lws, stored = snapshot.lws, snapshot.leader_service
     if spec.leader_service_of(lws) is None:
-        return (
-            _remove(stored) if stored is not None and is_controlled_by(stored, spec.uid_of(lws)) else Part()
-        )
+        is_own = stored is not None and is_controlled_by(stored, spec.uid_of(lws))
+        return _remove(stored) if stored is not None and is_own else Part()
     labels = {NAME_LABEL: spec.name_of(lws)}
     standing = standing_of(stored, spec.uid_of(lws), labels, snapshot.owners_alive)
     if standing == Standing.LEAVING:

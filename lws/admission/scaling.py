@@ -1,0 +1,36 @@
+"""Which groups stay, although they are not ready, when a set is scaled down?
+
+In: a set as it is to be stored, and as it was, with the status that the controller has written. Out: a
+warning. The scale subresource calls no webhook: whoever scales by it is told by an Event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lws.admission.fields import Facts, value_at
+from lws.kube.names import parent_and_ordinal
+
+_DOWN = ("NotReady", "Broken")
+
+
+def scaling_warnings(old: Mapping[str, Any], facts: Facts, before: Facts) -> list[str]:
+    """StatefulSets take the highest index first, whoever is ready."""
+    if facts.replicas >= before.replicas:
+        return []
+    down = {index: name for name, index in _groups_that_are_down(old)}
+    staying = [name for index, name in sorted(down.items()) if index < facts.replicas]
+    if not staying or all(index in down for index in range(facts.replicas, before.replicas)):
+        return []
+    return [
+        f"spec.replicas: {facts.replicas}: groups with the highest indices go, ready or not; not ready are "
+        f"{', '.join(staying)}, which stay. A group is made anew when its leader pod is deleted"
+    ]
+
+
+def _groups_that_are_down(raw: Mapping[str, Any]) -> list[tuple[str, int]]:
+    named = value_at(raw, ("status", "groups", "unsettled"))
+    told = [each for each in named if isinstance(each, Mapping)] if isinstance(named, list) else []
+    names = [str(each.get("name")) for each in told if each.get("state") in _DOWN]
+    return [(name, index) for name in names if (index := parent_and_ordinal(name)[1]) >= 0]
