@@ -161,7 +161,8 @@ def _empty_budget_warnings(facts: Facts, before: Facts) -> list[str]:
 def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
     if is_terminating(new):
         return True
-    if not old or any(_annotation(new, key) != _annotation(old, key) for key in _READ_ANNOTATIONS):
+    told, known = annotations_of(new), annotations_of(old or {})
+    if not old or any(told.get(key) != known.get(key) for key in _READ_ANNOTATIONS):
         return False
     if new.get("spec") == old.get("spec"):
         return True
@@ -289,10 +290,6 @@ def _extent(facts: Facts) -> tuple[int, int, int]:
 def _name_of(raw: Mapping[str, Any]) -> str:
     name = metadata_of(raw).get("name")
     return name if isinstance(name, str) else ""
-
-
-def _annotation(raw: Mapping[str, Any], key: str) -> Any:
-    return annotations_of(raw).get(key)
 
 
 def _object_in(parent: dict[str, Any], key: str) -> dict[str, Any] | None:

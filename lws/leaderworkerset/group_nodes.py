@@ -113,9 +113,7 @@ def _toleration(item: str, told: Mapping[str, str]) -> Toleration:
     taint, colon, effect = item.partition(":")
     key, equals, value = taint.partition("=")
     if colon and effect not in _EFFECTS:
-        raise ValueError(
-            f"the effect of {item!r} must be one of {', '.join(_EFFECTS)}, or left out with the :"
-        )
+        raise ValueError(f"the effect of {item!r} must be one of {', '.join(_EFFECTS)}")
     toleration = {"key": _checked_key(key), "operator": "Equal" if equals else "Exists"}
     if equals:
         toleration["value"] = _checked_value(key, value, told)

@@ -21,6 +21,7 @@ _LIST_KEYS = {
     "initContainers": ("name",),
     "ownerReferences": ("uid",),
     "ports": ("containerPort", "protocol"),
+    "schedulingGates": ("name",),
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }

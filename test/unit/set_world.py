@@ -75,7 +75,8 @@ def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
         case Create():
             made = api_server.stored(dict(action.intent))
             if made["kind"] == "Service":
-                return replace(snapshot, service=made)
+                is_of_leaders = made["metadata"]["name"] != snapshot.lws["metadata"]["name"]
+                return replace(snapshot, **{"leader_service" if is_of_leaders else "service": made})
             if made["kind"] == "PodDisruptionBudget":
                 return replace(snapshot, disruption_budget=made)
             return replace(snapshot, revisions=(*snapshot.revisions, parse(made)))
@@ -110,7 +111,7 @@ def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
     field = fields[action.target.kind]
     obj = copy.deepcopy(getattr(snapshot, field))
     assert obj["metadata"]["uid"] == action.target.uid
-    obj["metadata"] |= action.patch.get("metadata", {})
+    obj["metadata"] = _patched_json(obj["metadata"], action.patch.get("metadata", {}))
     obj["spec"] = _patched_json(obj["spec"], action.patch.get("spec", {}))
     return replace(snapshot, **{field: obj})
 

@@ -11,6 +11,14 @@ import pytest
 
 from lws.admission.errors import Refused
 from lws.admission.pod import admit
+from lws_api.leaderworkerset.placement import (
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
+    PLACEMENT_GATE,
+    SHARED_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
+)
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_KEY_LABEL,
@@ -201,3 +209,100 @@ def test_pods_of_a_gang_are_told_apart_by_their_labels() -> None:
         again = copy.deepcopy(pod)
         admit(again, "default", gang)
         assert again == pod
+
+
+OWN_NODES = {
+    GROUP_NODE_SELECTOR_ANNOTATION: "pool=p-$(GROUP_INDEX)",
+    GROUP_TOLERATIONS_ANNOTATION: "group=$(NAMESPACE)_$(GROUP_NAME):NoSchedule",
+}
+TOLERATION = {"key": "group", "operator": "Equal", "value": "default_rc-7", "effect": "NoSchedule"}
+
+
+def test_a_leader_gets_the_nodes_of_its_group_and_may_be_scheduled() -> None:
+    mine = {"key": "mine", "operator": "Exists"}
+    pod = make_leader("rc-7", annotations=OWN_NODES)
+    pod["spec"] |= {
+        "nodeSelector": {"disk": "ssd", "pool": "any"},
+        "tolerations": [mine],
+        "schedulingGates": [{"name": "kueue"}, {"name": PLACEMENT_GATE}],
+    }
+    admit(pod, "default")
+    assert pod["spec"]["nodeSelector"] == {"disk": "ssd", "pool": "p-7"}
+    assert pod["spec"]["tolerations"] == [mine, TOLERATION]
+    assert pod["spec"]["schedulingGates"] == [{"name": "kueue"}]
+    again = copy.deepcopy(pod)
+    admit(again, "default")
+    assert again == pod
+
+
+def test_workers_have_their_nodes_from_their_statefulset() -> None:
+    pod = make_worker(annotations=OWN_NODES)
+    admit(pod, "default")
+    assert not {"nodeSelector", "tolerations"} & pod["spec"].keys()
+
+
+def test_leaders_without_such_a_wish_keep_what_they_have() -> None:
+    pod = make_leader()
+    pod["spec"] |= {"nodeSelector": {"disk": "ssd"}, "schedulingGates": [{"name": PLACEMENT_GATE}]}
+    admit(pod, "default")
+    assert pod["spec"]["nodeSelector"] == {"disk": "ssd"}
+    assert pod["spec"]["schedulingGates"] == [{"name": PLACEMENT_GATE}], "whoever put it there knows why"
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        pytest.param({"nodeSelector": "x"}, "spec.nodeSelector must be an object", id="selector"),
+        pytest.param({"tolerations": "x"}, "spec.tolerations must be a list", id="tolerations"),
+        pytest.param({"schedulingGates": "x"}, "spec.schedulingGates must be a list", id="gates"),
+    ],
+)
+def test_garbled_fields_are_refused(fields: dict[str, Any], why: str) -> None:
+    pod = make_leader(annotations=OWN_NODES)
+    pod["spec"] |= fields
+    before = copy.deepcopy(pod)
+    with pytest.raises(Refused, match=why):
+        admit(pod, "default")
+    assert pod == before
+
+
+def test_nodes_that_nobody_can_tell_are_refused() -> None:
+    pod = make_leader(annotations={GROUP_NODE_SELECTOR_ANNOTATION: "pool"})
+    with pytest.raises(Refused, match=r"nodes for pod rc-0: 'pool' must be .* mend LeaderWorkerSet rc"):
+        admit(pod, "default")
+
+
+@pytest.mark.parametrize("both", [True, False], ids=["beside exclusive", "alone"])
+def test_a_shared_topology_keeps_a_group_together_and_nobody_away(both: bool) -> None:
+    asked = {SHARED_TOPOLOGY_ANNOTATION: "zone"} | ({EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"} if both else {})
+    pod = make_leader(annotations=asked)
+    admit(pod, "default")
+    together, _ = pair(GROUP_KEY_LABEL, RC_0_KEY, "zone")
+    exclusive = affinity(pair(GROUP_KEY_LABEL, RC_0_KEY, "rack"))
+    assert pod["spec"]["affinity"] == (exclusive if both else {"podAffinity": {REQUIRED: [together]}})
+    worker = make_worker(annotations=asked)
+    admit(worker, "default")
+    assert "affinity" not in worker["spec"], "workers select the place of their leader"
+
+
+def test_a_shared_topology_of_subgroups_is_for_all_their_pods() -> None:
+    asked = {**IN_TWOS, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION: "host"}
+    for pod in (make_leader(annotations=asked), make_worker(annotations=asked)):
+        admit(pod, "default")
+        together, _ = pair(SUBGROUP_KEY_LABEL, pod["metadata"]["labels"][SUBGROUP_KEY_LABEL], "host")
+        assert pod["spec"]["affinity"] == {"podAffinity": {REQUIRED: [together]}}
+        again = copy.deepcopy(pod)
+        admit(again, "default")
+        assert again == pod
+
+
+def test_a_scope_of_one_set_reaches_the_terms_of_leaders() -> None:
+    asked = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: "LeaderWorkerSet"}
+    pod = make_leader(annotations=asked)
+    admit(pod, "default")
+    (term,) = pod["spec"]["affinity"]["podAntiAffinity"][REQUIRED]
+    assert term["labelSelector"]["matchExpressions"][-1] == {
+        "key": NAME_LABEL,
+        "operator": "In",
+        "values": ["rc"],
+    }

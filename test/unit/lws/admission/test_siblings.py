@@ -66,3 +66,40 @@ def test_update(new: dict[str, Any], old: dict[str, Any], refused: bool) -> None
 def test_a_name_that_was_accepted_stays() -> None:
     old, new = make_set("a-1", replicas=1), make_set("a-1", replicas=2)
     assert errors_in(new, old, [make_set("a")]) == []
+
+
+def served(name: str) -> dict[str, Any]:
+    """A set whose leaders have a Service."""
+    made = make_set(name)
+    made["spec"]["leaderService"] = {"ports": [{"port": 80}]}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "other", "path"),
+    [
+        pytest.param(make_set("a-leader"), None, make_set("a"), "", id="no Service of leaders"),
+        pytest.param(make_set("a-leader"), None, served("a"), "metadata.name", id="it has the name already"),
+        pytest.param(
+            served("a"), None, make_set("a-leader"), "spec.leaderService", id="it would need the name"
+        ),
+        pytest.param(
+            served("a"), make_set("a"), make_set("a-leader"), "spec.leaderService", id="added later"
+        ),
+        pytest.param(
+            served("a"),
+            served("a") | {"spec": {**served("a")["spec"], "replicas": 5}},
+            make_set("a-leader"),
+            "",
+            id="as before",
+        ),
+        pytest.param(unique(make_set("a-leader")), None, served("a"), "", id="a set without a Service"),
+        pytest.param(
+            make_set("a-leader"), unique(make_set("a-leader")), served("a"), "metadata.name", id="it gets one"
+        ),
+    ],
+)
+def test_services_of_leaders(
+    new: dict[str, Any], old: dict[str, Any] | None, other: dict[str, Any], path: str
+) -> None:
+    assert [error.path for error in errors_in(new, old, [other])] == ([path] if path else [])

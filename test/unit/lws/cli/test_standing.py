@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,3 +53,19 @@ def test_settled(
     snapshot = with_status(snapshot_of(B, HISTORY, running, leader=leaders), **status)
     facts = standing_of(found(snapshot, HISTORY))
     assert (facts.is_settled, bool(facts.waiting_for)) == (settled, not settled)
+
+
+def test_claims_that_go_with_their_group() -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    lws = make_set(image="app:1", template={"volumeClaimTemplates": [claim]})
+    revisions = [revision_of(lws, 1)]
+    snapshot = snapshot_of(lws, revisions)
+    assert standing_of(found(snapshot, revisions)).at_risk == ()
+    policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    groups = tuple(
+        replace(each, workers={**each.workers, "spec": {**each.workers["spec"], **policy}})
+        for each in snapshot.groups
+        if each.workers is not None
+    )
+    (line,) = standing_of(found(replace(snapshot, groups=groups), revisions)).at_risk
+    assert line.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete, as the original")

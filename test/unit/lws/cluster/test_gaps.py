@@ -49,3 +49,9 @@ def test_workers_without_a_start_ordinal() -> None:
     assert not lacks_start_ordinal(make_group(make_set(size=1)))
     spec = {**group.workers["spec"], "ordinals": {}}
     assert lacks_start_ordinal(replace(group, workers={**group.workers, "spec": spec}))
+
+
+def test_a_service_of_leaders_is_yet_to_be_made_where_it_is_asked_for() -> None:
+    lws = make_set(leaderService={})
+    assert is_incomplete(lws, LEADERS, {}, None)
+    assert not is_incomplete(lws, LEADERS, {}, None, {})

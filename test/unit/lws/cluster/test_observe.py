@@ -20,6 +20,7 @@ from lws.group.gang import PROVIDERS
 from lws.kube.applied import digest
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.disruption import build_disruption_budget
+from lws.leaderworkerset.leader_service import build_leader_service
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service
 from lws.leaderworkerset.revisions import build_revision, record
 from lws_api.leaderworkerset.v1 import (
@@ -182,6 +183,24 @@ async def test_the_disruption_budget_of_a_set_is_seen_whoever_owns_it() -> None:
     world = World(*EVERYTHING, stranger)
     snapshot = await world.of_set()
     assert snapshot.disruption_budget == trim(stranger) and "u-9" in snapshot.owners_alive
+
+
+@pytest.mark.parametrize("asks", [True, False])
+async def test_the_service_of_leaders_is_seen_where_it_matters(asks: bool) -> None:
+    lws = copy.deepcopy(LWS)
+    lws["spec"]["leaderService"] = {"ports": [{"port": 80}]}
+    ours = api_server.stored(build_leader_service(lws))
+    stranger = {**ours, "metadata": {**ours["metadata"], "ownerReferences": [OTHER], "labels": {}}}
+    the_set = lws if asks else LWS
+    others = [obj for obj in EVERYTHING if obj is not LWS]
+    world = World(the_set, *others, ours)
+    assert (await world.of_set()).leader_service == trim(ours)
+    assert world.cluster.asked == []
+    world = World(the_set, *others, stranger)
+    snapshot = await world.of_set()
+    # A Service of that name is nobody's business but where one is to be made.
+    assert snapshot.leader_service == (trim(stranger) if asks else None)
+    assert ("u-9" in snapshot.owners_alive) is asks
 
 
 async def test_nodes_are_read_where_a_pod_should_have_been_gone() -> None:

@@ -228,6 +228,36 @@ def test_worker_statefulsets_keep_numbers() -> None:
     }
 
 
+@pytest.mark.parametrize(("when_deleted", "kept"), [("Delete", True), ("Retain", False)])
+def test_worker_statefulsets_keep_that_their_claims_go_with_them(when_deleted: str, kept: bool) -> None:
+    policy = {"whenDeleted": when_deleted, "whenScaled": "Retain"}
+    workers = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": _metadata(ownerReferences=_owned_by("Pod")),
+        "spec": {"persistentVolumeClaimRetentionPolicy": policy},
+    }
+    expected = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}} if kept else {}
+    assert trim(workers)["spec"] == expected
+
+
+def test_pods_keep_what_their_deletion_costs() -> None:
+    pod = _pod()
+    pod["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "-1", "x": "y"}
+    assert trim(pod)["metadata"]["annotations"] == {"controller.kubernetes.io/pod-deletion-cost": "-1"}
+
+
+def test_services_for_clients_keep_their_ports() -> None:
+    ports = [{"port": 80, "protocol": "TCP", "nodePort": 30080}]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(),
+        "spec": {"clusterIP": "10.0.0.1", "ports": ports, "type": "NodePort", "selector": {"a": "b"}},
+    }
+    assert trim(service)["spec"] == {"selector": {"a": "b"}, "ports": ports, "type": "NodePort"}
+
+
 @pytest.mark.parametrize(
     "owners", [_owned_by("LeaderWorkerSet"), [], None], ids=["of-a-set", "orphan", "none"]
 )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lws.group.objects import build_group_service, build_worker_statefulset
+from lws.group.placement import Placement
 from lws.leaderworkerset.revisions import build_revision, parse, record, restore
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -235,7 +236,7 @@ def test_workers_select_the_place_of_their_leader_beside_what_the_user_wants() -
     lws = make_set()
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"pool": "a", "zone": "z"}
     before = copy.deepcopy(lws)
-    made = build_worker_statefulset(lws, make_leader_pod(), {"zone": "z-1"})
+    made = build_worker_statefulset(lws, make_leader_pod(), Placement({"zone": "z-1"}))
     assert made["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "a", "zone": "z-1"}
     assert lws == before
     assert (

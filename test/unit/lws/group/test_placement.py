@@ -8,17 +8,27 @@ from typing import Any
 import pytest
 
 from lws.group.placement import (
+    Kin,
     Placement,
     exclusive,
-    exclusive_topology,
     is_placed,
+    kin_of,
     restored_for,
+    shared,
+    topology_of,
     worker_placement,
 )
 from lws.leaderworkerset.revisions import build_revision, parse, record
+from lws_api.leaderworkerset.placement import (
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+)
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_KEY_LABEL,
+    NAME_LABEL,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
 )
 from test.unit.builders import KEY, make_leader_pod, make_set
@@ -38,6 +48,7 @@ APART = {
     },
     "topologyKey": ZONE,
 }
+KIN = Kin(GROUP_KEY_LABEL, "k")
 OTHER = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 OWN = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": ZONE}
 
@@ -75,18 +86,102 @@ OWN = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": ZONE}
 )
 def test_terms(affinity: dict[str, Any], expected: dict[str, Any]) -> None:
     before = copy.deepcopy(affinity)
-    made = exclusive(affinity, GROUP_KEY_LABEL, "k", ZONE)
+    made = exclusive(affinity, KIN, ZONE)
     assert made == expected
     assert affinity == before
-    assert exclusive(made, GROUP_KEY_LABEL, "k", ZONE) == made
+    assert exclusive(made, KIN, ZONE) == made
+
+
+def scoped(scope: str) -> list[dict[str, Any]]:
+    """The terms that keep others away."""
+    labels = {GROUP_KEY_LABEL: "k", NAME_LABEL: "demo"}
+    kin = kin_of({EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: scope}, labels, GROUP_KEY_LABEL, "here")
+    made = exclusive({}, kin, ZONE)
+    assert made["podAffinity"] == {REQUIRED: [TOGETHER]}
+    assert exclusive(made, kin, ZONE) == made
+    found: list[dict[str, Any]] = made["podAntiAffinity"][REQUIRED]
+    return found
+
+
+OF_THE_SET = {"key": NAME_LABEL, "operator": "In", "values": ["demo"]}
+ELSEWHERE = {
+    "labelSelector": {"matchExpressions": [{"key": GROUP_KEY_LABEL, "operator": "Exists"}]},
+    "namespaceSelector": {
+        "matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["here"]}]
+    },
+    "topologyKey": ZONE,
+}
+
+
+@pytest.mark.parametrize(
+    ("scope", "expected"),
+    [
+        pytest.param("", [APART], id="as the original: the namespace"),
+        pytest.param("Namespace", [APART], id="the namespace, in words"),
+        pytest.param("nonsense", [APART], id="what admission refuses counts as none"),
+        pytest.param("Cluster", [APART, ELSEWHERE], id="every namespace"),
+        pytest.param(
+            "LeaderWorkerSet",
+            [
+                {
+                    "labelSelector": {
+                        "matchExpressions": [*APART["labelSelector"]["matchExpressions"], OF_THE_SET]
+                    },
+                    "topologyKey": ZONE,
+                }
+            ],
+            id="the groups of one set",
+        ),
+    ],
+)
+def test_against_whom_a_topology_is_exclusive(scope: str, expected: list[dict[str, Any]]) -> None:
+    assert scoped(scope) == expected
+
+
+@pytest.mark.parametrize(
+    ("affinity", "terms"),
+    [
+        pytest.param({}, [TOGETHER], id="none"),
+        pytest.param({"podAffinity": {REQUIRED: [OWN]}}, [OWN, TOGETHER], id="the user's own stay"),
+        pytest.param({"podAffinity": {REQUIRED: [TOGETHER]}}, [TOGETHER], id="once"),
+    ],
+)
+def test_a_shared_topology_keeps_nobody_away(affinity: dict[str, Any], terms: list[dict[str, Any]]) -> None:
+    assert shared(affinity, KIN, ZONE) == {"podAffinity": {REQUIRED: terms}}
+
+
+def test_workers_get_the_nodes_of_their_group_and_the_place_of_their_leader() -> None:
+    annotations = {
+        SHARED_TOPOLOGY_ANNOTATION: ZONE,
+        GROUP_NODE_SELECTOR_ANNOTATION: "pool=p-$(GROUP_INDEX)",
+        GROUP_TOLERATIONS_ANNOTATION: "group=$(GROUP_NAME):NoSchedule",
+    }
+    lws = make_set(annotations=annotations)
+    leader = make_leader_pod(lws, 1)
+    toleration = {"key": "group", "operator": "Equal", "value": "demo-1", "effect": "NoSchedule"}
+    del leader["spec"]["nodeName"]
+    waiting = worker_placement(lws, leader, None)
+    assert waiting.waiting_for == "leader pod demo-1 to be scheduled: its workers follow it"
+    leader["spec"]["nodeName"] = "n"
+    placement = worker_placement(lws, leader, {"metadata": {"labels": {ZONE: "a"}}})
+    assert placement == Placement({"pool": "p-1", ZONE: "a"}, tolerations=(toleration,))
+    lws["metadata"]["annotations"] = {GROUP_NODE_SELECTOR_ANNOTATION: "pool"}
+    stuck = worker_placement(lws, leader, None)
+    assert stuck.is_stuck
+    assert stuck.waiting_for.startswith("nodes that group demo-1 may use: 'pool' must be <label>=<value>")
 
 
 @pytest.mark.parametrize(
     ("annotations", "expected"),
-    [({}, ""), ({EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}, ""), ({EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE}, ZONE)],
+    [
+        ({}, ""),
+        ({EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}, ""),
+        ({EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE}, ZONE),
+        ({SHARED_TOPOLOGY_ANNOTATION: ZONE}, ZONE),
+    ],
 )
 def test_the_topology_of_a_set(annotations: dict[str, str], expected: str) -> None:
-    assert exclusive_topology(make_set(annotations=annotations)) == expected
+    assert topology_of(make_set(annotations=annotations)) == expected
 
 
 @pytest.mark.parametrize(

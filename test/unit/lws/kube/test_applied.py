@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lws.kube.applied import Path, differences, digest
+from lws.kube.applied import Path, differences, digest, merge_patch_of, was_dropped_below
+from test.unit import api_server
 from test.unit.builders import make_leader_statefulset, make_set
 
 MANAGER = "lws"
@@ -544,3 +545,41 @@ def test_digests_tell_intents_apart_but_not_spellings() -> None:
     assert digest(one) == digest({"b": {"d": "é", "c": [1, 2]}, "a": 1})
     assert digest(one) != digest({"b": {"d": "é", "c": [2, 1]}, "a": 1})
     assert len(digest(one)) == 16
+
+
+TEMPLATE = ("spec", "template")
+
+
+def test_what_a_closed_feature_gate_dropped_is_known() -> None:
+    intent = make_leader_statefulset(make_set())
+    for field in ("status", "managedFields"):
+        intent.pop(field, None)
+    intent["metadata"].pop("managedFields", None)
+    intent["spec"]["template"]["spec"]["newField"] = {"x": 1}
+    kept = api_server.applied(intent)
+    dropped = copy.deepcopy(kept)
+    del dropped["spec"]["template"]["spec"]["newField"]
+    edited = copy.deepcopy(dropped)
+    edited["metadata"]["managedFields"] = []
+    assert not was_dropped_below(intent, kept, MANAGER, TEMPLATE)
+    assert was_dropped_below(intent, dropped, MANAGER, TEMPLATE)
+    assert not was_dropped_below(intent, edited, MANAGER, TEMPLATE), "nobody owns it: somebody removed it"
+    assert not was_dropped_below(intent, dropped, MANAGER, ("metadata",))
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        pytest.param([], {}, id="nothing"),
+        pytest.param([("spec", "replicas")], {"spec": {"replicas": 4}}, id="a number"),
+        pytest.param(
+            [("metadata", "labels", "rev"), ("metadata", "labels", "gone.example/x")],
+            {"metadata": {"labels": {"rev": "a", "gone.example/x": None}}},
+            id="one to set, one to take away",
+        ),
+        pytest.param([("metadata", "ownerReferences")], None, id="a list"),
+        pytest.param([("spec", "template", "spec", "containers", "0", "image")], None, id="in a list"),
+    ],
+)
+def test_a_merge_patch_of_some_paths(paths: list[Path], expected: dict[str, Any] | None) -> None:
+    assert merge_patch_of(_intent(), paths) == expected

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lws.group.objects import build_worker_statefulset
+from lws.group.placement import worker_placement
 from lws.leaderworkerset.backfill import Running, as_recorded, claim_templates_of, reconstruct
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
 from lws.leaderworkerset.revisions import record, restore
+from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_leader_pod, make_pod_template, make_set
 
@@ -19,6 +22,7 @@ CLAIM = {
     "metadata": {"name": "data", "labels": {"tier": "fast"}},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
+NODES = {GROUP_NODE_SELECTOR_ANNOTATION: "pool=$(GROUP_INDEX)", GROUP_TOLERATIONS_ANNOTATION: "pool"}
 UNIQUE = {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}
 SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderExcluded", "subGroupSize": 1}}
 
@@ -62,6 +66,7 @@ def running(
             ),
             id="exclusive placement of subgroups",
         ),
+        pytest.param(make_set(annotations=NODES), id="nodes of their own"),
     ],
 )
 def test_what_the_set_asks_for_is_recognised_and_recorded_to_the_byte(lws: dict[str, Any]) -> None:
@@ -167,6 +172,20 @@ def test_the_node_selector_of_exclusive_placement_is_not_the_users() -> None:
     assert made is not None
     workers = made.record.spec["leaderWorkerTemplate"]["workerTemplate"]
     assert workers["spec"]["nodeSelector"] == {"disk": "ssd"}
+
+
+def test_the_nodes_of_a_group_are_not_the_users() -> None:
+    ran = make_set(image="app:1", annotations=NODES)
+    leader = make_leader_pod(ran)
+    placement = worker_placement(ran, leader, None)
+    workers = build_worker_statefulset(ran, leader, placement)
+    assert workers["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "0"}
+    shown = replace(running(ran), workers=workers)
+    made = reconstruct(make_set(image="app:2"), shown)
+    assert made is not None
+    template = made.record.spec["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+    assert not {"nodeSelector", "tolerations", "schedulingGates"} & template.keys()
+    assert made.record.topology == NODES
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ whole pass.
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,9 @@ import pytest
 from lws.actions import Apply, Merge, Plan
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.plan import plan
-from test.unit.builders import make_set
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION
+from test.unit.builders import make_pod_template, make_set
 from test.unit.set_world import actions_of, carried_out, settled, with_reported, with_spec
 
 
@@ -101,3 +104,63 @@ def test_a_rollout_that_another_controller_began_is_remembered_with_the_status()
     planned = plan(replace(begun, lws={**begun.lws, "status": status}, groups=groups))
     assert memories(planned) == []
     assert planned.statuses[0].patch["rollout"] == {"revision": status["updateRevision"], "partition": 4}
+
+
+def with_dropped_field(lws: dict[str, Any]) -> SetSnapshot:
+    """The set at rest, a feature gate having dropped a field of its template when it was applied."""
+    snapshot = settled(lws)
+    leader = copy.deepcopy(dict(snapshot.leader or {}))
+    del leader["spec"]["template"]["spec"]["newField"]
+    return replace(snapshot, leader=leader)
+
+
+def gated(**options: Any) -> dict[str, Any]:
+    template = make_pod_template()
+    template["spec"]["newField"] = {"x": 1}
+    return make_set(template={"workerTemplate": template}, **options)
+
+
+def test_a_feature_gate_that_opens_rolls_no_leader() -> None:
+    """Had the template been sent along, every leader would have been replaced because of one more group."""
+    at_rest = with_dropped_field(gated(replicas=3))
+    assert actions_of(plan(at_rest)) == []
+    labelled = gated(replicas=5, labels={"team.example/name": "a"})
+    snapshot = with_spec(at_rest, labelled)
+    (scaled,) = actions_of(plan(snapshot))
+    assert isinstance(scaled, Merge)
+    assert scaled.patch["spec"] == {"replicas": 5}
+    assert scaled.patch["metadata"]["labels"] == {"team.example/name": "a"}
+    assert set(scaled.patch["metadata"]["annotations"]) == {REPLICAS_ANNOTATION}
+    assert [said.reason for said in scaled.announce] == []
+    assert actions_of(plan(with_reported(carried_out(snapshot, plan(snapshot))))) == []
+
+
+def test_a_new_template_brings_what_was_dropped() -> None:
+    at_rest = with_dropped_field(gated(replicas=3))
+    changed = gated(replicas=3)
+    changed["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "app:2"
+    (apply,) = (each for each in actions_of(plan(with_spec(at_rest, changed))) if isinstance(each, Apply))
+    assert apply.intent["spec"]["template"]["spec"]["newField"] == {"x": 1}
+
+
+def test_scaling_down_says_which_unready_groups_stay() -> None:
+    snapshot = settled(make_set(replicas=4))
+    down = copy.deepcopy(dict(snapshot.groups[1].leader))
+    down["status"]["conditions"] = []
+    groups = (snapshot.groups[0], replace(snapshot.groups[1], leader=down), *snapshot.groups[2:])
+    planned = plan(with_spec(replace(snapshot, groups=groups), make_set(replicas=2)))
+    (apply,) = actions_of(planned)
+    assert isinstance(apply, Apply)
+    (said,) = (each for each in apply.announce if each.type == "Warning")
+    assert said.reason == "UnreadyGroupsStay"
+    assert said.note == (
+        "Scaling down removes demo-2 to demo-3, because StatefulSets remove the highest index first, ready "
+        "or not; demo-1 (not ready) stay. A group is made anew, perhaps elsewhere, when its leader pod is "
+        "deleted"
+    )
+
+
+def test_scaling_down_to_ready_groups_says_nothing_of_it() -> None:
+    (apply,) = actions_of(plan(with_spec(settled(make_set(replicas=4)), make_set(replicas=2))))
+    assert isinstance(apply, Apply)
+    assert [each.type for each in apply.announce] == ["Normal"]

@@ -16,6 +16,7 @@ from lws.leaderworkerset.objects import (
     decorated,
     is_tools_own,
 )
+from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,
@@ -274,3 +275,14 @@ def test_adoption(references: Any, kept: list[Any]) -> None:
     assert patch == {"metadata": {}}
     assert others == kept
     assert (ours["uid"], ours["controller"], ours["blockOwnerDeletion"]) == ("uid-of-set-demo", True, True)
+
+
+def test_leaders_that_select_nodes_by_group_wait_for_the_webhook() -> None:
+    annotations = {GROUP_NODE_SELECTOR_ANNOTATION: "pool=$(GROUP_INDEX)"}
+    lws = make_set(annotations=annotations)
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["schedulingGates"] = [{"name": "a/b"}]
+    template = build_leader_statefulset(lws, "k", RollingUpdate(0, 2, 1))["spec"]["template"]
+    assert template["spec"]["schedulingGates"] == [{"name": "a/b"}, {"name": PLACEMENT_GATE}]
+    assert annotations.items() <= template["metadata"]["annotations"].items()
+    without = build_leader_statefulset(make_set(), "k", RollingUpdate(0, 2, 1))["spec"]["template"]
+    assert "schedulingGates" not in without["spec"]

@@ -868,3 +868,32 @@ def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None
     snapshot = carried_out(snapshot, plan(snapshot))
     assert told(with_spec(snapshot, make_set(maxGroupRestarts=2)))["status"] == "False"
     assert told(replace(snapshot, groups=snapshot.groups[:1]))["status"] == "False"
+
+
+def test_a_takeover_says_once_that_claims_of_workers_go_with_their_group() -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    at_rest = settled(make_set(template={"volumeClaimTemplates": [claim]}))
+    policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
+    groups = tuple(
+        replace(each, workers={**each.workers, "spec": {**each.workers["spec"], **policy}})
+        for each in at_rest.groups
+        if each.workers is not None
+    )
+    status = {key: value for key, value in at_rest.lws["status"].items() if not key.endswith("Revision")}
+    taken = replace(at_rest, groups=groups, lws={**at_rest.lws, "status": status})
+    planned = plan(taken)
+    (said,) = (each for each in planned.statuses[0].announce if each.reason == "ClaimsGoWithGroups")
+    assert said.type == "Warning"
+    assert said.note.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete")
+    after = carried_out(taken, planned)
+    assert plan(after).is_empty, "it is said with the first status of ours, and never again"
+    assert not any(each.announce for each in plan(replace(taken, groups=at_rest.groups)).statuses)
+
+
+def test_the_service_of_leaders_comes_with_the_set() -> None:
+    lws = make_set(leaderService={"ports": [{"port": 80}]})
+    at_rest = settled(lws)
+    assert at_rest.leader_service is not None
+    assert plan(at_rest).is_empty
+    planned = plan(replace(at_rest, leader_service=None))
+    assert shapes(planned) == [["create Service demo-leader"]]

@@ -289,6 +289,35 @@ def test_topology_annotations_take_part(
     assert free_probe(wanted, [recorded], running) == (0 if verdict else 1), "one key means one template"
 
 
+PLACEMENT = {
+    EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
+    "leaderworkerset.sigs.k8s.io/exclusive-topology-scope": "LeaderWorkerSet",
+    "leaderworkerset.sigs.k8s.io/shared-topology": "zone",
+    "leaderworkerset.sigs.k8s.io/group-node-selector": "pool=$(GROUP_INDEX)",
+    "leaderworkerset.sigs.k8s.io/group-tolerations": "pool",
+}
+
+
+@pytest.mark.parametrize("annotation", PLACEMENT)
+def test_an_edit_of_any_placement_annotation_is_a_revision_with_the_same_data(annotation: str) -> None:
+    before = make_set(annotations=PLACEMENT)
+    edited = make_set(annotations={**PLACEMENT, annotation: "Cluster"})
+    recorded = parse(make_stored(before))
+    assert recorded.topology == PLACEMENT
+    assert recognise(record(before), [recorded]) is recorded
+    assert recognise(record(edited), [recorded]) is None
+    assert record(edited).text == record(make_set()).text, "what the original would record"
+    assert free_probe(record(edited), [recorded]) == 1
+    assert restore(edited, recorded)["metadata"]["annotations"] == PLACEMENT
+
+
+def test_a_set_that_uses_none_of_them_records_what_earlier_releases_recorded() -> None:
+    plain = make_set(annotations={"team": "a"})
+    assert build_revision(plain, record(plain), 1)["metadata"]["annotations"] == {
+        EXCLUSIVE_TOPOLOGY_ANNOTATION: ""
+    }
+
+
 def test_topology_of_subgroups_is_recorded_where_there_are_subgroups() -> None:
     annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
     plain = make_set(annotations=annotations)

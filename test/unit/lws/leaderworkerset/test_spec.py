@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from lws.leaderworkerset import spec
+from lws_api.leaderworkerset.placement import (
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
+)
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+)
 from test.unit.builders import make_pod_template, make_set
 
 MINIMAL = {
@@ -45,7 +54,7 @@ def test_defaults_of_the_api(lws: dict[str, Any]) -> None:
     assert spec.rolling_update_of(lws) == {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
     assert spec.is_paused(lws) is False
     assert spec.history_limit_of(lws) == 10
-    assert spec.topology_annotations(lws) == {}
+    assert spec.placement_annotations(lws) == {}
     assert spec.subgroup_annotations(lws) == {}
 
 
@@ -107,3 +116,40 @@ def test_restart_policies(policy: str, acts_as: str) -> None:
 
 def test_a_leader_template_is_taken_as_it_is_even_if_the_api_server_will_refuse_it() -> None:
     assert spec.leader_template_of(make_set(template={"leaderTemplate": {}})) == {}
+
+
+TOPOLOGY, SCOPE = EXCLUSIVE_TOPOLOGY_ANNOTATION, EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION
+
+
+@pytest.mark.parametrize(
+    ("annotations", "has_subgroups", "kept"),
+    [
+        pytest.param({"other": "x"}, True, [], id="what others say"),
+        pytest.param(
+            {key: "x" for key in spec.PLACEMENT_ANNOTATIONS}, True, spec.PLACEMENT_ANNOTATIONS, id="all"
+        ),
+        pytest.param({key: "" for key in spec.PLACEMENT_ANNOTATIONS}, True, [], id="empty ones"),
+        pytest.param(
+            {SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "x", SUBGROUP_SHARED_TOPOLOGY_ANNOTATION: "x"},
+            False,
+            [],
+            id="of subgroups, without any",
+        ),
+        pytest.param({SCOPE: "Cluster"}, True, [], id="a scope of nothing"),
+        pytest.param(
+            {SCOPE: "Cluster", SHARED_TOPOLOGY_ANNOTATION: "x"},
+            True,
+            [SHARED_TOPOLOGY_ANNOTATION],
+            id="a scope of what all share",
+        ),
+        pytest.param({SCOPE: "Namespace", TOPOLOGY: "x"}, True, [TOPOLOGY], id="the default scope in words"),
+        pytest.param({SCOPE: "Cluster", TOPOLOGY: "x"}, True, [TOPOLOGY, SCOPE], id="a scope"),
+    ],
+)
+def test_placement_annotations_that_have_an_effect(
+    annotations: dict[str, str], has_subgroups: bool, kept: Sequence[str]
+) -> None:
+    template = {"subGroupPolicy": {"subGroupSize": 1}} if has_subgroups else {}
+    assert list(spec.placement_annotations(make_set(annotations=annotations, template=template))) == list(
+        kept
+    )
