@@ -103,9 +103,7 @@ def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...])
         return Part((*choice.actions, *covered), waiting_for=rollout.waiting_for, again_after=delay)
     position = Position(choice.name, rollout.partition)
     guard = _guard(lws, leader, Position(choice.name, _first_window(state, told, rollout)), choice.key)
-    applying = _apply_leaders(snapshot, leader, choice, rollout)
-    if told.asked is not None and spec.replicas_of(lws) < told.asked:
-        applying = tuple(_telling_leftovers(snapshot, told, groups, each) for each in applying)
+    applying = _telling_leftovers(snapshot, told, groups, _apply_leaders(snapshot, leader, choice, rollout))
     deeds = (*_replace_leaders(snapshot, rollout), *applying)
     return Part(
         (*choice.actions, *guard, *deeds),
@@ -200,14 +198,18 @@ def _is_kept_annotation(path: applied.Path) -> bool:
 
 
 def _telling_leftovers(
-    snapshot: SetSnapshot, told: LeaderStatefulSet, groups: Sequence[GroupState], action: Apply | Merge
-) -> Apply | Merge:
+    snapshot: SetSnapshot,
+    told: LeaderStatefulSet,
+    groups: Sequence[GroupState],
+    applying: tuple[Apply | Merge, ...],
+) -> tuple[Apply | Merge, ...]:
     """With the write that scales the set down; `told` is what the StatefulSet was told before."""
     wanted = spec.replicas_of(snapshot.lws)
-    leaders = {group.index: group.leader for group in snapshot.groups}
-    found = leftovers(groups, leaders, wanted)
+    if told.asked is None or wanted >= told.asked:
+        return applying
+    found = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)
     said = announcements.left_behind(snapshot.lws, wanted, told.replicas, found)
-    return replace(action, announce=(*action.announce, *said))
+    return tuple(replace(each, announce=(*each.announce, *said)) for each in applying)
 
 
 def _replace_leaders(snapshot: SetSnapshot, rollout: Rollout) -> tuple[Action, ...]:

@@ -1,0 +1,53 @@
+"""Do clients reach the leaders through the Service that a set asks for, and are others told of what stays?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from test.integration.controllers.harness.events import events_of
+from test.integration.controllers.harness.groups import names_of, settle
+from test.integration.controllers.harness.manifests import a_set, scaled_to
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+SERVICE = "served-leader"
+
+
+def backends(world: World) -> set[str]:
+    """Pods that the Service leads to."""
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{world.namespace}/endpointslices"
+    slices = world.api.get(f"{path}?labelSelector=kubernetes.io/service-name={SERVICE}")["items"]
+    endpoints = [each for one in slices for each in one.get("endpoints") or ()]
+    return {each["targetRef"]["name"] for each in endpoints if each["conditions"].get("ready")}
+
+
+def ports(world: World) -> list[Any]:
+    return [each["port"] for each in world.get("Service", SERVICE)["spec"]["ports"]]
+
+
+def test_the_service_of_leaders_and_what_scaling_down_leaves(world: World) -> None:
+    world.create(a_set("served", 3, 2, leaderService={"ports": [{"port": 80, "targetPort": 8080}]}))
+    settle(world, "served")
+    leaders = {"served-0", "served-1", "served-2"}
+    eventually("all leaders are reached", lambda: backends(world), lambda now: now == leaders, seconds=120)
+
+    world.patch("Service", SERVICE, {"spec": {"selector": {"app": "other"}}})
+    world.patch(SET, "served", {"spec": {"leaderService": {"ports": [{"port": 81}]}}})
+    eventually("it is as asked for", lambda: ports(world), lambda now: now == [81], seconds=120)
+    eventually("it leads to leaders", lambda: backends(world), lambda now: now == leaders, seconds=120)
+    uid = world.uid("Service", SERVICE)
+    world.delete("Service", SERVICE)
+    world.gone_or_replaced("Service", SERVICE, uid, seconds=120)
+    eventually("it comes back", lambda: world.find("Service", SERVICE), bool, seconds=120)
+
+    cost = {"controller.kubernetes.io/pod-deletion-cost": "-1"}
+    world.patch("Pod", "served-0", {"metadata": {"annotations": cost}})
+    # The manager may not know of the mark yet when it scales: whatever it says then, index 0 stays.
+    world.patch(SET, "served", scaled_to(2))
+    settle(world, "served")
+    assert names_of(world.list("Pod")) >= {"served-0", "served-1"}
+    told = [each for each in events_of(world, "served") if each.reason == "UnreadyGroupsStay"]
+    assert all("served-0 (pod-deletion-cost -1) stay" in each.note for each in told)
+
+    world.patch(SET, "served", {"spec": {"leaderService": None}})
+    eventually("it goes", lambda: world.find("Service", SERVICE), lambda now: now is None, seconds=120)

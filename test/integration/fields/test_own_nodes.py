@@ -1,0 +1,64 @@
+"""Does the real scheduler put groups where their set asks: on nodes of their own, and beside other sets?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws_api.leaderworkerset.placement import (
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+)
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, GROUP_INDEX_LABEL
+from test.integration.controllers.harness.groups import labels_of, pods_of, settle
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.world import World
+from test.integration.fields.test_placement import assert_apart, domains
+from tools.localcluster.nodes import POOL_LABEL
+
+
+def test_every_group_runs_on_the_nodes_of_its_index(world: World) -> None:
+    asked = {
+        GROUP_NODE_SELECTOR_ANNOTATION: f"{POOL_LABEL}=pool-$(GROUP_INDEX)",
+        GROUP_TOLERATIONS_ANNOTATION: "example.com/group=$(GROUP_NAME):NoSchedule",
+    }
+    world.create(a_set("own", 2, 2, annotations=asked))
+    settle(world, "own")
+    # No leader is held back by the gate in its template, and leader and workers agree.
+    assert domains(world, "own", POOL_LABEL, GROUP_INDEX_LABEL) == {("0",): {"pool-0"}, ("1",): {"pool-1"}}
+    for pod in pods_of(world, "own"):
+        index = labels_of(pod)[GROUP_INDEX_LABEL]
+        tolerated = {each.get("value") for each in pod["spec"]["tolerations"]}
+        assert f"own-{index}" in tolerated, pod["metadata"]["name"]
+
+
+def pools(world: World, name: str) -> dict[tuple[str, ...], set[str]]:
+    return domains(world, name, POOL_LABEL, GROUP_INDEX_LABEL)
+
+
+def on_two_pools(name: str, annotations: dict[str, str]) -> dict[str, Any]:
+    """A set that has no other nodes to choose from."""
+    expression = {"key": POOL_LABEL, "operator": "In", "values": ["pool-0", "pool-1"]}
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    node_affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    made = a_set(name, 2, 2, annotations=annotations)
+    made["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["affinity"] = node_affinity
+    return made
+
+
+def test_sets_that_are_exclusive_for_themselves_only_share_pools_with_others(world: World) -> None:
+    alone = {
+        EXCLUSIVE_TOPOLOGY_ANNOTATION: POOL_LABEL,
+        EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: "LeaderWorkerSet",
+    }
+    world.create(on_two_pools("one", alone))
+    world.create(on_two_pools("two", alone))
+    world.create(on_two_pools("guest", {SHARED_TOPOLOGY_ANNOTATION: POOL_LABEL}))
+    # With the scope of the original, four groups would need four pools.
+    settle(world, "one", "two", "guest")
+    assert_apart(pools(world, "one"), 2)
+    assert_apart(pools(world, "two"), 2)
+    guests = pools(world, "guest")
+    assert len(guests) == 2
+    assert all(len(each) == 1 for each in guests.values()), guests
