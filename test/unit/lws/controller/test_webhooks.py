@@ -309,6 +309,14 @@ async def test_warnings_go_with_the_permission(review: Review) -> None:
     assert len(response["warnings"]) == 1
 
 
+async def test_warnings_know_the_status(review: Review) -> None:
+    down = {"groups": {"unsettled": [{"name": "vllm-0", "state": "NotReady"}]}}
+    old = {**make_set(replicas=3), "status": down}
+    response = await review(VALIDATE_SET, {**make_set(replicas=2), "status": down}, old)
+    assert response["allowed"] is True
+    assert [warning for warning in response["warnings"] if "vllm-0, which stay" in warning]
+
+
 async def test_deleting_a_set_is_allowed(review: Review) -> None:
     assert await review(VALIDATE_SET, None, make_set(replicas=-1), "DELETE") == {"allowed": True}
     assert await review(MUTATE_SET, None, make_set(), "DELETE") == {"allowed": True}

@@ -368,8 +368,12 @@ def without_history(lws: dict[str, Any] | None = None) -> SetSnapshot:
     return replace(settled(lws or make_set()), revisions=(), lws=lws or make_set())
 
 
+# Two sets were made at once, and neither review knew the other: this one is called as a group of the other.
+OF_A_GROUP = {"apiVersion": "v1", "kind": "Pod", "name": "de-0", "uid": "u-8", "controller": True}
+
 CLASHES = [
     pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of somebody who lives"),
+    pytest.param(owned_by(OF_A_GROUP), "controlled by Pod de-0", {"u-8"}, id="of a group of another set"),
     pytest.param(
         lambda obj: obj["metadata"].update(ownerReferences=[], labels={"app": "x"}),
         "not controlled by anything",
