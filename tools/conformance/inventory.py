@@ -15,7 +15,7 @@ from typing import Any
 from lws.group import tpu
 from lws.leaderworkerset import obstructions
 from lws_api.crds import definitions
-from lws_api.leaderworkerset import v1
+from lws_api.leaderworkerset import placement, v1
 from tools.deployment import REPOSITORY
 
 # Types of Kubernetes: what is in them is its API, not ours.
@@ -36,7 +36,7 @@ def inventory() -> Mapping[str, frozenset[str]]:
     return {
         "fields": frozenset(fields),
         "labels": _constants(v1, "_LABEL"),
-        "annotations": _constants(v1, "_ANNOTATION"),
+        "annotations": _constants(v1, "_ANNOTATION") | _constants(placement, "_ANNOTATION"),
         "environment": _constants(v1, "_ENV") | _constants(tpu, "_ENV"),
         "conditions": said_in(trees, _TYPES),
         "events": said_in(trees, _REASONS) | {reason for _, reason in obstructions.KNOWN},
