@@ -87,7 +87,8 @@ def _group_node_errors(
     raw: Mapping[str, Any], annotations: Mapping[str, str], facts: Facts
 ) -> Iterator[FieldError]:
     """Measured at the largest index, whose name is the longest."""
-    name, namespace = (str(metadata_of(raw).get(field) or "") for field in ("name", "namespace"))
+    # Manifests that no API server has seen may leave both open.
+    name, namespace = (str(metadata_of(raw).get(field) or "default") for field in ("name", "namespace"))
     index = max(facts.replicas + (facts.surge_groups or 0) - 1, 0)
     for annotation in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION):
         told = annotations.get(annotation)

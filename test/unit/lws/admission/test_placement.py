@@ -93,6 +93,7 @@ def error(annotation: str, value: str, why: str) -> str:
         pytest.param(
             {SELECTOR: "pool=p-$(GROUP_INDEX)", TOLERATIONS: "p:NoExecute"}, None, [], id="own nodes"
         ),
+        pytest.param({SELECTOR: "p=$(NAMESPACE)_$(GROUP_NAME)"}, None, [], id="a namespace yet to be known"),
         pytest.param(
             {SELECTOR: "pool"},
             None,
