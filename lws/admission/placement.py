@@ -145,7 +145,7 @@ def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
             f"{EXCLUSIVE_TOPOLOGY_ANNOTATION}"
         )
     try:
-        nodes = nodes_of_group(annotations, "", "", 0)
+        nodes = nodes_of_group(annotations, "namespace", "name", 0)
     except ValueError:
         return
     for where, template in templates_of(raw):

@@ -165,7 +165,7 @@ def own_selector(annotations: dict[str, str]) -> dict[str, Any]:
             id="surge groups need nodes too",
         ),
         pytest.param(
-            own_selector({SELECTOR: "pool=$(GROUP_INDEX)"}),
+            own_selector({SELECTOR: "pool=$(GROUP_NAME)"}),
             ['workerTemplate.spec.nodeSelector[pool]: "mine" is never seen'],
             id="a selector that is replaced",
         ),
