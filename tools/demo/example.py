@@ -16,6 +16,8 @@ from lws_api.leaderworkerset.v1 import KIND
 from tools.deployment import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples"
+# The one written in C, where PyYAML has it, takes a tenth of the time.
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _AUTOSCALER = "HorizontalPodAutoscaler"
 
 
@@ -51,7 +53,7 @@ def find_example(name: str, directory: Path = EXAMPLES) -> Example:
         raise UnknownExampleError(f"there is no example {name!r}; DEMO may be one of: {', '.join(known)}")
     path = directory / f"{wanted}.yaml"
     text = path.read_text("utf-8")
-    objects = [each for each in yaml.safe_load_all(text) if each]
+    objects = [each for each in yaml.load_all(text, Loader=_LOADER) if each]
     sets = {each["metadata"]["name"]: each for each in objects if each["kind"] == KIND}
     scaled = [each["spec"] for each in objects if each["kind"] == _AUTOSCALER]
     least = {spec["scaleTargetRef"]["name"]: int(spec.get("minReplicas", 1)) for spec in scaled}
