@@ -11,7 +11,7 @@ from typing import Any
 
 from lws.admission.errors import Refused, rendered
 from lws.group.subgroups import members_of
-from lws.group.tpu import Slice, is_configured, tpu_containers, variables
+from lws.group.tpu import MOST_PODS, Slice, is_configured, tpu_containers, variables
 from lws.kube.names import parent_and_ordinal
 from lws_api.leaderworkerset.v1 import (
     LEADER_REQUESTS_TPUS_ANNOTATION,
@@ -23,8 +23,6 @@ from lws_api.leaderworkerset.v1 import (
     SubGroupPolicyType,
 )
 
-# Every pod names all others: what is longer does not fit into a pod.
-_MOST_PODS = 10_000
 _NUMBER = re.compile(r"[0-9]{1,9}")
 
 
@@ -54,9 +52,9 @@ def _members(
 ) -> range:
     """Pods of the group, or of the subgroup, that use TPUs."""
     size = _number(raw, annotations, SIZE_ANNOTATION)
-    if size > _MOST_PODS:
+    if size > MOST_PODS:
         raise Refused(
-            f"pod {raw['metadata']['name']} uses TPUs in a group of {size}: at most {_MOST_PODS} can"
+            f"pod {raw['metadata']['name']} uses TPUs in a group of {size}: at most {MOST_PODS} can"
         )
     members = range(size)
     if SUBGROUP_SIZE_ANNOTATION in annotations:

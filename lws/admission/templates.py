@@ -11,7 +11,7 @@ from typing import Any
 
 from lws.admission.errors import FieldError, invalid
 from lws.admission.fields import TEMPLATE, Facts, value_at
-from lws.group.tpu import is_configured, ports_of, tpu_containers
+from lws.group.tpu import MOST_PODS, is_configured, ports_of, tpu_containers
 from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws_api.leaderworkerset.v1 import (
@@ -126,6 +126,9 @@ def _tpu_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
     if not isinstance(value_at(raw, (*TEMPLATE, LEADER)), Mapping):
         pods[LEADER] = pods[WORKER]
     errors = []
+    if any(pods.values()) and facts.size > MOST_PODS:
+        why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each is told of all"
+        errors.append(invalid(".".join((*TEMPLATE, "size")), facts.size, why))
     policy = (facts.subgroup or {}).get("subGroupPolicyType")
     if pods[LEADER] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
         why = (

@@ -19,6 +19,9 @@ NAME_ENV = "TPU_NAME"
 ADDRESSES_ENV = "TPU_PROCESS_ADDRESSES"
 PORT_ENV = "TPU_PROCESS_PORT"
 
+MOST_PODS = 10_000
+"""Every pod of a group with TPUs names all others: what is longer does not fit into a pod."""
+
 _FIRST_PORT = 8476
 
 

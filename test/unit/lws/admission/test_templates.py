@@ -107,6 +107,13 @@ EXCLUDED_PATH = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType"
     ("raw", "expected"),
     [
         pytest.param(with_templates(worker=pod_template(TPU)), [], id="one template"),
+        pytest.param(with_templates(worker=pod_template(TPU), size=10_000), [], id="as many as can be told"),
+        pytest.param(
+            with_templates(worker=pod_template(TPU), size=10_001),
+            ["spec.leaderWorkerTemplate.size: Invalid value: 10001: groups whose pods request google"],
+            id="more pods than can be told of each other",
+        ),
+        pytest.param(with_templates(worker=pod_template(), size=10_001), [], id="as many without TPUs"),
         pytest.param(with_templates(pod_template(), pod_template(TPU)), [], id="workers only"),
         pytest.param(with_templates(pod_template(TPU), pod_template()), [], id="leaders only"),
         pytest.param(with_templates(pod_template(TPU, TPU), pod_template(TPU, TPU)), [], id="two and two"),
