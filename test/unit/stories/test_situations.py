@@ -186,6 +186,31 @@ def test_several_changes_in_a_row_end_at_the_last(
     assert course.fewest_ready >= fewest
 
 
+@FEATURES
+@pytest.mark.parametrize(
+    ("replicas", "surge", "fewest"),
+    [
+        pytest.param(3, 0, 1, id="three groups: two are down at once"),
+        pytest.param(1, 1, 0, id="a set of one: its surge group goes while it starts"),
+    ],
+)
+def test_a_change_of_mind_while_a_group_below_a_finished_one_starts(
+    has_feature: bool, replicas: int, surge: int, fewest: int
+) -> None:
+    """The price of fixes that are never held up, as docs/rollouts.md tells it."""
+    story = settled(has_feature, replicas, unavailable=1, surge=surge)
+    story.wish.revision = "B"
+    top = replicas + surge - 1
+    while not {(top, True), (top - 1, False)} <= {
+        (state.index, state.settled) for state in story.states if not state.outdated and not state.terminating
+    }:
+        story.play(rounds=1)
+    story.wish.revision = "C"
+    course = course_of(story)
+    assert course.at_rest
+    assert course.fewest_ready == fewest
+
+
 def test_a_change_back_replaces_only_what_has_moved() -> None:
     story = settled(False, 4)
     story.wish.revision = "B"

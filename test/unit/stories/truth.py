@@ -42,8 +42,7 @@ class Floor:
 
         One group more may go for each that was starting on the former one, below others that serve.
         """
-        spec = self._lws["spec"]
-        if len(ready_groups(self._cluster)) < spec["replicas"]:
+        if len(ready_groups(self._cluster)) < len(_leaders(self._cluster)):
             self._overdrawn += 1
 
     def check(self) -> None:
