@@ -60,7 +60,7 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         assert not is_current or not moved, f"a paused rollout goes on with {moved}"
     elif is_current and is_observed:
         broken = {each.index for each in snapshot.groups if outdated(each) and is_down(each, images)}
-        left = {index for index in broken - replaced if partition <= index < replicas}
+        left = {index for index in broken - replaced if max(partition, lowered) <= index < replicas}
         assert not left, f"groups {left} are broken, and nobody replaces them"
         healthy = {each.index for each in snapshot.groups if outdated(each) and is_ready(each, images)}
         first = {index for index in broken if max(healthy, default=-1) < index < stored}
