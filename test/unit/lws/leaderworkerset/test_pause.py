@@ -10,16 +10,17 @@ from lws.leaderworkerset.rollout_state import RolloutState, budget
 
 
 def groups(letters: str) -> tuple[GroupState, ...]:
-    """R ready on the wanted revision, u unready on it, r ready and outdated, x broken and outdated, -
-    missing.
+    """R ready on the wanted revision, u unready on it, r ready and outdated, x broken and outdated, t on its
+    way out and outdated, - missing.
     """
     return tuple(
         GroupState(
             index=index,
             ready=letter in "Rr",
             leader_ready=letter in "Rr",
-            outdated=letter in "rx",
-            replaceable=letter in "rx",
+            outdated=letter in "rxt",
+            terminating=letter == "t",
+            replaceable=letter in "rxt",
         )
         for index, letter in enumerate(letters)
         if letter != "-"
@@ -40,6 +41,9 @@ def groups(letters: str) -> tuple[GroupState, ...]:
         ),
         pytest.param("rxuR", LeaderStatefulSet(4, 1, 4), 4, 0, (2, 4), id="broken ones wait too"),
         pytest.param("RRRR", LeaderStatefulSet(4, 0, 4), 4, 0, (0, 4), id="nothing to hold"),
+        pytest.param(
+            "RRRt", LeaderStatefulSet(4, 2, 4), 4, 0, (4, 4), id="one on its way out comes back as it was"
+        ),
         pytest.param(
             "rrRR", LeaderStatefulSet(4, 3, 4), 4, 3, (3, 4), id="never below the user's own partition"
         ),
