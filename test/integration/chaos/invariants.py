@@ -73,14 +73,18 @@ def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
     """No new leader before the last of the old workers is gone, where a manager has deleted the old one.
 
     A worker that its StatefulSet makes anew while the garbage collector takes that down may be late: neither
-    of them waits for the other. A StatefulSet that a manager makes for a leader that goes is not excused.
+    of them waits for the other. Neither does the StatefulSet controller, which deletes a failed leader in the
+    background, whoever has deleted it already. A StatefulSet that a manager makes for a leader that goes is
+    not excused.
     """
     made_for: dict[str, str] = {}
     first_seen: dict[str, int] = {}
     deleted: dict[str, int] = {}
+    failed: set[str] = set()
     reported: set[str] = set()
     for position, step in enumerate(steps):
         made_for |= {each.uid: each.owner for each in step.after.statefulsets.values()}
+        failed |= {pod.uid for pod in step.after.pods.values() if pod.has_failed}
         for each in (*step.after.statefulsets.values(), *step.after.pods.values()):
             first_seen.setdefault(each.uid, position)
         for pod in _newly_terminating(step):
@@ -90,7 +94,7 @@ def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
             if pod.is_leader or leader is None or former in (None, leader.uid) or pod.uid in reported:
                 continue
             end = deleted.get(str(former))
-            if end is None or steps[end].entry.user != MANAGER:
+            if end is None or steps[end].entry.user != MANAGER or former in failed:
                 continue
             if first_seen[pod.owner] < end <= first_seen[pod.uid]:
                 continue

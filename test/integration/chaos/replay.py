@@ -155,10 +155,18 @@ def _changed(name: str, frame: Frame, change: Change) -> Frame:
 def _merged(known: Mapping[str, Any], change: Change, name: str, read: Any) -> dict[str, Any]:
     merged = {} if change.is_snapshot else dict(known)
     for each, obj in change.objects.items():
+        if obj is None and each in merged and _is_another(merged[each], change):
+            # What is told late is the end of its predecessor.
+            continue
         merged.pop(each, None)
         if obj is not None and _labels(obj).get(NAME_LABEL) == name:
             merged[each] = read(obj)
     return merged
+
+
+def _is_another(known: Any, change: Change) -> bool:
+    gone = (change.entry.answer.get("metadata") or {}).get("uid")
+    return gone is not None and known.uid != gone
 
 
 def pod_of(obj: Object) -> Pod:

@@ -63,9 +63,17 @@ def worker_made_anew_while_it_goes(played: Played) -> None:
     played.bring(1, "old", generation=2)
 
 
+def failed_leader_that_kubernetes_deletes_too(played: Played) -> None:
+    played.set_status("web-3", phase="Failed", conditions=[])
+    played.delete(MANAGER, "web-3")
+    played.delete(STATEFULSET_CONTROLLER, "web-3", grace=0)
+    played.bring(3, "old", generation=2)
+
+
 @pytest.mark.parametrize(
     "story",
     [
+        failed_leader_that_kubernetes_deletes_too,
         worker_made_anew_while_it_goes,
         rollout,
         rollout_by_the_statefulset_controller,
