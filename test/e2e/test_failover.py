@@ -70,8 +70,8 @@ def roll_over(
     eventually("it has begun", lambda: images_of(world, "mid"), lambda now: {"server:2"} in now.values())
 
     # On a machine that has other things to do it may have changed since they were started.
-    leading, standby = sorted(pair, key=lambda each: holder(product) not in log_of(each))
-    former = holder(product)
+    former = eventually("somebody leads", lambda: holder(product))
+    leading, standby = sorted(pair, key=lambda each: former not in log_of(each))
     end(leading)
     eventually(
         "the other holds the Lease",
