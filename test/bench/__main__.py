@@ -16,7 +16,7 @@ from pathlib import Path
 
 from test.bench.goals import verdicts
 from test.bench.measure import Order, Result, commit, measure
-from test.bench.page import draw_flames, write_page
+from test.bench.page import draw_flames, keep_before, write_page
 from test.bench.shapes import DEFAULT, Shape, parse
 from test.bench.table import HEAD, columns, rows
 
@@ -39,6 +39,7 @@ def main() -> int:
         result = _measured(given, shape, say)
         # What is looked at while it works is slower.
         if not given.profile:
+            keep_before(path)
             path.write_text(json.dumps(result, indent=1) + "\n")
         _print(result)
         if directory == _RESULTS:

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from test.bench.goals import Verdict, verdicts
-from test.bench.plots import Bars, bars, flames
+from test.bench.plots import Bars, Lines, bars, flames, lines
 from test.bench.shapes import parse
 from test.bench.table import HEAD, rows
 
 FLAMES = "flames"
+GROWTH = "growth"
+_BEFORE = "before-"
 _IDLE_LOAD = 1.0
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
 
@@ -24,12 +26,19 @@ Result = dict[str, Any]
 
 def write_page(page: Path, directory: Path) -> None:
     """Bring the figures of the page up to date; what stands around the marks stays."""
-    results = sorted(map(_read, directory.glob("*.json")), key=lambda result: _order(result["shape"]))
+    paths = list(directory.glob("*.json"))
+    results, before_ = (
+        sorted(map(_read, kept), key=lambda result: _order(result["shape"]))
+        for kept in (
+            [each for each in paths if not each.name.startswith(_BEFORE)],
+            [each for each in paths if each.name.startswith(_BEFORE)],
+        )
+    )
     ours = [result for result in results if result["against"] is None]
     charts = _draw(ours, directory)
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    figures = "\n\n".join(_sections(ours, results, charts, directory.name))
+    figures = "\n\n".join([*_sections(ours, results, charts, directory.name), *_side_by_side(ours, before_)])
     page.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}", encoding="utf-8")
 
 
@@ -42,6 +51,37 @@ def _sections(ours: Sequence[Result], all_: Sequence[Result], charts: Iterable[s
     if others:
         found += ["### Another controller", _markdown(HEAD, rows(others))]
     return found
+
+
+def keep_before(path: Path) -> None:
+    """The result that is about to be replaced stays, to be shown beside the new one."""
+    if path.exists() and not path.name.startswith("against-"):
+        path.replace(path.with_name(f"{_BEFORE}{path.name}"))
+
+
+def _side_by_side(results: Iterable[Result], before: Iterable[Result]) -> list[str]:
+    """Two runs in a row: what differs between them is what the machine adds."""
+    former = {result["shape"]: result for result in before}
+    pairs = [(result, former[result["shape"]]) for result in results if result["shape"] in former]
+    if not pairs:
+        return []
+    cells = [
+        (new["shape"], name, *(f"{one} / {two}" for one, two in zip(now[2:8], then[2:8], strict=True)))
+        for new, old in pairs
+        for name, now, then in _same_phases(new, old)
+    ]
+    told = [
+        f"- {parse(old['shape']).label}: commit {old['commit'][:10]}, load average "
+        f"{old['machine']['load_before']} before the run"
+        for _, old in pairs
+    ]
+    head = ("shape", "phase", *(f"{each}, this run / the one before" for each in HEAD[2:8]))
+    return ["### The run before", "\n".join(told), _markdown(head, cells)]
+
+
+def _same_phases(new: Result, old: Result) -> list[tuple[str, Sequence[str], Sequence[str]]]:
+    then = {row[1]: row for row in rows([old])}
+    return [(row[1], row, then[row[1]]) for row in rows([new]) if row[1] in then]
 
 
 def _machine(results: Sequence[Result]) -> str:
@@ -119,7 +159,25 @@ def _draw(results: Sequence[Result], directory: Path) -> list[str]:
     }
     for name, chart in made.items():
         (directory / f"{name}.svg").write_text(bars(chart))
-    return [*made, *([FLAMES] if (directory / f"{FLAMES}.svg").exists() else [])]
+    growing = [result for result in results if result["shape"].startswith("1x")]
+    drawn = [*made]
+    if len(growing) > 1:
+        (directory / f"{GROWTH}.svg").write_text(lines(_growth(growing)))
+        drawn.append(GROWTH)
+    return [*drawn, *([FLAMES] if (directory / f"{FLAMES}.svg").exists() else [])]
+
+
+def _growth(results: Sequence[Result]) -> Lines:
+    """Seconds and CPU seconds of one set by its groups; dashes go on as the smallest began."""
+    series: dict[str, list[tuple[float, float]]] = {}
+    for result in results:
+        for name in ("create", "rollout"):
+            phase = result["phases"].get(name)
+            if phase is not None:
+                groups = parse(result["shape"]).all_groups
+                series.setdefault(f"{name}, s", []).append((groups, phase["seconds"]))
+                series.setdefault(f"{name}, CPU s", []).append((groups, phase["cpu"]))
+    return Lines("One set: seconds by the number of its groups", "groups", series)
 
 
 def _per_group(results: Iterable[Result], field: str, unit: str) -> Bars:

@@ -12,6 +12,7 @@ from html import escape
 _WIDTH, _LEFT, _RIGHT, _BAR, _GAP = 760, 190, 90, 16, 10
 _COLOURS = ("#3b6ea5", "#c8963e", "#6b8f5a", "#9c5b5b")
 _STYLE = "font-family:sans-serif;font-size:12px"
+_TALL = 320
 _FLAME_ROW, _THINNEST = 16, 1.5
 
 
@@ -48,6 +49,43 @@ def bars(chart: Bars) -> str:
             parts.append(f'<path d="M{at:.1f} {top - 3}V{top + height + 1}" stroke="#c00" stroke-width="2"/>')
         top += height + _GAP
     return _svg(top, parts)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """A line per series through its points (x, y), which come in order of x."""
+
+    title: str
+    x: str
+    series: Mapping[str, Sequence[tuple[float, float]]]
+
+
+def lines(chart: Lines) -> str:
+    """Each line with its last value, and dashed what it would be if it grew in proportion to x."""
+    points = [each for row in chart.series.values() for each in row]
+    right, top = (max(each[axis] for each in points) or 1.0 for axis in (0, 1))
+    across, up = (_WIDTH - 60 - _LEFT) / right, (_TALL - 70) / top
+
+    def place(x: float, y: float) -> str:
+        return f"{40 + x * across:.1f} {_TALL - 30 - min(y, top * 1.05) * up:.1f}"
+
+    parts = [_text(8, 20, chart.title, "font-weight:bold")]
+    parts.append(f'<path d="M{place(0, 0)}L{place(right, 0)}M{place(0, 0)}L{place(0, top)}" stroke="#888"/>')
+    for x in sorted({each[0] for each in points}):
+        at = 40 + x * across
+        parts.append(_text(at, _TALL - 12, f"{x:g} {chart.x}", "text-anchor:middle"))
+    for number, (name, row) in enumerate(chart.series.items()):
+        colour = f'fill="none" stroke="{_COLOURS[number % len(_COLOURS)]}"'
+        first, last = row[0], row[-1]
+        course = "L".join(place(*each) for each in row)
+        straight = min(last[0] * first[1] / first[0], top * 1.05)
+        parts.append(f'<path d="M{course}" {colour} stroke-width="2"/>')
+        parts.append(
+            f'<path d="M{place(*first)}L{place(last[0], straight)}" {colour} stroke-dasharray="3 4"/>'
+        )
+        label = 44 + last[0] * across, 44 + number * 18
+        parts.append(_text(*label, f"{name}: {last[1]:.3g}", f"fill:{_COLOURS[number % len(_COLOURS)]}"))
+    return _svg(_TALL, parts)
 
 
 def flames(stacks: Iterable[tuple[Sequence[str], int]], title: str) -> str:

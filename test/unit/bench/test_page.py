@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pytest
+
+from test.bench import __main__ as bench
 from test.bench.goals import verdicts
 from test.bench.guard import BUDGET, counts
-from test.bench.page import BEGIN, END, draw_flames, write_page
+from test.bench.measure import Order
+from test.bench.page import BEGIN, END, draw_flames, keep_before, write_page
 from test.bench.table import HEAD, columns, rows
 
 PHASE: dict[str, Any] = {
@@ -19,6 +24,7 @@ PHASE: dict[str, Any] = {
     "requests": {"create statefulsets": 100},
     "writes_per_group": 1.1,
     "events_per_group": 0.1,
+    "cpu": 1.0,
     "cpu_per_group": 0.01,
     "control_plane_cpu": 9.0,
     "peak_pss": 60e6,
@@ -131,3 +137,57 @@ def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
     text = (tmp_path / "flames.svg").read_text()
     ElementTree.fromstring(text)
     assert "91 samples" in text and "&lt;plan&gt;: 60" in text and "wait" not in text
+
+
+def _figures(directory: Path, *results: tuple[str, dict[str, Any]]) -> str:
+    """The page that is made of results under these file names."""
+    figures, page = directory / "performance", directory / "performance.md"
+    figures.mkdir(exist_ok=True)
+    for name, result in results:
+        (figures / name).write_text(json.dumps(result))
+    page.write_text(f"{BEGIN}\n{END}\n")
+    write_page(page, figures)
+    return page.read_text()
+
+
+def test_two_runs_in_a_row_stand_side_by_side(tmp_path: Path) -> None:
+    assert "The run before" not in _figures(tmp_path, ("1x100x4.json", _result()))
+    keep_before(tmp_path / "performance" / "1x100x4.json")
+    keep_before(tmp_path / "performance" / "1x400x4.json")
+    told = _figures(tmp_path, ("1x100x4.json", _result(seconds=6.0, writes_per_group=1.2)))
+    assert "| 1x100x4 | create | 6.0 / 5.0 | 1.50 / 1.25 | 1.20 / 1.10 | 0.10 / 0.10 |" in told
+    assert told.count("| 1x100x4 | create | 6.0 | 1.50 | 1.20 |") == 1, "the figures are those of the new run"
+
+
+def test_another_controller_is_not_run_twice(tmp_path: Path) -> None:
+    path = tmp_path / "against-1x100x4.json"
+    path.write_text("{}")
+    keep_before(path)
+    assert path.exists()
+
+
+def test_growth_is_drawn_where_there_is_some(tmp_path: Path) -> None:
+    small, large = _result(), _result("1x400x4")
+    assert "growth.svg" not in _figures(tmp_path, ("1x100x4.json", small), ("50x4x8.json", _result("50x4x8")))
+    assert "(performance/growth.svg)" in _figures(tmp_path, ("1x400x4.json", large))
+    drawn = (tmp_path / "performance" / "growth.svg").read_text()
+    ElementTree.fromstring(drawn)
+    assert all(each in drawn for each in ("100 groups", "400 groups", "create, s: 5", "rollout, CPU s: 1"))
+
+
+def test_the_command_line_takes_what_make_gives_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    orders: list[Order] = []
+
+    def measured(order: Order) -> dict[str, Any]:
+        orders.append(order)
+        return {**_result(order.shape.name), "against": order.against}
+
+    monkeypatch.setattr(bench, "measure", measured)
+    monkeypatch.setattr(bench, "commit", lambda: "a" * 40)
+    given = ["1x100x4", "--foreign=500", "--against=other --flag", "--resume", f"--results={tmp_path}"]
+    for _ in range(2):
+        monkeypatch.setattr(sys, "argv", ["bench", *given])
+        assert bench.main() == 0
+    (order,) = orders
+    assert (order.foreign, order.against, order.has_floor) == (500, "other --flag", True)
+    assert [each.name for each in tmp_path.iterdir()] == ["against-1x100x4.json"], "the second time resumed"

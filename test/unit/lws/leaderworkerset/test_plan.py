@@ -851,9 +851,9 @@ def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     # Four groups are missing, so that only two may move.
     moving = replace(begun, groups=begun.groups[4:])
     assert "apply StatefulSet demo" in [shape(action) for action in actions_of(plan(moving))]
-    waiting = plan(replace(moving, leader_age=0.25, status_age=0.5))
+    waiting = plan(replace(moving, leader_age=0.25, status_age=0.1))
     assert actions_of(waiting) == []
-    assert waiting.again_after == 2.75
+    assert waiting.again_after == 4.75
 
 
 def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None:
