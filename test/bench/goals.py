@@ -6,7 +6,7 @@ machine; seconds, ratios and CPU are judged by who knows what else the machine d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,15 @@ class Verdict:
 def verdicts(result: dict[str, Any]) -> list[Verdict]:
     """What can be judged of one result."""
     return [*_counts(result), *_costs(result), *_seconds(result)]
+
+
+def growth(results: Iterable[dict[str, Any]]) -> list[Verdict]:
+    """What can be judged of results side by side: four times the groups take about four times as long."""
+    rollouts = {each["shape"]: each["phases"].get("rollout") for each in results}
+    small, large = rollouts.get("1x100x4"), rollouts.get("1x400x4")
+    if not small or not large:
+        return []
+    return [Verdict("rollout, time(400) ÷ time(100)", large["seconds"] / small["seconds"], 4.4)]
 
 
 def _counts(result: dict[str, Any]) -> Iterator[Verdict]:

@@ -169,7 +169,10 @@ def test_another_controller_is_not_run_twice(tmp_path: Path) -> None:
 def test_growth_is_drawn_where_there_is_some(tmp_path: Path) -> None:
     small, large = _result(), _result("1x400x4")
     assert "growth.svg" not in _figures(tmp_path, ("1x100x4.json", small), ("50x4x8.json", _result("50x4x8")))
-    assert "(performance/growth.svg)" in _figures(tmp_path, ("1x400x4.json", large))
+    large["phases"]["rollout"]["seconds"] = 90.0
+    told = _figures(tmp_path, ("1x400x4.json", large))
+    assert "(performance/growth.svg)" in told
+    assert "| both | rollout, time(400) ÷ time(100) | 4.5 | ≤ 4.4 | **missed** |" in told
     drawn = (tmp_path / "performance" / "growth.svg").read_text()
     ElementTree.fromstring(drawn)
     assert all(each in drawn for each in ("100 groups", "400 groups", "create, s: 5", "rollout, CPU s: 1"))
