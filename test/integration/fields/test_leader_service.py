@@ -1,4 +1,4 @@
-"""Do clients reach leaders through the Service that a set asks for, whatever becomes of it and of the set?"""
+"""Do clients reach the leaders through the Service that a set asks for, whatever becomes of the two?"""
 
 from __future__ import annotations
 
