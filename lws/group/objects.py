@@ -57,8 +57,7 @@ def build_worker_statefulset(
         "labels": {**labels_of_set(restored), **labels},
         "ownerReferences": [owner_reference(leader)],
     }
-    annotations = annotations_of_set(restored)
-    if annotations:
+    if annotations := annotations_of_set(restored):
         metadata["annotations"] = annotations
     return {
         "apiVersion": "apps/v1",

@@ -8,6 +8,7 @@ its own.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lws.actions import Announce, Object, Plan, Reference, Status
@@ -71,8 +72,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
         current = choice.name if is_done else former_revision(snapshot, choice)
         revisions = Revisions(current, choice.name, choice.collisions)
     status = _status(snapshot, groups, problems, revisions, leaders)
-    announce = (*status.announce, *_taken_over(snapshot, revisions))
-    written = Status(Reference.to(snapshot.lws), status.patch or {}, announce)
+    written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
     # A step writes the status anyway.
     delay = status_delay(snapshot, written) if not leaders.has_moved else None
     waits = (*(part.again_after for part in parts), status.due_in, delay, node_loss.look_again(snapshot))
@@ -100,7 +100,7 @@ def _status(
     leader_status = (snapshot.leader or {}).get("status") or {}
     is_ours = snapshot.leader is not None and is_controlled_by(snapshot.leader, spec.uid_of(lws))
     ready = {group.index for group in groups if group.ready}
-    return set_status(
+    status = set_status(
         lws,
         Observed(
             replicas=spec.replicas_of(lws),
@@ -116,6 +116,7 @@ def _status(
             given_up=given_up(lws, snapshot.groups, snapshot.now),
         ),
     )
+    return replace(status, announce=(*status.announce, *_taken_over(snapshot, revisions)))
 
 
 def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, ...]:
