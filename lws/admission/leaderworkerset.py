@@ -12,6 +12,7 @@ from typing import Any
 
 from lws.admission.errors import FieldError, invalid, required
 from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
+from lws.admission.gangs import gang_warnings
 from lws.admission.leader_service import leader_service_errors
 from lws.admission.placement import placement_errors, placement_warnings
 from lws.admission.scaling import scaling_warnings
@@ -19,6 +20,7 @@ from lws.admission.siblings import clash_errors
 from lws.admission.storage import claim_change_errors, storage_errors
 from lws.admission.subgroups import SUBGROUP_SIZE_PATH, subgroup_errors
 from lws.admission.templates import template_errors, template_warnings
+from lws.group.gang import GangProvider
 from lws.kube.metadata import annotations_of, copied, is_terminating, metadata_of
 from lws.kube.names import (
     LABEL_LENGTH,
@@ -127,11 +129,11 @@ def _later_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
 
 
 def warnings_in(
-    new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: bool = False
+    new: Mapping[str, Any], old: Mapping[str, Any] | None = None, gang: GangProvider | None = None
 ) -> list[str]:
     """What is stored although it is unwise; `old` is the stored object, None or empty on create.
 
-    gang: another scheduler places groups as one. Nothing is told twice that was so before.
+    gang: who places groups as a whole. Nothing is told twice that was so before.
     """
     if _needs_no_check(new, old) or shape_errors(new):
         return []
@@ -145,8 +147,9 @@ def warnings_in(
     return [*scaled, *(each for each in found if each not in known)]
 
 
-def _unwise(raw: Mapping[str, Any], facts: Facts, gang: bool) -> list[str]:
-    return [*template_warnings(raw), *placement_warnings(raw, facts, gang)]
+def _unwise(raw: Mapping[str, Any], facts: Facts, gang: GangProvider | None) -> list[str]:
+    of_gangs = gang_warnings(raw, gang) if gang is not None else []
+    return [*template_warnings(raw), *placement_warnings(raw, facts), *of_gangs]
 
 
 def _empty_budget_warnings(facts: Facts, before: Facts) -> list[str]:

@@ -28,7 +28,6 @@ from lws_api.leaderworkerset.placement import (
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    StartupPolicy,
     SubGroupPolicyType,
 )
 
@@ -104,19 +103,14 @@ def _path(annotation: str) -> str:
     return f"metadata.annotations.{annotation}"
 
 
-def placement_warnings(raw: Mapping[str, Any], facts: Facts, gang: bool) -> list[str]:
-    """gang: groups are scheduled as one by another scheduler."""
+def placement_warnings(raw: Mapping[str, Any], facts: Facts) -> list[str]:
+    """What the scheduler may not be able to do."""
     found = []
     for annotation in _TOPOLOGIES:
         topology = annotations_of(raw).get(annotation)
         if isinstance(topology, str):
             found += _topology_warnings(raw, annotation, topology)
     found += [*_surge_warnings(annotations_of(raw), facts), *_without_effect(raw)]
-    if gang and value_at(raw, ("spec", "startupPolicy")) == StartupPolicy.LEADER_READY:
-        found.append(
-            "spec.startupPolicy: LeaderReady: workers do not exist before their leader is ready, so that the "
-            "scheduler is asked for the leader alone, and workers may find no place; use LeaderCreated"
-        )
     return found
 
 

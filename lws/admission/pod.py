@@ -15,6 +15,7 @@ from lws.admission.errors import Refused, rendered
 from lws.admission.pod_nodes import node_fields
 from lws.admission.pod_tpu import tpu_variables
 from lws.admission.shapes import object_in, objects_in
+from lws.group.gang import Marks
 from lws.group.identity import group_key, is_leader, leader_address, leader_name
 from lws.group.placement import REQUIRED, exclusive, kin_of, shared
 from lws.group.subgroups import subgroup_key, subgroup_of
@@ -47,15 +48,16 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
 _POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
 
 
-GangAnnotations = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""What a gang scheduler reads from a pod, by the labels of the pod."""
+GangMarks = Callable[[Mapping[str, str], int], Marks]
+"""What a gang scheduler reads from a pod, by the labels of the pod and the size of its group."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Member:
     """What is known and decided about one pod; each rule makes a new one, only the end is written.
 
-    labels, annotations, subdomain, affinity: the pod's own at first, then with what the rules add or replace.
+    labels, annotations, subdomain, affinity, scheduling_group (the name of its PodGroup in Kubernetes): the
+    pod's own at first, then with what the rules add or replace.
     """
 
     name: str
@@ -64,9 +66,10 @@ class _Member:
     labels: Mapping[str, str]
     subdomain: str
     affinity: Mapping[str, Any] = field(default_factory=dict)
+    scheduling_group: str = ""
 
 
-def admit(raw: dict[str, Any], namespace: str, gang: GangAnnotations | None = None) -> None:
+def admit(raw: dict[str, Any], namespace: str, gang: GangMarks | None = None) -> None:
     """Make a pod that carries the name label a member of its set, in place; any other pod stays untouched.
 
     namespace: that of the request, for pods that do not say theirs. gang: for pods that are scheduled as one.
@@ -83,7 +86,7 @@ def admit(raw: dict[str, Any], namespace: str, gang: GangAnnotations | None = No
     leads = member.labels[WORKER_INDEX_LABEL] == "0"
     member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
     if gang is not None:
-        member = replace(member, annotations=merged(member.annotations, gang(member.labels)))
+        member = _in_gang(member, gang(member.labels, int(size)))
     variables = _variables(member, size)
     added = tpu_variables(raw, member.labels, member.annotations, member.subdomain)
     nodes = node_fields(raw, member.namespace) if is_leader(raw) else {}
@@ -117,6 +120,7 @@ def _member(raw: Mapping[str, Any], namespace: str) -> _Member:
         labels=labels_of(raw),
         subdomain=(raw.get("spec") or {}).get("subdomain") or "",
         affinity=_affinity_of(raw),
+        scheduling_group=_scheduling_group_of(raw),
     )
 
 
@@ -170,6 +174,18 @@ def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
     return replace(member, affinity=shared(member.affinity, kin, told[together]))
 
 
+def _in_gang(member: _Member, marks: Marks) -> _Member:
+    """The pod with the name of its PodGroup. One that it has in its spec stays: it was admitted before, or
+    users have groups of their own.
+    """
+    return replace(
+        member,
+        labels=merged(member.labels, marks.labels),
+        annotations=merged(member.annotations, marks.annotations),
+        scheduling_group=member.scheduling_group or marks.scheduling_group,
+    )
+
+
 def _ordinal(member: _Member) -> str:
     _, ordinal = parent_and_ordinal(member.name)
     if ordinal < 0:
@@ -201,6 +217,8 @@ def _write(member: _Member, raw: dict[str, Any], nodes: Mapping[str, Any]) -> No
         raw["metadata"]["annotations"] = dict(member.annotations)
     changed = {"subdomain": member.subdomain, "affinity": member.affinity}
     wanted = {**{name: value for name, value in changed.items() if value}, **nodes}
+    if member.scheduling_group and not _scheduling_group_of(raw):
+        wanted["schedulingGroup"] = {"podGroupName": member.scheduling_group}
     if wanted:
         raw["spec"] = raw.get("spec") or {}
         raw["spec"].update(wanted)
@@ -240,6 +258,11 @@ def _affinity_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
         path = f"spec.affinity.{kind}"
         objects_in(f"{path}.{REQUIRED}", object_in(path, affinity.get(kind)).get(REQUIRED))
     return affinity
+
+
+def _scheduling_group_of(raw: Mapping[str, Any]) -> str:
+    group = object_in("spec.schedulingGroup", (raw.get("spec") or {}).get("schedulingGroup"))
+    return str(group.get("podGroupName") or "")
 
 
 def _title(raw: Mapping[str, Any]) -> str:

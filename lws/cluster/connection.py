@@ -102,6 +102,7 @@ class Cluster:
     def __init__(self, configuration: Configuration, user_agent: str, rate: RateLimit | None = None) -> None:
         self.configuration = configuration
         self._may_write: MayWrite = anywhere
+        self._resources = dict(RESOURCES)
         self.on_response: Callable[[str, int], None] = lambda method, status: None
         self._rate = rate
         self._user_agent = user_agent
@@ -140,14 +141,18 @@ class Cluster:
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
         """One object, read past every cache."""
-        return await self._request("GET", RESOURCES[kind].path(namespace, name))
+        return await self._request("GET", self._resources[kind].path(namespace, name))
 
     async def version(self) -> str:
         """The Kubernetes version of the server; also tells whether there is one at all."""
         return str((await self._request("GET", "/version")).get("gitVersion", "unknown"))
 
+    def learn(self, resource: Resource) -> None:
+        """From now on this is the resource of its kind, for all clones: the server decides which."""
+        self._resources[resource.kind] = resource
+
     async def exists(self, path: str) -> bool:
-        """Whether the server serves this path (a group and version, say)."""
+        """Whether the server serves this path (a group and version, or a collection, say)."""
         async with self._respond("GET", path) as response:
             if response.status != 404:
                 await _raise_for(response)
@@ -179,18 +184,19 @@ class Cluster:
 
     async def create(self, obj: Object) -> dict[str, Any]:
         """POST an object."""
-        path = RESOURCES[obj["kind"]].path(obj["metadata"].get("namespace", ""))
+        path = self._resources[obj["kind"]].path(obj["metadata"].get("namespace", ""))
         return await self._request("POST", path, body=obj, query={"fieldManager": FIELD_MANAGER})
 
     async def replace(self, obj: Object) -> dict[str, Any]:
         """PUT an object; its resourceVersion, where it carries one, must be the current one."""
-        path = RESOURCES[obj["kind"]].path(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        metadata = obj["metadata"]
+        path = self._resources[obj["kind"]].path(metadata.get("namespace", ""), metadata["name"])
         return await self._request("PUT", path, body=obj, query={"fieldManager": FIELD_MANAGER})
 
     async def apply(self, intent: Object, force: bool) -> dict[str, Any]:
         """Server-side apply of a whole intent."""
         metadata = intent["metadata"]
-        path = RESOURCES[intent["kind"]].path(metadata.get("namespace", ""), metadata["name"])
+        path = self._resources[intent["kind"]].path(metadata.get("namespace", ""), metadata["name"])
         query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
         return await self._request("PATCH", path, body=intent, query=query, headers={"Content-Type": _APPLY})
 
@@ -198,7 +204,7 @@ class Cluster:
         """JSON merge patch; with a UID in the reference it cannot hit another object of the same name."""
         if target.uid:
             patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": target.uid}}
-        path = RESOURCES[target.kind].path(target.namespace, target.name, subresource)
+        path = self._resources[target.kind].path(target.namespace, target.name, subresource)
         query = {"fieldManager": FIELD_MANAGER}
         return await self._request("PATCH", path, body=patch, query=query, headers={"Content-Type": _MERGE})
 
@@ -216,7 +222,7 @@ class Cluster:
         if grace_seconds is not None:
             options["gracePeriodSeconds"] = grace_seconds
         return await self._request(
-            "DELETE", RESOURCES[target.kind].path(target.namespace, target.name), body=options
+            "DELETE", self._resources[target.kind].path(target.namespace, target.name), body=options
         )
 
     async def _request(

@@ -229,9 +229,9 @@ class Observer:
 
     async def _pod_group(self, leader: Object) -> Object | None:
         metadata = leader["metadata"]
-        if self.gang is None:
+        name = self.gang.name_of(leader) if self.gang is not None else ""
+        if not name:
             return None
-        name = self.gang.name_of(labels_of(leader))
         return await self._lookup.named("PodGroup", metadata["namespace"], name, metadata["uid"])
 
 

@@ -49,7 +49,6 @@ POD_DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisrup
 NODES = Resource("v1", "Node", "nodes", False)
 SERVICES = Resource("v1", "Service", "services")
 CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
-POD_GROUPS = Resource("scheduling.volcano.sh/v1beta1", "PodGroup", "podgroups")
 SECRETS = Resource("v1", "Secret", "secrets")
 EVENTS = Resource("events.k8s.io/v1", "Event", "events")
 LEASES = Resource("coordination.k8s.io/v1", "Lease", "leases")
@@ -79,7 +78,6 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
             NODES,
             SERVICES,
             CLAIMS,
-            POD_GROUPS,
             SECRETS,
             EVENTS,
             LEASES,
@@ -90,7 +88,7 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
         )
     }
 )
-"""Every kind we speak with, by kind."""
+"""Every kind we always speak with, by kind."""
 
 VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {
@@ -122,10 +120,19 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
 )
 """(API group, resource) → verbs that the code uses cluster-wide."""
 
-GANG_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
-    {("scheduling.volcano.sh", "podgroups"): frozenset({"get", "list", "watch", "create", "patch", "delete"})}
+_POD_GROUP_VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete"})
+
+GANG_VERBS: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = MappingProxyType(
+    {
+        "volcano": {("scheduling.volcano.sh", "podgroups"): _POD_GROUP_VERBS},
+        "scheduler-plugins": {("scheduling.x-k8s.io", "podgroups"): _POD_GROUP_VERBS},
+        "kubernetes": {("scheduling.k8s.io", "podgroups"): _POD_GROUP_VERBS},
+    }
 )
-"""(API group, resource) → verbs that the code uses cluster-wide where gang scheduling is configured."""
+"""`gangSchedulingManagement.schedulerProvider` → (API group, resource) → verbs that the code uses
+cluster-wide where that is configured. Which version of PodGroup there is, is known at run time only
+(`Cluster.learn`).
+"""
 
 NAMESPACED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {

@@ -14,7 +14,14 @@ from lws.leaderworkerset.scale_down import DELETION_COST_ANNOTATION
 
 _PREFIX = "leaderworkerset.sigs.k8s.io/"
 # Which of its StatefulSet's own revisions a pod was made from; of which gang it is; may it go first.
-_ALSO_KEPT = frozenset({"controller-revision-hash", "scheduling.k8s.io/group-name", DELETION_COST_ANNOTATION})
+_ALSO_KEPT = frozenset(
+    {
+        "controller-revision-hash",
+        "scheduling.k8s.io/group-name",
+        "scheduling.x-k8s.io/pod-group",
+        DELETION_COST_ANNOTATION,
+    }
+)
 _METADATA = (
     "name",
     "namespace",
@@ -92,8 +99,10 @@ def _started_at(entry: Mapping[str, Any]) -> str:
 
 
 def _pod_spec(spec: Mapping[str, Any], restarted: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Where it runs, which containers use TPUs, which of the restarted init containers are sidecars."""
-    kept: dict[str, Any] = {"nodeName": spec["nodeName"]} if spec.get("nodeName") else {}
+    """Where it runs, of which gang it is, which containers use TPUs, which of the restarted init containers
+    are sidecars.
+    """
+    kept: dict[str, Any] = {key: spec[key] for key in ("nodeName", "schedulingGroup") if spec.get(key)}
     # Workers are told whether their leader uses TPUs.
     if using := tpu_containers(spec):
         kept["containers"] = [

@@ -1,4 +1,4 @@
-"""When are gangs served? As soon as the API of their scheduler is there.
+"""When are gangs served? For as long as the API of their scheduler is there.
 
 In: the provider that is configured, the API server. Out: a stream of PodGroups, and an observer that asks for
 them.
@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
+from typing import Any
 
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import ClusterError
 from lws.cluster.informer import Informer
 from lws.cluster.observe import Observer
-from lws.cluster.resources import POD_GROUPS
+from lws.cluster.resources import Resource
 from lws.cluster.store import Store
-from lws.group.gang import PROVIDERS
+from lws.controller.silence import Silence
+from lws.group.gang import KIND, PLURAL, GangProvider
+from lws.group.gang_providers import PROVIDERS
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 log = logging.getLogger(__name__)
@@ -34,45 +38,106 @@ class Gangs:
         store: Store,
         observer: Observer,
         wake: Callable[[], None],
-        retry_seconds: float = _RETRY_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = provider
-        self._provider = PROVIDERS[provider]
         self._cluster = cluster
+        self._store = store
         self._observer = observer
         self._wake = wake
-        self._retry_seconds = retry_seconds
-        self._informer = Informer(cluster, POD_GROUPS, NAME_LABEL, store)
+        self._clock = clock
+        self._wrong: Callable[[], str | None] = _nothing
+
+    def wrong(self) -> str | None:
+        """For the liveness probe: what is wrong with the stream, once it has begun.
+
+        An API that is not there, or that we may not read, is no fault of this process.
+        """
+        return self._wrong()
 
     async def run(self) -> None:
-        """Wait for the API, then keep the store current for ever. Groups are made without gangs until then:
-        their pods wait for a PodGroup in their scheduler.
+        """Wait for the API and keep the store current while it is there, for ever. Groups are made without
+        PodGroups meanwhile: their pods wait for one in their scheduler.
         """
-        await self._until_served()
-        stream = asyncio.ensure_future(self._informer.run())
-        try:
-            listed = asyncio.ensure_future(self._informer.listed.wait())
-            await asyncio.wait([stream, listed], return_when=asyncio.FIRST_COMPLETED)
-            log.info("gang scheduling: %s gets a PodGroup for each group", self._name)
-            self._observer.gang = self._provider
-            self._wake()
-            await stream
-        finally:
-            stream.cancel()
+        provider = PROVIDERS[self._name]
+        while True:
+            await self._serve(await self._until_served(provider))
 
-    async def _until_served(self) -> None:
-        api_version = self._provider.api_version
+    async def _until_served(self, provider: GangProvider) -> GangProvider:
+        """The provider in the version that is there."""
+        complained = False
         while True:
             try:
-                if await self._cluster.exists(f"/apis/{api_version}"):
-                    return
-                log.error(
-                    "gang scheduling: the API server does not serve %s: install %s, or take "
-                    "gangSchedulingManagement out of the configuration; looking again every %.0f s",
-                    api_version,
-                    self._name,
-                    self._retry_seconds,
-                )
+                if version := await self._best_version(provider):
+                    return provider.speaking(version)
+                if not complained:
+                    log.error("%s", _missing(provider))
+                complained = True
             except ClusterError as error:
                 log.warning("gang scheduling: %s", error.message)
-            await asyncio.sleep(self._retry_seconds)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _best_version(self, provider: GangProvider) -> str:
+        for version in provider.versions:
+            # A group and version may be there without them.
+            if await self._cluster.exists(f"{_resource(version).path()}?limit=1"):
+                return version
+        return ""
+
+    async def _serve(self, provider: GangProvider) -> None:
+        """Until the API is gone, or there is a better version of it."""
+        resource = _resource(provider.api_version)
+        self._cluster.learn(resource)
+        informer = Informer(self._cluster, resource, NAME_LABEL, self._store, self._clock)
+        stream = asyncio.ensure_future(informer.run())
+        listed = asyncio.ensure_future(informer.listed.wait())
+        try:
+            await self._until_either(stream, listed)
+            while not stream.done() and await self._is_best(provider):
+                if listed.done() and self._observer.gang is None:
+                    self._begin(provider, informer)
+                await self._until_either(stream, *([] if listed.done() else [listed]))
+            if stream.done():
+                stream.result()
+        finally:
+            self._observer.gang, self._wrong = None, _nothing
+            stream.cancel()
+            listed.cancel()
+
+    async def _until_either(self, *tasks: asyncio.Future[Any]) -> None:
+        await asyncio.wait(tasks, timeout=_RETRY_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _is_best(self, provider: GangProvider) -> bool:
+        version = provider.api_version
+        try:
+            best = await self._best_version(provider)
+        except ClusterError as error:
+            log.warning("gang scheduling: %s", error.message)
+            return True
+        if best != version:
+            log.warning("gang scheduling: %s of %s are gone, or there is a newer version", PLURAL, version)
+        return best == version
+
+    def _begin(self, provider: GangProvider, informer: Informer) -> None:
+        silence = Silence(self._clock)
+        silence.begin()
+        self._wrong = silence.check(informer)
+        self._observer.gang = provider
+        log.info("gang scheduling: %s gets a PodGroup for each group (%s)", self._name, provider.api_version)
+        self._wake()
+
+
+def _resource(version: str) -> Resource:
+    return Resource(version, KIND, PLURAL)
+
+
+def _missing(provider: GangProvider) -> str:
+    versions = " or ".join(provider.versions)
+    return (
+        f"gang scheduling: the API server does not serve {PLURAL} of {versions}: {provider.remedy}, or take "
+        f"gangSchedulingManagement out of the configuration; looking again every {_RETRY_SECONDS:.0f} s"
+    )
+
+
+def _nothing() -> str | None:
+    return None

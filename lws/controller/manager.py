@@ -209,6 +209,7 @@ class Manager:
             return None
         alive: dict[str, Check] = {"leaderworkersets": self._silence.check(self._sets)}
         alive |= {each.resource.plural: self._silence.check(each) for each in self._informers}
+        alive |= {"podgroups": self._gangs.wrong} if self._gangs is not None else {}
         ready: dict[str, Check] = {"webhooks": self._serving.not_ready, "caches": self._caches_not_listed}
         settings = self._settings
         return HealthServer(address, {settings.liveness_endpoint: alive, settings.readiness_endpoint: ready})

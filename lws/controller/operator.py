@@ -21,7 +21,7 @@ from lws.cluster.connection import Cluster
 from lws.cluster.store import Store
 from lws.controller import watch, webhooks
 from lws.controller.admission_server import AdmissionServer
-from lws.group.gang import PROVIDERS
+from lws.group.gang_providers import PROVIDERS
 from lws_api.leaderworkerset.v1 import KIND
 
 # What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.

@@ -6,7 +6,9 @@ the paths that webhook configurations have always called.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -52,7 +54,7 @@ def register(
 ) -> None:
     """Put the handlers of all `ENDPOINTS` on a registry. gang: who schedules groups as a whole."""
     kopf.on.mutate(**_options(MUTATE_SET, registry))(_default_set)
-    kopf.on.validate(**_options(VALIDATE_SET, registry))(_set_validator(siblings, gang is not None))
+    kopf.on.validate(**_options(VALIDATE_SET, registry))(_set_validator(siblings, gang))
     kopf.on.mutate(**_options(MUTATE_POD, registry))(_pod_admitter(gang))
     kopf.on.validate(**_options(VALIDATE_POD, registry))(_allow_pod)
 
@@ -73,14 +75,14 @@ async def _default_set(**_: Any) -> None:
     change_object(leaderworkerset.default)
 
 
-def _set_validator(siblings: Siblings, has_gangs: bool) -> Handler:
+def _set_validator(siblings: Siblings, gang: GangProvider | None) -> Handler:
     async def validate_set(*, warnings: list[str], namespace: str | None, **review: Any) -> None:
         new, old = review["new"], review["old"]
         # Nothing is new when a set is deleted.
         if new is None:
             return
         after, before = dict(new), None if old is None else dict(old)
-        warnings.extend(leaderworkerset.warnings_in(after, before, has_gangs))
+        warnings.extend(leaderworkerset.warnings_in(after, before, gang))
         errors = leaderworkerset.errors_in(after, before, siblings(namespace or ""))
         if errors:
             raise kopf.AdmissionError(aggregate(errors), code=_FORBIDDEN)
@@ -89,12 +91,13 @@ def _set_validator(siblings: Siblings, has_gangs: bool) -> Handler:
 
 
 def _pod_admitter(gang: GangProvider | None) -> Handler:
-    annotations = gang.pod_annotations if gang is not None else None
-
     async def admit_pod(*, namespace: str | None, **_: Any) -> None:
+        # A rule has no randomness of its own.
+        marks = partial(gang.marks, unique=secrets.token_hex(4)) if gang is not None else None
+
         def admit(raw: dict[str, Any]) -> None:
             try:
-                pod.admit(raw, namespace or "", annotations)
+                pod.admit(raw, namespace or "", marks)
             except Refused as refused:
                 raise kopf.AdmissionError(str(refused), code=_FORBIDDEN) from refused
 

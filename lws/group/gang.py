@@ -1,30 +1,77 @@
-"""How does a group ask another scheduler to be placed as a whole, or not at all (KEP-407)?
+"""How does a group ask a scheduler to be placed as a whole, or not at all (KEP-407, KEP-666)?
 
 In: the set as the group's revision had it, the leader pod. Out: what pods say of their gang; the PodGroup.
-A provider is a scheduler that reads both.
+A provider is one API of PodGroups; a scheduler reads both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lws.actions import Object
-from lws.kube.metadata import annotations_of, labels_of, owner_reference
-from lws.kube.requests import Requests, of_many, of_pod, total
+from lws.group.placement import topology_of
+from lws.kube.metadata import labels_of, owner_reference
+from lws.kube.requests import of_many, of_pod, total
 from lws.leaderworkerset import spec
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, StartupPolicy
 
 KIND = "PodGroup"
+PLURAL = "podgroups"
+
+_IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What a pod says of its gang: labels, annotations, `spec.schedulingGroup.podGroupName`."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    scheduling_group: str = ""
 
 
 class GangProvider(Protocol):
-    """A scheduler that places the pods of a group together."""
+    """One API of PodGroups, in one version.
 
-    api_version: str
+    Users name the scheduler in their templates. A PodGroup is never changed once it is there: whatever it
+    says is news for the next leader.
+    """
 
-    def pod_annotations(self, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """What a pod with these labels says of its gang."""
+    @property
+    def versions(self) -> Sequence[str]:
+        """The API versions that it can speak, best first: group and version."""
+        ...
+
+    @property
+    def remedy(self) -> str:
+        """What has to be done where none of them is served, as a command without a subject."""
+        ...
+
+    @property
+    def api_version(self) -> str:
+        """The one that it speaks."""
+        ...
+
+    @property
+    def keeps_in_use(self) -> bool:
+        """Whether a PodGroup that is deleted stays, and serves, for as long as pods name it."""
+        ...
+
+    def speaking(self, api_version: str) -> GangProvider:
+        """The same provider in another of its versions."""
+        ...
+
+    def marks(self, labels: Mapping[str, str], size: int, unique: str) -> Marks:
+        """What a pod that is being created gets.
+
+        labels: its own. size: pods of its group. unique: letters and digits that no other pod is given.
+        """
+        ...
+
+    def name_of(self, leader: Object) -> str:
+        """The name of the PodGroup that the group of this leader pod needs; empty where it needs none."""
         ...
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
@@ -34,60 +81,39 @@ class GangProvider(Protocol):
         """
         ...
 
-    def name_of(self, labels: Mapping[str, str]) -> str:
-        """The name of the PodGroup of a pod with these labels."""
-        ...
+
+def name_by_labels(labels: Mapping[str, str]) -> str:
+    """Set, group and revision: groups of two revisions are two gangs."""
+    return "-".join(labels.get(key, "") for key in _IDENTITY)
 
 
-class Volcano:
-    """Volcano (scheduling.volcano.sh/v1beta1). Users name it as the scheduler in their templates."""
+def first_members(restored: Object, is_marked: bool) -> int:
+    """How many pods can be there before any of them is placed: a gang of more would wait for ever.
 
-    api_version = "scheduling.volcano.sh/v1beta1"
-
-    _GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
-    _QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
-    _PASSED_ON = "volcano.sh/"
-
-    def name_of(self, labels: Mapping[str, str]) -> str:
-        """With the revision key in it: groups of two revisions are two gangs."""
-        parts = (labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL))
-        return "-".join(parts)
-
-    def pod_annotations(self, labels: Mapping[str, str]) -> Mapping[str, str]:
-        """The annotation by which Volcano finds the PodGroup."""
-        return {self._GROUP_NAME_ANNOTATION: self.name_of(labels)}
-
-    def pod_group(self, restored: Object, leader: Object) -> Object:
-        """Of all pods, but for LeaderReady, where the others do not exist until the leader runs.
-
-        A leader that does not name it was made before gangs were switched on: the others go without it.
-        """
-        labels, told = labels_of(leader), annotations_of(restored)
-        waits = spec.startup_policy_of(restored) == StartupPolicy.LEADER_READY
-        members = spec.size_of(restored) - int(self._GROUP_NAME_ANNOTATION not in annotations_of(leader))
-        wanted: dict[str, Any] = {
-            "minMember": 1 if waits else max(1, members),
-            "minResources": {name: str(amount) for name, amount in _requests(restored).items()},
-        }
-        if self._QUEUE_ANNOTATION in told:
-            wanted["queue"] = told[self._QUEUE_ANNOTATION]
-        metadata: dict[str, Any] = {
-            "name": self.name_of(labels),
-            "namespace": spec.namespace_of(restored),
-            "labels": {key: labels[key] for key in (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL)},
-            "ownerReferences": [owner_reference(leader)],
-        }
-        passed_on = {key: value for key, value in told.items() if key.startswith(self._PASSED_ON)}
-        metadata |= {"annotations": passed_on} if passed_on else {}
-        return {"apiVersion": self.api_version, "kind": KIND, "metadata": metadata, "spec": wanted}
+    All, but for workers that are made once their leader is ready (LeaderReady), or has a node whose
+    neighbours they become (KEP-115). is_marked: the leader names its PodGroup; in a group from before gangs
+    were switched on it does not, nor do the others until they are made anew, one after the other.
+    """
+    is_ready_first = spec.startup_policy_of(restored) == StartupPolicy.LEADER_READY
+    is_apart = is_ready_first or bool(topology_of(restored)) or not is_marked
+    return 1 if is_apart else spec.size_of(restored)
 
 
-PROVIDERS: Mapping[str, GangProvider] = {"volcano": Volcano()}
-"""By the name that the configuration has for them."""
-
-
-def _requests(restored: Object) -> Requests:
-    """Of the whole group."""
+def requests_of_group(restored: Object) -> dict[str, str]:
+    """What all pods of the group ask for together, as the API has it."""
     worker: Mapping[str, Any] = spec.template_of(restored)["workerTemplate"]
     workers = of_many(of_pod(worker.get("spec") or {}), spec.size_of(restored) - 1)
-    return total([of_pod(spec.leader_template_of(restored).get("spec") or {}), workers])
+    everyone = total([of_pod(spec.leader_template_of(restored).get("spec") or {}), workers])
+    return {name: str(amount) for name, amount in everyone.items()}
+
+
+def build_pod_group(api_version: str, name: str, leader: Object, wanted: Mapping[str, Any]) -> dict[str, Any]:
+    """A PodGroup of the leader's namespace with the labels of its group. wanted: its spec."""
+    labels = labels_of(leader)
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": leader["metadata"]["namespace"],
+        "labels": {key: labels[key] for key in _IDENTITY},
+        "ownerReferences": [owner_reference(leader)],
+    }
+    return {"apiVersion": api_version, "kind": KIND, "metadata": metadata, "spec": dict(wanted)}

@@ -9,13 +9,20 @@ from dataclasses import replace
 from typing import Any
 
 from lws.actions import Action, Announce, Create, Delete, Fold, Merge, Object, Plan, Reference
+from lws.group.gang_kubernetes import hand_on
 from lws.group.identity import group_index_of, group_size_of
 from lws.group.node_loss import plan_node_loss
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import Placement, restored_for, worker_placement
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import annotations_of, is_terminating, labels_of, missing_labels
+from lws.kube.metadata import (
+    annotations_of,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    missing_labels,
+)
 from lws.kube.ownership import Standing, clash_note, standing_of
 from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
@@ -102,12 +109,15 @@ def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
 
 
 def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
-    if group.gang is None:
+    if group.gang is None or not group.gang.name_of(group.leader):
         return Plan()
     leader = group.leader["metadata"]
     standing = standing_of(
         group.pod_group, leader["uid"], {NAME_LABEL: spec.name_of(group.lws)}, group.owners_alive
     )
+    if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
+        # Deleted or not, it is there for as long as its pods are.
+        standing = Standing.OURS
     failed = f"Failed to create PodGroup for leader pod {leader['name']}"
     failure = _event(group, "FailedCreate", "Create", failed, "Warning")
     pod_group = group.gang.pod_group(restored, group.leader)
@@ -129,7 +139,7 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
         group.owners_alive,
     )
     placement = worker_placement(restored, group.leader, group.node)
-    intent = build_worker_statefulset(restored, group.leader, placement)
+    intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.leader)
     if standing == Standing.OURS and group.worker_statefulset is not None:
         return _plan_existing_workers(group.worker_statefulset, intent)
     if standing == Standing.ABSENT and group.drops_start_ordinal:
@@ -195,7 +205,7 @@ def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | Non
     if standing == Standing.ABSENT:
         sequence = (create,)
     elif standing == Standing.ORPHAN and existing is not None and _is_leader_alive(group):
-        adoption = build_adoption(existing, group.leader)
+        adoption = build_adoption(existing, create.intent["metadata"]["ownerReferences"][0])
         sequence = (Merge(Reference.to(existing), adoption, why=f"this {kind} of the group has no owner"),)
     return Plan(sequences=(sequence,) if sequence else ())
 

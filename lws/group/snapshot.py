@@ -35,8 +35,8 @@ class GroupSnapshot:
     owners_alive: UIDs of other controllers of these and of `pod_group` that were found alive.
     node: the node that the leader pod is on, only where workers are still to be placed beside it.
     reread: the leader pod as a read past every cache returned it, only where an orphan could be adopted.
-    gang: who schedules the group as a whole, None for nobody. pod_group: the PodGroup of the group's name,
-    whoever owns it.
+    gang: who schedules the group as a whole, None for nobody. pod_group: the PodGroup of the name that the
+    group needs, whoever owns it.
     drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
     leaving: pods of the group, and former ones of the same names, that are being deleted and wait for their
     kubelet.

@@ -215,7 +215,15 @@ def _stripped(template: Object, told: Mapping[str, str], domain: str) -> dict[st
         pod["nodeSelector"] = _without(pod["nodeSelector"], frozenset({domain}))
     if selects_by_group(told):
         pod = without_group_nodes(pod, told)
+    if _is_of_leader(pod.get("schedulingGroup") or {}, labels_of(template)):
+        del pod["schedulingGroup"]
     return {**template, "metadata": metadata, "spec": pod}
+
+
+def _is_of_leader(scheduling_group: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether workers were given the PodGroup of their leader, which has its name from these labels."""
+    own = "-".join(labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL))
+    return NAME_LABEL in labels and str(scheduling_group.get("podGroupName") or "").startswith(f"{own}-")
 
 
 def _claim(claim: Object) -> dict[str, Any]:

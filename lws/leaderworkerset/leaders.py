@@ -12,7 +12,7 @@ from typing import Any
 
 from lws.actions import Action, Apply, Delete, Merge, Object, Reference
 from lws.kube import applied
-from lws.kube.metadata import labels_of, missing_labels
+from lws.kube.metadata import labels_of, missing_labels, owner_reference
 from lws.kube.ownership import Standing, clash_note
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import announcements, spec
@@ -225,4 +225,5 @@ def adopt(snapshot: SetSnapshot, orphan: Object) -> Part:
     if not snapshot.is_set_alive:
         return Part(waiting_for="the set to be seen alive before it adopts anything")
     why = f"the {orphan['kind']} of the set has no owner"
-    return Part((Merge(Reference.to(orphan), build_adoption(orphan, snapshot.lws), why=why),))
+    adoption = build_adoption(orphan, owner_reference(snapshot.lws))
+    return Part((Merge(Reference.to(orphan), adoption, why=why),))

@@ -132,9 +132,8 @@ def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: 
     }
 
 
-def build_adoption(orphan: Object, owner: Object) -> dict[str, Any]:
-    """The merge patch that makes `owner` the controller of `orphan`; references to others stay."""
-    reference = owner_reference(owner)
+def build_adoption(orphan: Object, reference: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that gives `orphan` the controller of this reference; references to others stay."""
     others = orphan["metadata"].get("ownerReferences") or ()
     kept = [other for other in others if other["uid"] != reference["uid"]]
     return {"metadata": {"ownerReferences": [*kept, reference]}}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+import yaml
 
 from lws.cluster.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
 from test.unit.chart.templates import TEMPLATES, stripped
@@ -47,13 +49,24 @@ def granted(rules: Iterable[Mapping[str, Any]]) -> dict[tuple[str, str], frozens
 
 @pytest.mark.parametrize(
     ("kind", "needed"),
-    [("ClusterRole", {**VERBS, **GANG_VERBS}), ("Role", NAMESPACED_VERBS)],
+    [
+        ("ClusterRole", VERBS | {key: verbs for each in GANG_VERBS.values() for key, verbs in each.items()}),
+        ("Role", NAMESPACED_VERBS),
+    ],
     ids=["cluster-wide", "in its own namespace"],
 )
 def test_roles_grant_what_the_code_declares(
     kind: str, needed: Mapping[tuple[str, str], frozenset[str]]
 ) -> None:
     assert granted(rules(kind)) == dict(needed)
+
+
+def test_each_gang_scheduler_brings_its_own_permissions_only() -> None:
+    text = (TEMPLATES / "rbac" / "gang.yaml").read_text()
+    whole = re.findall(r"\{\{- (?:else )?if eq \. \"(.+)\" }}\n((?:  .*\n)+)", text)
+    per_provider = {name: granted(yaml.safe_load(rules)) for name, rules in whole}
+    assert per_provider == {name: dict(needed) for name, needed in GANG_VERBS.items()}
+    assert text.startswith("{{- with (default dict .Values.gangSchedulingManagement).schedulerProvider }}")
 
 
 def test_what_can_be_restricted_by_name_is() -> None:

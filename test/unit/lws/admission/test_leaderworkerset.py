@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import pytest
 
 from lws.admission.leaderworkerset import default, errors_in, warnings_in
+from lws.group.gang_providers import PROVIDERS
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,
@@ -782,10 +784,10 @@ def all_paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]
 
 
 def test_no_shape_of_templates_and_claims_is_an_exception() -> None:
-    whole = rich_set()
+    whole, gangs = rich_set(), itertools.cycle(PROVIDERS.values())
     for path in all_paths_in(whole):
         for junk in JUNK[::4]:
             new = with_junk(whole, path, junk)
             for after, before in ((new, None), (new, whole), (whole, new)):
                 assert all(str(error) for error in errors_in(after, before, [new, whole]))
-                assert all(warnings_in(after, before, gang=True))
+                assert all(warnings_in(after, before, next(gangs)))

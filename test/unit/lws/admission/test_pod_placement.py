@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from lws.admission.errors import Refused
 from lws.admission.pod import admit
+from lws.group.gang import Marks
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
@@ -200,15 +202,42 @@ def test_an_affinity_of_a_wrong_shape_is_refused(affinity: Any, expected: str) -
 
 
 def test_pods_of_a_gang_are_told_apart_by_their_labels() -> None:
-    def gang(labels: Any) -> dict[str, str]:
-        return {"group": f"{labels[NAME_LABEL]} {labels[GROUP_KEY_LABEL][:4]}"}
+    reviews = itertools.count()
+
+    def gang(labels: Any, size: int) -> Marks:
+        name = f"{labels[NAME_LABEL]} {labels[GROUP_KEY_LABEL][:4]} {size}"
+        return Marks({"label": name}, {"group": name}, f"name-{next(reviews)}")
 
     for pod in (make_leader(), make_worker()):
         admit(pod, "default", gang)
-        assert pod["metadata"]["annotations"]["group"] == "rc 341f"
+        assert pod["metadata"]["annotations"]["group"] == "rc 341f 4"
+        assert pod["metadata"]["labels"]["label"] == "rc 341f 4"
+        assert pod["spec"]["schedulingGroup"]["podGroupName"].startswith("name-")
         again = copy.deepcopy(pod)
         admit(again, "default", gang)
-        assert again == pod
+        assert again == pod, "the name is given once"
+
+
+@pytest.mark.parametrize("own", [{"podGroupName": "mine"}, {"podGroupName": "mine", "more": 1}])
+def test_a_pod_group_that_users_name_stays(own: dict[str, Any]) -> None:
+    pod = make_leader()
+    pod["spec"]["schedulingGroup"] = own
+    admit(pod, "default", lambda labels, size: Marks(scheduling_group="ours"))
+    assert pod["spec"]["schedulingGroup"] == own
+
+
+def test_no_gang_leaves_no_trace() -> None:
+    pod, plain = make_leader(), make_leader()
+    admit(pod, "default", lambda labels, size: Marks())
+    admit(plain, "default")
+    assert pod == plain
+
+
+def test_a_scheduling_group_of_a_wrong_shape_is_refused() -> None:
+    pod = make_leader()
+    pod["spec"]["schedulingGroup"] = "g"
+    with pytest.raises(Refused, match=r"spec\.schedulingGroup must be an object"):
+        admit(pod, "default")
 
 
 OWN_NODES = {

@@ -235,70 +235,52 @@ def terms(topology: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("raw", "gang", "expected"),
+    ("raw", "expected"),
     [
-        pytest.param(make_set(annotations=EXCLUSIVE), False, [], id="exclusive"),
+        pytest.param(make_set(annotations=EXCLUSIVE), [], id="exclusive"),
         pytest.param(
             make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}),
-            False,
             ['exclusive-topology: "" says no'],
             id="empty",
         ),
         pytest.param(
             make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "a zone"}),
-            False,
             ['exclusive-topology: "a zone" is a label that no node can have'],
             id="no label",
         ),
         pytest.param(
             make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "Example/zone"}),
-            False,
             ["is a label that no node can have, so that no pod will be placed: prefix part"],
             id="no prefix",
         ),
         pytest.param(
             make_set(annotations=EXCLUSIVE, ms=1),
-            False,
             ["maxSurge: 1 with leaderworkerset.sigs.k8s.io/exclusive-topology: every group on top"],
             id="surge",
         ),
-        pytest.param(make_set(ms=1), False, [], id="surge anywhere"),
+        pytest.param(make_set(ms=1), [], id="surge anywhere"),
         pytest.param(
             with_templates(pod_template(affinity=terms("rack")), annotations=EXCLUSIVE),
-            False,
             [f"has no effect on pods of {LEADER}"],
             id="the user's own terms",
         ),
         pytest.param(
             with_templates(pod_template(), pod_template(affinity=terms("rack")), annotations=EXCLUSIVE),
-            False,
             [],
             id="terms of workers, which have none of ours",
         ),
         pytest.param(
             with_templates(worker=pod_template(affinity=terms("rack")), annotations=EXCLUSIVE),
-            False,
             [f"has no effect on pods of {WORKER}"],
             id="terms of the template that leaders share",
         ),
     ],
 )
-def test_warnings_about_placement(raw: dict[str, Any], gang: bool, expected: list[str]) -> None:
+def test_warnings_about_placement(raw: dict[str, Any], expected: list[str]) -> None:
     assert errors_in(raw) == []
-    found = warnings_in(raw, gang=gang)
+    found = warnings_in(raw)
     assert len(found) == len(expected)
     for message, part in zip(found, expected, strict=True):
         assert part in message
     changed = {**raw, "spec": {**raw["spec"], "replicas": 9}}
-    assert warnings_in(changed, raw, gang) == []
-
-
-@pytest.mark.parametrize(
-    ("policy", "gang"), [("LeaderReady", True), ("LeaderReady", False), ("LeaderCreated", True)]
-)
-def test_workers_that_come_later_are_not_of_the_gang(policy: str, gang: bool) -> None:
-    raw = make_set()
-    raw["spec"]["startupPolicy"] = policy
-    found = warnings_in(raw, gang=gang)
-    assert bool(found) is (gang and policy == "LeaderReady")
-    assert all(message.startswith("spec.startupPolicy: LeaderReady: ") for message in found)
+    assert warnings_in(changed, raw) == []

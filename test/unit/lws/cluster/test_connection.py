@@ -29,7 +29,7 @@ from lws.cluster.errors import (
     Unreachable,
 )
 from lws.cluster.rate_limit import RateLimit
-from lws.cluster.resources import LEADERWORKERSETS, PODS
+from lws.cluster.resources import LEADERWORKERSETS, PODS, Resource
 from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, reset, serving, silence, stream
 from test.unit.fake_time import in_fake_time, now
 
@@ -356,6 +356,19 @@ async def test_what_the_server_serves(answer: Answer, exists: bool) -> None:
         api.will(answer)
         assert await cluster.exists("/apis/leaderworkerset.x-k8s.io/v1") is exists
     assert api.requests[0].path == "/apis/leaderworkerset.x-k8s.io/v1"
+
+
+@in_fake_time
+async def test_a_kind_is_spoken_in_the_version_that_was_learned_by_all_clones() -> None:
+    async with _connected() as (api, cluster):
+        acting = cluster.fenced(lambda *_: True)
+        for version in ("v1alpha2", "v1beta1"):
+            cluster.learn(Resource(f"scheduling.k8s.io/{version}", "PodGroup", "podgroups"))
+            api.will(answer_json({"kind": "PodGroup"}))
+            await acting.get("PodGroup", "ns", "g")
+    assert [each.path for each in api.requests] == [
+        f"/apis/scheduling.k8s.io/{version}/namespaces/ns/podgroups/g" for version in ("v1alpha2", "v1beta1")
+    ]
 
 
 @pytest.mark.parametrize("status", [401, 403, 429, 500, 503])

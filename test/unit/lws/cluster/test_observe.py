@@ -16,7 +16,7 @@ from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.store import Store
 from lws.cluster.trim import trim
-from lws.group.gang import PROVIDERS
+from lws.group.gang_providers import PROVIDERS
 from lws.kube.applied import digest
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.disruption import build_disruption_budget
@@ -538,6 +538,25 @@ async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owne
     # One that may be in the way is read past the cache.
     read = [] if owner == "this leader" else [f"PodGroup default/demo-0-{KEY}"]
     assert world.cluster.asked == read
+
+
+@pytest.mark.parametrize(
+    ("carried", "asked"),
+    [
+        pytest.param(f"demo-0-{KEY}-0a1b2c3d", f"demo-0-{KEY}-0a1b2c3d", id="that of the leader"),
+        pytest.param("mine", None, id="none where users have their own"),
+    ],
+)
+async def test_the_pod_group_that_a_leader_names_is_looked_at(carried: str, asked: str | None) -> None:
+    native = PROVIDERS["kubernetes"]
+    leader = changed(PODS[1], lambda pod: pod["spec"].update(schedulingGroup={"podGroupName": carried}))
+    pod_group = api_server.stored(dict(native.pod_group(LWS, leader)))
+    pod_group["metadata"]["name"] = carried
+    others = [each for each in EVERYTHING if each is not PODS[1]]
+    world = World(*others, leader, pod_group)
+    world.observer.gang = native
+    found = (await world.of_group()).pod_group
+    assert (found["metadata"]["name"] if found is not None else None) == asked
 
 
 EXCLUSIVE = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}

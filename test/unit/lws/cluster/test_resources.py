@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from lws.cluster.resources import (
-    GANG_VERBS,
     LEADERWORKERSETS,
     MUTATING_WEBHOOKS,
     NAMESPACED_VERBS,
@@ -61,13 +60,13 @@ def test_kinds_find_their_resources() -> None:
 
 def test_verbs_are_those_of_kubernetes_and_of_resources_that_we_know() -> None:
     known = {(resource.group, resource.plural) for resource in RESOURCES.values()}
-    for (group, plural), verbs in [*VERBS.items(), *NAMESPACED_VERBS.items(), *GANG_VERBS.items()]:
+    for (group, plural), verbs in [*VERBS.items(), *NAMESPACED_VERBS.items()]:
         assert (group, plural.partition("/")[0]) in known
         assert verbs and verbs <= {"get", "list", "watch", "create", "update", "patch", "delete"}
 
 
 def test_every_resource_has_verbs_somewhere() -> None:
-    granted = {plural.partition("/")[0] for _, plural in [*VERBS, *NAMESPACED_VERBS, *GANG_VERBS]}
+    granted = {plural.partition("/")[0] for _, plural in [*VERBS, *NAMESPACED_VERBS]}
     assert {resource.plural for resource in RESOURCES.values()} == granted
 
 

@@ -70,6 +70,17 @@ def test_pods_keep_where_they_are_whose_they_are_and_how_they_do() -> None:
     }
 
 
+def test_of_which_gang_a_pod_is() -> None:
+    pod, named = _pod(), {"scheduling.x-k8s.io/pod-group": "g"}
+    pod["metadata"]["labels"] |= named
+    pod["metadata"]["annotations"]["scheduling.k8s.io/group-name"] = "g"
+    pod["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    kept = trim(pod)
+    assert kept["spec"] == {"nodeName": "n-1", "schedulingGroup": {"podGroupName": "g"}}
+    assert kept["metadata"]["labels"].items() >= named.items()
+    assert kept["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "g"
+
+
 def test_of_containers_those_are_kept_that_use_tpus() -> None:
     """Workers are told whether their leader does."""
     pod, using = _pod(), {"limits": {"google.com/tpu": "4"}}

@@ -44,6 +44,8 @@ FINE: dict[str, dict[str, Any]] = {
         "internalCertManagement": {"enable": False, "webhookServiceName": "1", "webhookSecretName": "_"}
     },
     "gang": {"gangSchedulingManagement": {"schedulerProvider": "volcano"}},
+    "gang by coscheduling": {"gangSchedulingManagement": {"schedulerProvider": "scheduler-plugins"}},
+    "gang by Kubernetes": {"gangSchedulingManagement": {"schedulerProvider": "kubernetes"}},
     "one shard": {"sharding": {"shards": 1}},
     "one shard, nobody elected": {"sharding": {"shards": 1}, "leaderElection": {"leaderElect": False}},
     "shards": {"sharding": {"shards": 64}},
@@ -163,7 +165,7 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
     "gang provider": (
         {"gangSchedulingManagement": {"schedulerProvider": "yunikorn"}},
         "gangSchedulingManagement.schedulerProvider",
-        "must be volcano, not 'yunikorn'",
+        "must be one of volcano, scheduler-plugins, kubernetes, not 'yunikorn'",
     ),
     "no shards": (
         {"sharding": {"shards": 0}},

@@ -22,7 +22,7 @@ from lws.controller.webhooks import (
     VALIDATE_SET,
     register,
 )
-from lws.group.gang import PROVIDERS
+from lws.group.gang_providers import PROVIDERS
 
 Review = Callable[..., Any]
 PREFIX = "leaderworkerset.sigs.k8s.io"
@@ -338,6 +338,31 @@ def test_paths_are_those_that_configurations_call() -> None:
         "mutate--v1-pod": PODS,
         "validate--v1-pod": PODS,
     } == ENDPOINTS
+
+
+async def test_no_two_leaders_are_given_the_same_pod_group(
+    wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]],
+) -> None:
+    """One that takes the place of a former leader would be placed by that leader's."""
+    registry = kopf.OperatorRegistry()
+    register(registry, gang=PROVIDERS["kubernetes"])
+    serve, _ = wire_kopf(registry)
+    leader = make_pod("vllm-0", container())
+    request = {
+        "uid": "review-1",
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": "default",
+        "object": leader,
+    }
+    body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
+    names = set()
+    for _round in range(3):
+        answer = json.loads(await reviewed(serve, MUTATE_POD, ENDPOINTS[MUTATE_POD], body.encode()))
+        made = patched(leader, operations_in(answer["response"]))
+        names.add(made["spec"]["schedulingGroup"]["podGroupName"])
+    assert len(names) == 3
+    assert all(name.startswith("vllm-0-") for name in names)
 
 
 async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(

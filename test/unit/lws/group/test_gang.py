@@ -1,4 +1,4 @@
-"""lws.group.gang: the PodGroup of a group, field by field."""
+"""lws.group.gang: what all providers count and name alike."""
 
 from __future__ import annotations
 
@@ -6,88 +6,142 @@ from typing import Any
 
 import pytest
 
-from lws.group.gang import PROVIDERS
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL
+from lws.group.gang import build_pod_group, first_members, name_by_labels, requests_of_group
+from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+)
 from test.unit.builders import make_leader_pod, make_set
 
-VOLCANO = PROVIDERS["volcano"]
-GROUP_NAME = {"scheduling.k8s.io/group-name": "demo-1-key-a"}
-
-
-def template(**resources: Any) -> dict[str, Any]:
-    return {"spec": {"containers": [{"name": "main", "resources": resources}]}}
-
-
-def pod_group(lws: dict[str, Any], leader: dict[str, Any] | None = None) -> dict[str, Any]:
-    return dict(VOLCANO.pod_group(lws, leader or make_leader_pod(lws, 1, annotations=GROUP_NAME)))
-
-
-def test_the_pod_group_field_by_field() -> None:
-    lws = make_set(
-        size=3,
-        annotations={"volcano.sh/task": "x", "scheduling.volcano.sh/queue-name": "gold", "note": "y"},
-        template={
-            "leaderTemplate": template(requests={"cpu": "500m"}),
-            "workerTemplate": template(limits={"nvidia.com/gpu": "8"}, requests={"cpu": "1"}),
-        },
-    )
-    assert pod_group(lws) == {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "PodGroup",
-        "metadata": {
-            "name": "demo-1-key-a",
-            "namespace": "default",
-            "labels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "1", REVISION_LABEL: "key-a"},
-            "annotations": {"volcano.sh/task": "x"},
-            "ownerReferences": [
-                {
-                    "apiVersion": "v1",
-                    "kind": "Pod",
-                    "name": "demo-1",
-                    "uid": "uid-of-pod-demo-1",
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ],
-        },
-        "spec": {
-            "minMember": 3,
-            "minResources": {"cpu": "2500m", "nvidia.com/gpu": "16"},
-            "queue": "gold",
-        },
-    }
-
-
-def test_little_is_said_where_little_is_known() -> None:
-    made = pod_group(make_set(size=1))
-    assert made["spec"] == {"minMember": 1, "minResources": {}}
-    assert "annotations" not in made["metadata"]
+LABELS = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "1", REVISION_LABEL: "key-a"}
+GPU = "nvidia.com/gpu"
 
 
 def test_the_largest_group_is_counted_at_once() -> None:
     """Admission lets it pass, and a list of its pods would fill the memory."""
     size = 2**31 - 1
     containers = [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]
-    made = pod_group(make_set(size=size, template={"workerTemplate": {"spec": {"containers": containers}}}))
-    assert made["spec"] == {"minMember": size, "minResources": {"cpu": str(size)}}
+    lws = make_set(size=size, template={"workerTemplate": {"spec": {"containers": containers}}})
+    assert (first_members(lws, True), requests_of_group(lws)) == (size, {"cpu": str(size)})
 
 
 @pytest.mark.parametrize(
-    ("size", "policy", "annotations", "members"),
+    ("lws", "is_marked", "members"),
     [
-        pytest.param(4, "LeaderCreated", GROUP_NAME, 4, id="all"),
-        pytest.param(4, "LeaderReady", GROUP_NAME, 1, id="the leader alone"),
-        pytest.param(4, "LeaderCreated", {}, 3, id="a leader from before gangs"),
-        pytest.param(1, "LeaderCreated", {}, 1, id="never none"),
+        pytest.param(make_set(size=4), True, 4, id="all"),
+        pytest.param(make_set(size=4, startupPolicy="LeaderReady"), True, 1, id="workers that come later"),
+        pytest.param(
+            make_set(size=4, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}),
+            True,
+            1,
+            id="workers that follow their leader's node",
+        ),
+        pytest.param(
+            make_set(size=4, annotations={SHARED_TOPOLOGY_ANNOTATION: "zone"}),
+            True,
+            1,
+            id="workers that follow it, whoever else is there",
+        ),
+        pytest.param(
+            make_set(
+                size=4,
+                annotations={SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"},
+                template={"subGroupPolicy": {"subGroupSize": 2}},
+            ),
+            True,
+            4,
+            id="subgroups apart",
+        ),
+        pytest.param(make_set(size=4), False, 1, id="a group from before gangs"),
+        pytest.param(make_set(size=1), True, 1, id="a leader alone"),
     ],
 )
-def test_members(size: int, policy: str, annotations: dict[str, str], members: int) -> None:
-    lws = make_set(size=size, startupPolicy=policy)
-    made = pod_group(lws, make_leader_pod(lws, 1, annotations=annotations))
-    assert made["spec"]["minMember"] == members
+def test_members(lws: dict[str, Any], is_marked: bool, members: int) -> None:
+    assert first_members(lws, is_marked) == members
 
 
-def test_a_pod_names_the_pod_group_of_its_revision() -> None:
-    labels = {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "1", REVISION_LABEL: "key-a"}
-    assert VOLCANO.pod_annotations(labels) == GROUP_NAME
-    assert VOLCANO.name_of(labels) == "demo-1-key-a"
+def container(restart: str = "", **resources: Any) -> dict[str, Any]:
+    return {"name": "c", "resources": resources} | ({"restartPolicy": restart} if restart else {})
+
+
+def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {"spec": {"containers": list(containers), **spec}}
+
+
+WORKER = pod(container(requests={"cpu": "1"}))
+
+
+@pytest.mark.parametrize(
+    ("size", "template", "expected"),
+    [
+        pytest.param(3, {"workerTemplate": WORKER}, {"cpu": "3"}, id="leaders like workers"),
+        pytest.param(
+            3,
+            {"leaderTemplate": pod(container(requests={"cpu": "500m"})), "workerTemplate": WORKER},
+            {"cpu": "2500m"},
+            id="a leader of its own",
+        ),
+        pytest.param(1, {"workerTemplate": WORKER}, {"cpu": "1"}, id="a leader alone"),
+        pytest.param(
+            2,
+            {"workerTemplate": pod(container(limits={GPU: 8, "cpu": "4"}, requests={"cpu": "2"}))},
+            {GPU: "16", "cpu": "4"},
+            id="limits where requests are missing",
+        ),
+        pytest.param(
+            2,
+            {
+                "leaderTemplate": pod(
+                    container(requests={"cpu": "1"}), initContainers=[container(requests={"cpu": "5"})]
+                ),
+                "workerTemplate": WORKER,
+            },
+            {"cpu": "6"},
+            id="an init container that needs more",
+        ),
+        pytest.param(
+            2,
+            {
+                "workerTemplate": pod(
+                    container(requests={"cpu": "1"}),
+                    initContainers=[container("Always", requests={"cpu": "250m"})],
+                )
+            },
+            {"cpu": "2500m"},
+            id="a sidecar runs beside",
+        ),
+        pytest.param(
+            2,
+            {"workerTemplate": {**WORKER, "spec": {**WORKER["spec"], "overhead": {"memory": "128Mi"}}}},
+            {"cpu": "2", "memory": "256Mi"},
+            id="overhead",
+        ),
+        pytest.param(
+            5,
+            {"workerTemplate": WORKER, "subGroupPolicy": {"subGroupSize": 2}},
+            {"cpu": "5"},
+            id="subgroups are one gang",
+        ),
+        pytest.param(2, {"workerTemplate": pod(container())}, {}, id="nothing"),
+    ],
+)
+def test_requests(size: int, template: dict[str, Any], expected: dict[str, str]) -> None:
+    assert requests_of_group(make_set(size=size, template=template)) == expected
+
+
+def test_a_pod_group_is_of_its_leader_and_is_found_by_its_labels() -> None:
+    leader = make_leader_pod(make_set(), 1)
+    made = build_pod_group("x/v1", "demo-1-key-a", leader, {"a": 1})
+    owner = made["metadata"].pop("ownerReferences")
+    assert made == {
+        "apiVersion": "x/v1",
+        "kind": "PodGroup",
+        "metadata": {"name": "demo-1-key-a", "namespace": "default", "labels": LABELS},
+        "spec": {"a": 1},
+    }
+    assert [each["uid"] for each in owner] == [leader["metadata"]["uid"]]
+    assert name_by_labels(LABELS) == "demo-1-key-a"

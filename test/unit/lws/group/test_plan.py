@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Action, Create, Delete, Merge, Plan, Reference
-from lws.group.gang import PROVIDERS
+from lws.group.gang_providers import PROVIDERS
 from lws.group.objects import build_group_service
 from lws.group.plan import plan
 from lws.group.snapshot import GroupSnapshot
@@ -278,6 +278,74 @@ def test_a_pod_group_that_is_there_stays_and_a_lost_one_comes_back() -> None:
     assert [
         Reference.to(each.intent).kind for each in actions_of(plan(at_rest)) if isinstance(each, Create)
     ] == ["PodGroup"]
+
+
+NATIVE = PROVIDERS["kubernetes"]
+NAME = f"demo-1-{KEY}-0a1b2c3d"
+
+
+def named(snapshot: GroupSnapshot, name: str = NAME) -> GroupSnapshot:
+    """The group of a leader that was given the name of its PodGroup."""
+    leader = {**snapshot.leader, "spec": {"schedulingGroup": {"podGroupName": name}}}
+    return replace(snapshot, leader=leader, gang=NATIVE)
+
+
+def native_pod_group(snapshot: GroupSnapshot) -> dict[str, Any]:
+    return api_server.stored(dict(NATIVE.pod_group(snapshot.lws, snapshot.leader)))
+
+
+def test_a_leader_hands_its_pod_group_on() -> None:
+    planned = plan(named(group()))
+    ((first, second),) = planned.sequences
+    assert isinstance(first, Create) and isinstance(second, Create)
+    assert (first.intent["kind"], first.intent["metadata"]["name"]) == ("PodGroup", NAME)
+    assert second.intent["spec"]["template"]["spec"]["schedulingGroup"] == {"podGroupName": NAME}
+
+
+def test_workers_are_of_the_gang_of_their_leader_while_nobody_makes_pod_groups() -> None:
+    """It may be served in a moment, and would wait for all of them."""
+    create = the_create(plan(replace(named(group()), gang=None)))
+    assert create.intent["spec"]["template"]["spec"]["schedulingGroup"] == {"podGroupName": NAME}
+
+
+@pytest.mark.parametrize("name", ["", "mine"], ids=["from before gangs", "with a group of users"])
+def test_a_leader_without_a_name_of_ours_has_workers_and_no_pod_group(name: str) -> None:
+    create = the_create(plan(named(group(), name)))
+    assert create.intent["kind"] == "StatefulSet"
+    assert "schedulingGroup" not in create.intent["spec"]["template"]["spec"]
+
+
+def test_a_pod_group_that_is_deleted_and_kept_for_its_pods_holds_nobody_up() -> None:
+    snapshot = named(group())
+    kept = changed(native_pod_group(snapshot), terminating)
+    planned = plan(replace(snapshot, pod_group=kept))
+    assert the_create(planned).intent["kind"] == "StatefulSet"
+    assert not planned.waiting_for
+    # Elsewhere it is gone in a moment, and workers would be placed without it.
+    leaving = changed(pod_group_of(of_gang()), terminating)
+    assert plan(of_gang(pod_group=leaving)).sequences == ()
+
+
+@pytest.mark.parametrize("provider", [VOLCANO, NATIVE], ids=["Volcano", "Kubernetes"])
+def test_a_pod_group_of_somebody_else_is_left_alone_and_named(provider: Any) -> None:
+    snapshot = replace(named(group()), gang=provider)
+    theirs = changed(
+        api_server.stored(dict(provider.pod_group(snapshot.lws, snapshot.leader))),
+        owned_by(OTHER),
+    )
+    planned = plan(replace(snapshot, pod_group=theirs, owners_alive=frozenset({"u-9"})))
+    assert planned.sequences == ()
+    assert "exists and is controlled by Thing theirs" in planned.waiting_for
+    assert [each.reason for each in planned.announce] == ["FailedCreate"]
+
+
+def test_an_orphaned_pod_group_is_adopted_as_it_would_have_been_made() -> None:
+    snapshot = named(group())
+    made = native_pod_group(snapshot)
+    orphan = changed(made, owned_by())
+    actions = actions_of(plan(replace(snapshot, pod_group=orphan, reread=snapshot.leader)))
+    adoption = next(each for each in actions if isinstance(each, Merge))
+    assert adoption.patch["metadata"]["ownerReferences"] == made["metadata"]["ownerReferences"]
 
 
 LABELS = "labels that tell whose workers they are were edited"

@@ -189,6 +189,28 @@ def test_the_nodes_of_a_group_are_not_the_users() -> None:
 
 
 @pytest.mark.parametrize(
+    ("given", "own", "is_wanted"),
+    [
+        pytest.param(f"demo-0-{KEY}-0a1b2c3d", None, True, id="that of their leader"),
+        pytest.param("mine", {"podGroupName": "mine"}, True, id="that of users"),
+        pytest.param("mine", None, False, id="one that users have taken away"),
+    ],
+)
+def test_the_pod_group_that_workers_have_from_their_leader_is_not_the_users(
+    given: str, own: dict[str, str] | None, is_wanted: bool
+) -> None:
+    lws = make_set()
+    if own is not None:
+        lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["schedulingGroup"] = own
+    shown = running(lws)
+    assert shown.workers is not None
+    shown.workers["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": given}
+    made = reconstruct(lws, shown)
+    assert made is not None
+    assert made.is_wanted is is_wanted
+
+
+@pytest.mark.parametrize(
     ("size", "guessed"), [(2, "the template of its workers"), (1, "")], ids=["workers", "none needed"]
 )
 def test_workers_that_nothing_shows_are_taken_from_the_set(size: int, guessed: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.objects import (
     RollingUpdate,
     annotations_of_set,
@@ -270,7 +271,7 @@ OTHER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "u-9"}
 )
 def test_adoption(references: Any, kept: list[Any]) -> None:
     lws = make_set()
-    patch = build_adoption({"metadata": {"ownerReferences": references}}, lws)
+    patch = build_adoption({"metadata": {"ownerReferences": references}}, owner_reference(lws))
     *others, ours = patch["metadata"].pop("ownerReferences")
     assert patch == {"metadata": {}}
     assert others == kept
