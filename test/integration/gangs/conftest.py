@@ -1,0 +1,32 @@
+"""On which cluster do these tests run? One whose scheduler places PodGroups of Kubernetes itself.
+
+That takes feature gates and an API that is off by default, so the suite has a control plane of its own. Each
+file has its own product: a manager makes PodGroups for one scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from test.cluster import LOCAL, chosen
+from test.integration.controllers.harness.fixtures import pytest_runtest_makereport, world
+from tools.localcluster import LocalCluster, Options
+
+__all__ = ["pytest_runtest_makereport", "world"]
+
+# The test of what does not fit counts them.
+NODES = 4
+GATES = {"GenericWorkload": True, "GangScheduling": True}
+API = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    """Nodes with eight GPUs each."""
+    if chosen() != LOCAL:
+        pytest.skip("starts a control plane with feature gates")
+    options = Options(nodes=NODES, feature_gates=GATES, extra_flags={"kube-apiserver": (API,)})
+    with LocalCluster(options) as local:
+        yield local

@@ -1,0 +1,140 @@
+"""Does the scheduler of Kubernetes place groups as a whole or not at all, by the PodGroups that we make?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL
+from test.integration.controllers.harness.groups import (
+    controller_of,
+    labels_of,
+    names_of,
+    pod_uids,
+    pods_of,
+    settle,
+    uids_of_group,
+)
+from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
+from test.integration.controllers.harness.product import Product, running_product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import LocalCluster
+
+PROVIDER = ("--set", "gangSchedulingManagement.schedulerProvider=kubernetes")
+A_WHOLE_NODE = {"resources": {"limits": {"nvidia.com/gpu": "8"}}}
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """The chart, and a manager that makes PodGroups of Kubernetes."""
+    with running_product(cluster, tmp_path_factory.mktemp("kubernetes"), *PROVIDER) as product:
+        yield product
+
+
+def path_of(world: World, name: str = "") -> str:
+    return f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{world.namespace}/podgroups" + (name and f"/{name}")
+
+
+def pod_groups(world: World) -> dict[str, Object]:
+    """Name → PodGroup."""
+    return {each["metadata"]["name"]: each for each in world.api.get(path_of(world))["items"]}
+
+
+def pod_groups_of(world: World, index: int) -> list[Object]:
+    return [each for each in pod_groups(world).values() if labels_of(each)[GROUP_INDEX_LABEL] == str(index)]
+
+
+def named_by(world: World, name: str) -> dict[str, set[str]]:
+    """Group → the PodGroups that its pods name."""
+    found: dict[str, set[str]] = {}
+    for pod in pods_of(world, name):
+        group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
+        found.setdefault(labels_of(pod)[GROUP_INDEX_LABEL], set()).add(group)
+    return found
+
+
+def nodes_of(world: World, name: str, index: int) -> list[str]:
+    """Where the pods of a group are; empty for one that has no node."""
+    mine = [pod for pod in pods_of(world, name) if labels_of(pod)[GROUP_INDEX_LABEL] == str(index)]
+    return [str(pod["spec"].get("nodeName") or "") for pod in mine]
+
+
+def is_unschedulable(pod_group: Object) -> bool:
+    conditions = (pod_group.get("status") or {}).get("conditions") or ()
+    return any((each["type"], each["status"]) == ("PodGroupScheduled", "False") for each in conditions)
+
+
+def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world: World) -> None:
+    taker = {**pod_template(), "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "taker"}}
+    taker["spec"]["containers"][0] |= A_WHOLE_NODE
+    world.create(taker)
+    eventually("a node is taken", lambda: world.get("Pod", "taker")["spec"].get("nodeName"))
+
+    template = pod_template()
+    template["spec"]["containers"][0] |= A_WHOLE_NODE
+    strategy = rolling(maxSurge=1, maxUnavailable=0)
+    world.create(a_set("gang", 1, 2, workers=template, rolloutStrategy=strategy))
+    settle(world, "gang")
+    (first,) = pod_groups(world).values()
+    assert first["spec"]["schedulingPolicy"] == {"gang": {"minCount": 2}}
+    assert controller_of(first)["uid"] == world.uid("Pod", "gang-0")
+    assert named_by(world, "gang") == {"0": names_of([first])}
+    before = uids_of_group(world, "gang", 0)
+
+    # One node is left, and the group on top needs two.
+    change = new_image("server:2")
+    change["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0] |= A_WHOLE_NODE
+    world.patch(SET, "gang", change)
+    eventually(
+        "the scheduler has tried to place the group on top",
+        lambda: pod_groups_of(world, 1),
+        lambda found: any(is_unschedulable(each) for each in found),
+    )
+    assert nodes_of(world, "gang", 1) == ["", ""]
+    assert uids_of_group(world, "gang", 0) == before
+
+    world.delete("Pod", "taker")
+    settle(world, "gang")
+    assert len(set(nodes_of(world, "gang", 0))) == 2
+    left = eventually(
+        "there is no PodGroup but of the group that is there",
+        lambda: set(pod_groups(world)),
+        lambda names: named_by(world, "gang") == {"0": names},
+    )
+    assert left.isdisjoint(names_of([first]))
+
+
+def test_each_leader_has_its_own_which_stays_for_as_long_as_its_pods(world: World) -> None:
+    world.create(a_set("gang", 2, 2))
+    settle(world, "gang")
+    uids, made = pod_uids(world, "gang"), pod_groups(world)
+    assert len(made) == 2
+    assert named_by(world, "gang").keys() == {"0", "1"}
+
+    # Kubernetes keeps what pods name: the group does not notice.
+    (kept,) = pod_groups_of(world, 1)
+    world.api.delete(path_of(world, kept["metadata"]["name"]))
+    (kept,) = pod_groups_of(world, 1)
+    assert kept["metadata"].get("deletionTimestamp")
+
+    # In the background, as users do it: the next leader comes while the workers of this one are there.
+    world.delete("Pod", "gang-0")
+    world.gone_or_replaced("Pod", "gang-0", uids["gang-0"])
+    settle(world, "gang")
+    now = pod_uids(world, "gang")
+    assert {pod for pod in now if now[pod] == uids[pod]} == {"gang-1", "gang-1-1"}
+
+    world.delete("Pod", "gang-1-1")
+    world.gone_or_replaced("Pod", "gang-1", uids["gang-1"])
+    settle(world, "gang")
+    left = eventually(
+        "every group has one, and no former one is left",
+        lambda: set(pod_groups(world)),
+        lambda names: set().union(*named_by(world, "gang").values()) == names and len(names) == 2,
+    )
+    assert left.isdisjoint(made)
