@@ -57,6 +57,43 @@ def test_queueing_systems_find_statefulsets_leaders_and_workers() -> None:
         assert pod["metadata"]["annotations"][SIZE_ANNOTATION] == "3"
 
 
+GATED: dict[str, Any] = {
+    "metadata": {
+        "labels": {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/priority-class": "high"},
+        "annotations": {"kueue.x-k8s.io/suspended-by-parent": "leaderworkerset.x-k8s.io/leaderworkerset"},
+    },
+    "spec": {
+        "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}, {"name": "kueue.x-k8s.io/topology"}],
+        "containers": [{"name": "main", "image": "app:1"}],
+    },
+}
+
+
+def test_what_a_queueing_system_writes_into_templates_reaches_pods_as_it_is() -> None:
+    """Labels, annotations and gates; who takes the gates away meets no webhook that puts them back."""
+    lws = make_set(size=3, template={"leaderTemplate": GATED, "workerTemplate": GATED})
+    leaders = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
+    workers = build_worker_statefulset(lws, make_leader_pod(lws, 1))
+    for pod in (pod_of(leaders, 1), pod_of(workers, 2)):
+        for field in ("labels", "annotations"):
+            assert pod["metadata"][field].items() >= GATED["metadata"][field].items()
+        assert pod["spec"]["schedulingGates"] == GATED["spec"]["schedulingGates"]
+        admitted = copy.deepcopy(pod)
+        admitted["spec"]["schedulingGates"] = []
+        once_more = copy.deepcopy(admitted)
+        admit(once_more, "default")
+        assert once_more == admitted
+
+
+def test_statefulsets_have_the_names_under_which_the_owners_of_pods_are_looked_up() -> None:
+    """Whether a pod is current, its StatefulSet tells."""
+    lws = make_set(size=3)
+    leader = make_leader_pod(lws, 1)
+    leaders = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
+    assert leaders["metadata"]["name"] == lws["metadata"]["name"]
+    assert build_worker_statefulset(lws, leader)["metadata"]["name"] == leader["metadata"]["name"]
+
+
 @pytest.mark.parametrize(
     "spec",
     [
