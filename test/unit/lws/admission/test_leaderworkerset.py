@@ -10,6 +10,7 @@ import pytest
 
 from lws.admission.leaderworkerset import default, errors_in, warnings_in
 from lws.group.gang_providers import PROVIDERS
+from lws.kube.metadata import copied
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RECREATE_GROUP_AFTER_START_ANNOTATION,
@@ -723,7 +724,7 @@ def paths_in(value: Any, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
 
 
 def with_junk(raw: dict[str, Any], path: tuple[str, ...], junk: Any) -> dict[str, Any]:
-    broken = copy.deepcopy(raw)
+    broken: dict[str, Any] = copied(raw)
     parent = broken
     for part in path[:-1]:
         parent = parent[part]
