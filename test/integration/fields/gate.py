@@ -16,13 +16,17 @@ from tools.localcluster.api import Call
 Object = dict[str, Any]
 
 DRY = {"dryRun": "All"}
-_SERVER_ERROR = 500
+_CONFLICT, _SERVER_ERROR = 409, 500
 # What a webhook does not answer in the time that the API server gives it. Another load may be the reason, so
 # that it counts only where it happens again.
 _TOO_LATE = ("deadline exceeded", "timeout", "timed out")
 _ATTEMPTS = 3
 # Written by the API server, and other at each request.
 _OF_REQUEST = ("uid", "creationTimestamp", "managedFields", "resourceVersion", "generation")
+
+
+class Overtaken(Exception):
+    """The object is there already, or in another version."""
 
 
 class Gate:
@@ -37,15 +41,24 @@ class Gate:
         return self._sent(Call("POST", self.world.path(kind), obj, query=DRY))
 
     def replace(self, obj: Mapping[str, Any], kind: str) -> Object | None:
-        """The same for an update of what is stored."""
-        path = self.world.path(kind, str(obj["metadata"]["name"]))
-        return self._sent(Call("PUT", path, obj, query=DRY))
+        """The same for an update of what is stored, in whatever version it is by now."""
+        name = str(obj["metadata"]["name"])
+        while True:
+            version = self.world.get(kind, name)["metadata"]["resourceVersion"]
+            newest = {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
+            try:
+                return self._sent(Call("PUT", self.world.path(kind, name), newest, query=DRY))
+            except Overtaken:
+                # The manager has written the status meanwhile, which it does a few times at most.
+                continue
 
     def _sent(self, call: Call) -> Object | None:
         for attempt in range(_ATTEMPTS):
             try:
                 stored = self.world.api.send(call)
             except ApiError as refusal:
+                if refusal.status == _CONFLICT:
+                    raise Overtaken from refusal
                 is_late = any(words in str(refusal) for words in _TOO_LATE)
                 if refusal.status >= _SERVER_ERROR and is_late and attempt < _ATTEMPTS - 1:
                     continue
