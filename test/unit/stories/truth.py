@@ -40,9 +40,20 @@ class Floor:
     def change_mind(self) -> None:
         """Another template, in whatever state the groups are.
 
-        One group more may go for each that was starting on the former one, below others that serve.
+        Where one is missing or starting on the former one, or about to be taken to it, below others that
+        serve, one group more may go.
         """
-        if len(ready_groups(self._cluster)) < len(_leaders(self._cluster)):
+        if not self._is_claimed:
+            return
+        told = self._cluster.objects["StatefulSet", NAME]["spec"]
+        partition = told["updateStrategy"]["rollingUpdate"]["partition"]
+        image = promises.revision_of(told["template"])
+        taken = [
+            leader
+            for leader in _leaders(self._cluster)
+            if _index(leader) >= partition and self._cluster.images[leader["metadata"]["uid"]] != image
+        ]
+        if taken or len(ready_groups(self._cluster)) < told["replicas"]:
             self._overdrawn += 1
 
     def check(self) -> None:
@@ -63,12 +74,15 @@ class Floor:
 
 def ready_groups(cluster: FakeCluster) -> set[int]:
     """Indices of groups all of whose pods are there, of one revision, ready, and not on their way out."""
-    ready = [leader["metadata"]["name"] for leader in _leaders(cluster) if _serves(cluster, leader)]
-    return {int(name.rpartition("-")[2]) for name in ready}
+    return {_index(leader) for leader in _leaders(cluster) if _serves(cluster, leader)}
 
 
 def _leaders(cluster: FakeCluster) -> list[Object]:
     return [pod for pod in cluster.of_kind("Pod") if (controller_of(pod) or {}).get("name") == NAME]
+
+
+def _index(leader: Object) -> int:
+    return int(leader["metadata"]["name"].rpartition("-")[2])
 
 
 def _serves(cluster: FakeCluster, leader: Object) -> bool:
