@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import http.client
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import orjson
@@ -21,6 +21,7 @@ from tools.localcluster.api import Api, ApiError, Call
 STREAMS: tuple[Resource, ...] = (LEADERWORKERSETS, *CHILDREN)
 
 _WATCH_SECONDS = "3000"
+_RETRY_SECONDS = 0.05
 
 
 class Taps:
@@ -31,6 +32,8 @@ class Taps:
         self._lock = threading.Lock()
         self._events: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
+        self._closed = False
+        self._lost = ""
         for resource in STREAMS:
             version = str(
                 api.send(Call("GET", resource.path(), query=_query(resource)))["metadata"]["resourceVersion"]
@@ -38,7 +41,9 @@ class Taps:
             threading.Thread(target=self._follow, args=(resource, version), daemon=True).start()
 
     def take(self) -> dict[str, dict[str, int]]:
-        """What came since the last time, by kind."""
+        """What came since the last time, by kind. Raises RuntimeError where not everything was counted."""
+        if self._lost:
+            raise RuntimeError(self._lost)
         with self._lock:
             found = {
                 kind: {"events": self._events[kind], "bytes": self._bytes[kind]}
@@ -52,24 +57,35 @@ class Taps:
         """How much a manager reads that starts now."""
         return sum(_size(self._api.send(Call("GET", each.path(), query=_query(each)))) for each in STREAMS)
 
-    def _follow(self, resource: Resource, version: str) -> None:
-        query = {
-            **_query(resource),
-            "watch": "1",
-            "resourceVersion": version,
-            "timeoutSeconds": _WATCH_SECONDS,
-        }
-        try:
-            self._count(resource.plural, self._api.watch(Call("GET", resource.path(), query=query)))
-        except (ApiError, OSError, http.client.HTTPException, ValueError):
-            # The cluster ends before the thread does.
-            return
+    def close(self) -> None:
+        """Follow nothing more."""
+        self._closed = True
 
-    def _count(self, kind: str, events: Iterable[dict[str, Any]]) -> None:
-        for event in events:
-            with self._lock:
-                self._events[kind] += 1
-                self._bytes[kind] += _size(event)
+    def _follow(self, resource: Resource, version: str) -> None:
+        while not self._closed:
+            query = {
+                **_query(resource),
+                "watch": "1",
+                "resourceVersion": version,
+                "timeoutSeconds": _WATCH_SECONDS,
+            }
+            try:
+                for event in self._api.watch(Call("GET", resource.path(), query=query)):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    self._count(resource.plural, event)
+            except ApiError as error:
+                # What came meanwhile is not told any more: a count without it would be wrong.
+                self._lost = f"the stream of {resource.plural} cannot go on: {error}"
+                return
+            except (OSError, http.client.HTTPException, ValueError):
+                # An idle stream is cut after a while; it goes on where it was.
+                pass
+            time.sleep(_RETRY_SECONDS)
+
+    def _count(self, kind: str, event: dict[str, Any]) -> None:
+        with self._lock:
+            self._events[kind] += 1
+            self._bytes[kind] += _size(event)
 
 
 def _query(resource: Resource) -> dict[str, str]:

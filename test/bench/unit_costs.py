@@ -90,6 +90,7 @@ class _Run:
             if name == "create":
                 created = {"list_bytes": taps.list_bytes(), "pss": self._memory()}
         look = self._first_look()
+        taps.close()
         phases.close()
         return {"commit": commit(), "pss_empty": empty, "created": created, "phases": found, "look": look}
 
