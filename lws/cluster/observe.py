@@ -7,12 +7,12 @@ nothing to decide about.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from lws.actions import Object
 from lws.cluster.connection import Cluster
-from lws.cluster.gaps import has_gaps, lacks_start_ordinal
+from lws.cluster.gaps import Named, has_gaps, lacks_start_ordinal
 from lws.cluster.group_memory import GroupMemory
 from lws.cluster.history import History, carried_keys
 from lws.cluster.leaving import Leaving
@@ -44,6 +44,28 @@ from lws_api.leaderworkerset.v1 import (
 _REFUSED_SECONDS = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Children:
+    """What carries a name that a set gives, of whoever it is; and its own groups and revisions."""
+
+    leader: Object | None
+    service: Object | None
+    leader_service: Object | None
+    disruption_budget: Object | None
+    groups: tuple[GroupFacts, ...]
+    revisions: tuple[Recorded, ...]
+    live_keys: frozenset[str]
+    unrecorded: tuple[Running, ...]
+
+    @property
+    def leader_uid(self) -> str:
+        return self.leader["metadata"]["uid"] if self.leader is not None else ""
+
+    @property
+    def named(self) -> Named:
+        return (self.leader, self.service, self.disruption_budget, self.leader_service)
+
+
 class Observer:
     """Makes snapshots from the store; reads live only where a stranger or an orphan may be in the way."""
 
@@ -73,54 +95,65 @@ class Observer:
         """Everything about one set; None if there is no such set."""
         lws = self._store.get(KIND, namespace, name)
         if lws is None:
-            self._shortages.forget(namespace, name)
-            self.members.forget(namespace, name)
+            self._forget(namespace, name)
             return None
-        uid = spec.uid_of(lws)
-        leader = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=True)
-        service = await self._lookup.named("Service", namespace, name, uid)
-        of_leaders = await self._leader_service(lws)
-        budget = await self._lookup.named("PodDisruptionBudget", namespace, name, uid)
-        groups: tuple[GroupFacts, ...] = ()
-        if leader is not None and is_controlled_by(leader, uid):
-            groups = self.members.groups_of(leader)
-        keys, unrecorded = await self._keys(lws, leader, groups)
-        revisions = self._history.recorded(lws)
-        named = (leader, service, budget, of_leaders)
-        reread: Object | None = None
-        if has_gaps(lws, named, revisions) or unrecorded:
-            # What is made or adopted now would be made in vain for a set whose end the stream has missed.
-            reread = await self._lookup.reread(lws)
-            if reread is None or spec.uid_of(reread) != uid:
-                self._store.drop(lws)
-                return None
-        shortage = await self._shortage(lws, leader, groups, now)
+        children = await self._children(lws)
+        # What is made or adopted now would be made in vain for a set whose end the stream has missed.
+        in_doubt = has_gaps(lws, children.named, children.revisions) or bool(children.unrecorded)
+        reread = await self._lookup.reread(lws) if in_doubt else None
+        if in_doubt and (reread is None or spec.uid_of(reread) != spec.uid_of(lws)):
+            self._store.drop(lws)
+            return None
+        shortage = await self._shortage(lws, children, now)
         leaving = self._leaving.of_set(lws)
         return SetSnapshot(
             lws=lws,
             now=now,
-            leader=leader,
-            service=service,
-            leader_service=of_leaders,
-            disruption_budget=budget,
-            groups=groups,
-            revisions=revisions,
-            live_keys=keys,
-            unrecorded=unrecorded,
+            leader=children.leader,
+            service=children.service,
+            leader_service=children.leader_service,
+            disruption_budget=children.disruption_budget,
+            groups=children.groups,
+            revisions=children.revisions,
+            live_keys=children.live_keys,
+            unrecorded=children.unrecorded,
             claims=self._claims(lws),
-            owners_alive=self._owners.alive(*named),
+            owners_alive=self._owners.alive(*children.named),
             reread=reread,
-            applied=self._memory.applied.get(leader["metadata"]["uid"]) if leader is not None else None,
-            drops_start_ordinal=self._memory.drops_start_ordinal or any(map(lacks_start_ordinal, groups)),
+            applied=self._memory.applied.get(children.leader_uid),
+            drops_start_ordinal=self._memory.drops_start_ordinal
+            or any(map(lacks_start_ordinal, children.groups)),
             obstructions=shortage.obstructions,
             look_again=shortage.look_again,
-            status_age=self._memory.age(uid),
-            leader_age=self._memory.age(leader["metadata"]["uid"]) if leader is not None else None,
+            status_age=self._memory.age(spec.uid_of(lws)),
+            leader_age=self._memory.age(children.leader_uid),
             sets_moving=self._memory.sets_moving,
             leaving=leaving,
             nodes=await self._leaving.nodes(leaving, now),
             node_loss=self._node_loss,
         )
+
+    async def _children(self, lws: Object) -> _Children:
+        namespace, name, uid = spec.namespace_of(lws), spec.name_of(lws), spec.uid_of(lws)
+        leader = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=True)
+        is_ours = leader is not None and is_controlled_by(leader, uid)
+        groups = self.members.groups_of(leader) if leader is not None and is_ours else ()
+        live_keys, unrecorded = await self._keys(lws, leader, groups)
+        return _Children(
+            leader=leader,
+            service=await self._lookup.named("Service", namespace, name, uid),
+            leader_service=await self._leader_service(lws),
+            disruption_budget=await self._lookup.named("PodDisruptionBudget", namespace, name, uid),
+            groups=groups,
+            # After those that are not: they may be recorded meanwhile.
+            revisions=self._history.recorded(lws),
+            live_keys=live_keys,
+            unrecorded=unrecorded,
+        )
+
+    def _forget(self, namespace: str, name: str) -> None:
+        self._shortages.forget(namespace, name)
+        self.members.forget(namespace, name)
 
     async def _leader_service(self, lws: Object) -> Object | None:
         """Where the set asks for none, only its own is of interest."""
@@ -147,13 +180,11 @@ class Observer:
         found = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "PersistentVolumeClaim")
         return tuple(found)
 
-    async def _shortage(
-        self, lws: Object, leader: Object | None, groups: Iterable[GroupFacts], now: datetime
-    ) -> Shortage:
+    async def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
         """What the API server refuses, to us or to the controller of the set's StatefulSets."""
-        namespace, name = spec.namespace_of(lws), spec.name_of(lws)
+        namespace, name, leader = spec.namespace_of(lws), spec.name_of(lws), children.leader
         is_ours = leader is not None and is_controlled_by(leader, spec.uid_of(lws))
-        candidates = (leader if is_ours else None, *(group.workers for group in groups))
+        candidates = (leader if is_ours else None, *(group.workers for group in children.groups))
         statefulsets = [each for each in candidates if each is not None]
         short = await self._shortages.of_set(namespace, name, statefulsets, now)
         refused = self._memory.refusals.of_set(namespace, name)
@@ -176,7 +207,6 @@ class Observer:
         uid = leader["metadata"]["uid"]
         workers = await self._lookup.named("StatefulSet", namespace, name, uid)
         service = await self._lookup.named("Service", namespace, name, uid)
-        pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
         pod_group = await self._pod_group(leader)
         named = (workers, service, pod_group)
         orphaned = any(obj is not None and controller_of(obj) is None for obj in named)
@@ -189,7 +219,7 @@ class Observer:
             revision=revision,
             unrecorded=unrecorded,
             worker_statefulset=workers,
-            workers=tuple(pods),
+            workers=self._pods_of(workers),
             service=service,
             owners_alive=self._owners.alive(*named),
             node=await self._lookup.node_of(leader) if is_placing else None,
@@ -202,6 +232,11 @@ class Observer:
             node_loss=loss,
         )
         return self._with_losses(snapshot)
+
+    def _pods_of(self, workers: Object | None) -> tuple[Object, ...]:
+        if workers is None:
+            return ()
+        return tuple(self._store.controlled_by(workers["metadata"]["uid"], "Pod"))
 
     def _with_losses(self, snapshot: GroupSnapshot) -> GroupSnapshot:
         """What is remembered of its workers; where that costs the group, how its siblings stand."""

@@ -35,6 +35,18 @@ class Metrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
+        self._count_passes(registry)
+        self._count_requests(registry)
+        self._count_reviews(registry)
+        self._count_pods(registry)
+        self._leading = Gauge(
+            "leader_election_master_status",
+            "1 while this process holds the Lease.",
+            ("name",),
+            registry=registry,
+        )
+
+    def _count_passes(self, registry: CollectorRegistry) -> None:
         self._passes = Counter(
             "controller_runtime_reconcile",
             "Passes by controller and result.",
@@ -57,12 +69,16 @@ class Metrics:
             ("name", "controller", "priority"),
             registry=registry,
         ).labels("lws", "lws", "")
+
+    def _count_requests(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "rest_client_requests",
             "Requests to the API server.",
             ("code", "method", "host"),
             registry=registry,
         )
+
+    def _count_reviews(self, registry: CollectorRegistry) -> None:
         self._reviews = Counter(
             "controller_runtime_webhook_requests",
             "Admission reviews.",
@@ -81,6 +97,8 @@ class Metrics:
             ("webhook",),
             registry=registry,
         )
+
+    def _count_pods(self, registry: CollectorRegistry) -> None:
         self._held = Gauge(
             "lws_pods_held_by_lost_nodes",
             "Pods that cannot go because the node that would end them is lost.",
@@ -89,12 +107,6 @@ class Metrics:
         self._forced = Counter(
             "lws_pods_deleted_by_force",
             "Pods deleted without waiting for their node.",
-            registry=registry,
-        )
-        self._leading = Gauge(
-            "leader_election_master_status",
-            "1 while this process holds the Lease.",
-            ("name",),
             registry=registry,
         )
 

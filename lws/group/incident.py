@@ -29,6 +29,7 @@ from lws.leaderworkerset.restarts import mark_on
 from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION, REVISION_LABEL, RestartPolicy
 
 _REPLACED = "it was replaced by another pod of that name"
+_ONE_REPLACED = "it, or another worker as young as it, was replaced by another pod of that name"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +134,14 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
     if mark_on(group.lws, index_by_name(group.leader), group.leader):
         yield Incident(group.leader["metadata"]["name"], "its group had failed before")
     elif workers and len(workers) == size - 1 and not _are_remembered(group, workers):
-        youngest = max(
-            workers, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
-        )
-        yield Incident(youngest["metadata"]["name"], _REPLACED)
+        yield _youngest_replaced(workers)
+
+
+def _youngest_replaced(workers: tuple[Object, ...]) -> Incident:
+    """The status remembers all workers as one: which of them is new tells their age, in whole seconds."""
+    newest = max(pod["metadata"]["creationTimestamp"] for pod in workers)
+    names = [pod["metadata"]["name"] for pod in workers if pod["metadata"]["creationTimestamp"] == newest]
+    return Incident(max(names), _REPLACED if len(names) == 1 else _ONE_REPLACED)
 
 
 def _are_remembered(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:

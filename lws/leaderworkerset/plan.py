@@ -66,11 +66,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     sequences.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if is_done:
         sequences.append(plan_pruning(snapshot, choice))
-    revisions = Revisions()
-    # Otherwise nothing of that name exists.
-    if leaders.sequence[: len(choice.actions)] == choice.actions:
-        current = choice.name if is_done else former_revision(snapshot, choice)
-        revisions = Revisions(current, choice.name, choice.collisions)
+    revisions = _revisions_to_tell(snapshot, choice, leaders, is_done)
     status = _status(snapshot, groups, problems, revisions, leaders)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
     # A step writes the status anyway.
@@ -83,6 +79,14 @@ def plan(snapshot: SetSnapshot) -> Plan:
         again_after=_soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
         waiting_for=next((part.waiting_for for part in parts if part.waiting_for), ""),
     )
+
+
+def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, leaders: Part, is_done: bool) -> Revisions:
+    # Otherwise nothing of that name exists.
+    if leaders.sequence[: len(choice.actions)] != choice.actions:
+        return Revisions()
+    current = choice.name if is_done else former_revision(snapshot, choice)
+    return Revisions(current, choice.name, choice.collisions)
 
 
 def _soonest(waits: Iterable[float | None]) -> float | None:

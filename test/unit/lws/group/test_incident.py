@@ -285,6 +285,13 @@ def test_a_worker_that_was_replaced_while_nobody_looked(policy: str) -> None:
     assert incident_of(remembering(whole, memory(whole)), 3) is None
 
 
+def test_no_worker_is_blamed_for_another_of_the_same_second() -> None:
+    whole = group(workers=({}, {"uid": "u-again"}))
+    found = incident_of(remembering(whole, memory(whole, uids(whole)[0], "u-before")), 3)
+    why = "it, or another worker as young as it, was replaced by another pod of that name"
+    assert found == Incident("demo-0-2", why)
+
+
 @pytest.mark.parametrize(
     "snapshot",
     [
