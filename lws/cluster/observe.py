@@ -125,6 +125,7 @@ class Observer:
             or any(map(lacks_start_ordinal, children.groups)),
             obstructions=shortage.obstructions,
             look_again=shortage.look_again,
+            leaders_refused=self._memory.refusals.of_leaders(namespace, name),
             status_age=self._memory.age(spec.uid_of(lws)),
             leader_age=self._memory.age(children.leader_uid),
             sets_moving=self._memory.sets_moving,

@@ -55,15 +55,22 @@ class Refusals:
 
     def of_set(self, namespace: str, name: str) -> tuple[Obstruction, ...]:
         """What is refused to this set, in a fixed order."""
+        return tuple(told for _, (_, told) in sorted(self._recent(namespace, name).items()))
+
+    def of_leaders(self, namespace: str, name: str) -> bool:
+        """Whether the leader StatefulSet of this set is."""
+        return ("StatefulSet", name) in self._recent(namespace, name)
+
+    def _recent(self, namespace: str, name: str) -> Mapping[_Key, tuple[float, Obstruction]]:
         met = self._met.get((namespace, name))
         if not met:
-            return ()
+            return {}
         since = self._clock() - _KEPT_SECONDS
         for key in [key for key, (moment, _) in met.items() if moment < since]:
             del met[key]
         if not met:
             del self._met[namespace, name]
-        return tuple(told for _, (_, told) in sorted(met.items()))
+        return met
 
 
 def _key(obj: Mapping[str, Any]) -> _Key:

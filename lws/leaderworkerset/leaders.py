@@ -101,8 +101,11 @@ def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...])
     if delay is not None:
         covered = _replace_leaders(snapshot, rollout)
         return Part((*choice.actions, *covered), waiting_for=rollout.waiting_for, again_after=delay)
+    if snapshot.leaders_refused:
+        # They would come back as they were, and be deleted once more with every try.
+        rollout = rollout.within(told)
     position = Position(choice.name, rollout.partition)
-    guard = _guard(lws, leader, Position(choice.name, _first_window(state, told, rollout)), choice.key)
+    guard = _guard(lws, leader, position, choice.key)
     applying = _telling_leftovers(snapshot, told, groups, _apply_leaders(snapshot, leader, choice, rollout))
     deeds = (*_replace_leaders(snapshot, rollout), *applying)
     return Part(
@@ -113,16 +116,6 @@ def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...])
         position=position,
         has_moved=bool(guard),
     )
-
-
-def _first_window(state: RolloutState, told: LeaderStatefulSet, rollout: Rollout) -> int:
-    """The partition to remember: with a new template already that of the groups that go first, as soon as
-    the StatefulSet controller has seen it. Where all are ready that is known before, and costs no write of
-    its own.
-    """
-    if told.is_current or state.paused or rollout.replicas != state.replicas:
-        return rollout.partition
-    return max(state.floor, min(rollout.partition, state.replicas - state.budget.unavailable))
 
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:

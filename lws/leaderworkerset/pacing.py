@@ -6,7 +6,6 @@ write at once. Nothing waits that anybody waits for: conditions, generations, na
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from lws.actions import Status
@@ -57,8 +56,7 @@ def paced(state: RolloutState, rollout: Rollout, age: float | None) -> tuple[Rol
     if stored is None or age is None or age >= _STEP_DUE or not _moves_few(state, stored, rollout):
         return rollout, None
     # Those that the partition covers already have nothing to wait for.
-    covered = tuple(index for index in rollout.replace if index >= stored.partition)
-    return replace(rollout, replace=covered), _STEP_SECONDS - age
+    return rollout.within(stored), _STEP_SECONDS - age
 
 
 def _moves_few(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> bool:

@@ -132,8 +132,8 @@ def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, 
 
 def _position_to_tell(lws: Object, revisions: Revisions, leaders: Part) -> Mapping[str, Any] | None:
     """The position of a rollout under way that nothing remembers: another controller began it."""
-    position, known = leaders.position, remembered_position(lws)
-    if position is None or leaders.has_moved or (known is not None and known.covers(position)):
+    position = leaders.position
+    if position is None or leaders.has_moved or position == remembered_position(lws):
         return None
     current = revisions.current or (lws.get("status") or {}).get("currentRevision")
     return position.stored if current != position.revision else None

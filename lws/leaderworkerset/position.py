@@ -27,10 +27,6 @@ class Position:
     revision: str
     partition: int
 
-    def covers(self, other: Position) -> bool:
-        """Every group that may move by the other may move by this one."""
-        return self.revision == other.revision and self.partition <= other.partition
-
     @property
     def stored(self) -> dict[str, Any]:
         """As `status.rollout` has it."""

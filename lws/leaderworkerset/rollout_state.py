@@ -7,7 +7,7 @@ answers about groups by index; the decision itself is made elsewhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lws.leaderworkerset.groups import GroupState, LeaderStatefulSet
@@ -55,6 +55,11 @@ class Rollout:
     replace: tuple[int, ...] = ()
     why: str = ""
     waiting_for: str = ""
+
+    def within(self, stored: LeaderStatefulSet) -> Rollout:
+        """The same, but of leaders only those that come back updated though the StatefulSet is told nothing."""
+        covered = (index for index in self.replace if stored.is_current and index >= stored.partition)
+        return replace(self, replace=tuple(covered))
 
 
 def budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:

@@ -60,7 +60,8 @@ class SetSnapshot:
     drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`, or workers of the set
     lack it.
     obstructions: what the API server refuses, to us or to the controller of its StatefulSets. look_again:
-    seconds until there may be more to know about that.
+    seconds until there may be more to know about that. leaders_refused: whether it refused lately what the
+    leader StatefulSet was to be told.
     status_age, leader_age: seconds since we last wrote the status or the leader StatefulSet, None if that was
     not lately. sets_moving: sets whose status we wrote in the last half minute, this one included.
     leaving: pods of the set, and former ones of the same names, that are being deleted and wait for their
@@ -85,6 +86,7 @@ class SetSnapshot:
     drops_start_ordinal: bool = False
     obstructions: tuple[Obstruction, ...] = ()
     look_again: float | None = None
+    leaders_refused: bool = False
     status_age: float | None = None
     leader_age: float | None = None
     sets_moving: int = 1

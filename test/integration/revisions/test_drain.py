@@ -84,7 +84,7 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
 def drain(world: World, cluster: LocalCluster, pod: str) -> set[str]:
     """Drain the node that the pod is on, but only of what the test made. Returns the UIDs of its pods."""
     node = world.get("Pod", pod)["spec"]["nodeName"]
-    hit = {each["metadata"]["uid"] for each in world.list("Pod") if each["spec"]["nodeName"] == node}
+    hit = {each["metadata"]["uid"] for each in world.list("Pod") if each["spec"].get("nodeName") == node}
     ours = f"--pod-selector={NAME_LABEL}={NAME}"
     cluster.kubectl("drain", node, "--force", "--ignore-daemonsets", "--delete-emptydir-data", ours)
     cluster.kubectl("uncordon", node)

@@ -52,6 +52,17 @@ def test_an_update_is_called_one() -> None:
     assert (met.reason, met.message) == ("FailedUpdate", "cannot update StatefulSet demo: no")
 
 
+def test_only_the_leader_statefulset_is_that_of_the_leaders() -> None:
+    now = [0.0]
+    refusals = Refusals(lambda: now[0])
+    refusals.remember(create(), ERROR)
+    assert not refusals.of_leaders("ns", "demo")
+    refusals.remember(Apply(intent(name="demo"), why="because", uid="u"), ERROR)
+    assert refusals.of_leaders("ns", "demo") and not refusals.of_leaders("other", "demo")
+    now[0] = 91.0
+    assert not refusals.of_leaders("ns", "demo"), "nobody has tried for so long"
+
+
 def test_several_come_in_a_fixed_order_each_once() -> None:
     refusals = Refusals()
     for name in ("demo-2", "demo-1", "demo-2"):

@@ -10,9 +10,7 @@ import copy
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
-from lws.actions import Apply, Merge, Plan
+from lws.actions import Apply, Delete, Merge, Plan
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -33,14 +31,17 @@ def told(planned: Plan) -> tuple[int, int]:
     return partition_of(apply.intent), wanted_replicas(apply.intent)
 
 
+def deletions(planned: Plan) -> list[str]:
+    return [action.target.name for action in actions_of(planned) if isinstance(action, Delete)]
+
+
 def test_a_step_is_remembered_before_it_is_taken() -> None:
     snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
     planned = plan(snapshot)
     kinds = [type(action).__name__ for action in planned.sequences[0]]
     assert kinds == ["Create", "Merge", "Apply"], "a revision, the memory, the StatefulSet"
     (memory,) = memories(planned)
-    first_window = {"revision": planned.statuses[0].patch["updateRevision"], "partition": 2}
-    assert (memory, told(planned)) == (first_window, (3, 3))
+    assert memory == {"revision": planned.statuses[0].patch["updateRevision"], "partition": 3}
     assert "rollout" not in planned.statuses[0].patch, "it is written once"
 
 
@@ -50,39 +51,18 @@ def test_a_step_that_was_remembered_and_not_taken_is_not_remembered_twice() -> N
     planned = plan(snapshot)
     before = carried_out(snapshot, replace(planned, sequences=(planned.sequences[0][:2],)))
     again = plan(before)
-    assert (told(again), memories(again)) == ((2, 3), [])
+    assert (told(again), memories(again)) == ((3, 3), [])
 
 
-def test_groups_that_go_first_are_remembered_with_the_template() -> None:
-    """The step that follows as soon as the StatefulSet controller has reported costs no second write."""
-    snapshot = with_spec(settled(make_set(replicas=1)), make_set(replicas=1, image="app:2"))
-    begun = carried_out(snapshot, plan(snapshot))
-    awaiting = plan(begun)
-    assert (memories(awaiting), awaiting.statuses) == ([], ()), "nor does waiting for that report"
-    stepping = plan(with_reported(begun))
-    assert (memories(stepping), told(stepping)) == ([], (0, 1))
-    second = plan(with_reported(carried_out(begun, plan(begun))))
-    assert memories(second) == []
-
-
-@pytest.mark.parametrize(
-    ("spec", "remembered"),
-    [
-        pytest.param({"max_unavailable": 4}, 6, id="as-many-as-the-budget-has"),
-        pytest.param({"max_unavailable": 4, "partition": 8}, 8, id="none-that-the-user-holds-back"),
-        pytest.param({"max_surge": 2}, 10, id="none-before-there-is-a-surge"),
-    ],
-)
-def test_which_groups_are_remembered_to_go_first(spec: dict[str, Any], remembered: int) -> None:
-    snapshot = with_spec(settled(make_set(replicas=10, **spec)), make_set(replicas=10, image="app:2", **spec))
-    assert [each["partition"] for each in memories(plan(snapshot))] == [remembered]
-
-
-def test_of_a_paused_rollout_no_group_is_remembered_to_go_first() -> None:
-    paused = make_set(replicas=10, image="app:2")
-    paused["spec"]["rolloutStrategy"] = {"paused": True}
-    (memory,) = memories(plan(with_spec(settled(make_set(replicas=10)), paused)))
-    assert memory["partition"] == 10
+def test_what_is_refused_costs_no_group_with_every_try() -> None:
+    """A policy denies what the StatefulSet would be told: its leader would come back as it was."""
+    snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
+    begun = with_reported(carried_out(snapshot, plan(snapshot)))
+    assert deletions(plan(begun)) == ["demo-2"] and told(plan(begun)) == (2, 3)
+    refused = plan(replace(begun, leaders_refused=True))
+    assert deletions(refused) == [] and told(refused) == (2, 3), "it is tried again without"
+    covered = with_reported(carried_out(begun, refused))
+    assert deletions(plan(replace(covered, leaders_refused=True))) == ["demo-2"], "it comes back updated"
 
 
 def test_what_a_first_statefulset_is_told_need_not_be_remembered() -> None:

@@ -609,8 +609,10 @@ def test_a_leader_is_deleted_in_the_foreground_before_the_partition_passes_it() 
     snapshot = with_spec(snapshot, make_set(replicas=3, image="app:2"))
     snapshot = with_reported(carried_out(snapshot, plan(snapshot)))
     snapshot = with_update_revision(snapshot)
-    assert snapshot.lws["status"]["rollout"]["partition"] == 2, "remembered before any leader goes"
-    (delete, leaders) = actions_of(planned := plan(snapshot))
+    planned = plan(snapshot)
+    (memory, delete, leaders) = actions_of(planned)
+    assert isinstance(memory, Merge) and memory.subresource == "status"
+    assert memory.patch["status"]["rollout"]["partition"] == 2, "remembered before any leader goes"
     assert isinstance(delete, Delete) and isinstance(leaders, Apply)
     assert (delete.target.name, delete.target.uid) == ("demo-2", "uid-of-pod-demo-2")
     assert delete.propagation == "Foreground"
