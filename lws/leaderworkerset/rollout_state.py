@@ -57,7 +57,7 @@ class Rollout:
     waiting_for: str = ""
 
     def within(self, stored: LeaderStatefulSet) -> Rollout:
-        """The same, but of leaders only those that come back updated though the StatefulSet is told nothing."""
+        """The same, but of leaders only those that come back updated with nothing told to the StatefulSet."""
         covered = (index for index in self.replace if stored.is_current and index >= stored.partition)
         return replace(self, replace=tuple(covered))
 

@@ -50,7 +50,7 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
     stuck = group("2", 3, 1, NEVER_READY)
     network = {"subdomainPolicy": "UniquePerReplica"}
     world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": stuck, "networkConfig": network}})
-    eventually("the rollout is stuck", lambda: images_of(world, NAME).get(2, set()), lambda now: "leader-2" in now)
+    eventually("it is stuck", lambda: images_of(world, NAME), lambda now: "leader-2" in now.get(2, ()))
     before = {index: uids_of_group(world, NAME, index) for index in (0, 1)}
 
     hit = drain(world, local_cluster, "web-0")
