@@ -55,12 +55,16 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
 
     hit = drain(world, local_cluster, "web-0")
 
-    def whole() -> bool:
-        pods = [pod for pod in world.list("Pod") if name_of(pod) in {**before[0], **before[1]}]
-        uids = {pod["metadata"]["uid"] for pod in pods}
-        return len(pods) == 4 and all(map(is_ready, pods)) and not uids & hit
+    def is_back(pod: Object) -> bool:
+        return is_ready(pod) and pod["metadata"]["uid"] not in hit
 
-    eventually("both groups are whole again", whole)
+    def missing() -> dict[str, Object | None]:
+        """What stands in the place of pods that are not there again."""
+        pods = {name_of(pod): pod for pod in world.list("Pod")}
+        found = {name: pods.get(name) for name in {**before[0], **before[1]}}
+        return {name: pod for name, pod in found.items() if not pod or not is_back(pod)}
+
+    eventually("both groups are whole again", missing, lambda now: now == {})
     for index in (0, 1):
         if not hit & set(before[index].values()):
             assert uids_of_group(world, NAME, index) == before[index]
