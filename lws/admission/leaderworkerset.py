@@ -1,7 +1,7 @@
-"""May this LeaderWorkerSet be stored, and with which defaults?
+"""May this LeaderWorkerSet be stored?
 
-In: the set as the API server decoded it, and as it was before. Out: defaults set in place; errors or
-warnings, in the order, at the paths and in the words of the original controller's webhook.
+In: the set as the API server decoded it, and as it was before. Out: errors or warnings, in the order, at the
+paths and in the words of the original controller's webhook.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lws.admission.defaulting import default
 from lws.admission.errors import FieldError, invalid, required
 from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
 from lws.admission.gangs import gang_warnings
@@ -30,15 +31,9 @@ from lws.kube.names import (
     tightest_derived_name,
 )
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
-from lws_api.leaderworkerset.v1 import (
-    RECREATE_GROUP_AFTER_START_ANNOTATION,
-    RestartPolicy,
-    RolloutStrategyType,
-    SubdomainPolicy,
-)
+from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION
 
 _READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
-_UNSET = (None, "")
 _MAX_REPLICAS = 1_000_000
 _MAX_PODS = 2**31 - 1
 _PERCENT = re.compile(r"[0-9]+%")
@@ -49,35 +44,6 @@ _PERCENT_MESSAGE = (
 _MAX_UNAVAILABLE_PATH = ".".join((*ROLLING_UPDATE, "maxUnavailable"))
 _MAX_SURGE_PATH = ".".join((*ROLLING_UPDATE, "maxSurge"))
 _DISRUPTED_PATH = "spec.podDisruptionBudget.maxUnavailableGroups"
-
-
-def default(raw: dict[str, Any]) -> None:
-    """Set, in place, the defaults that the CRD cannot carry; a second call changes nothing.
-
-    Fields that the original controller's API does not have are never set: clients compare whole specs.
-    Values of the wrong type stay as they are, for the schema to refuse.
-    """
-    spec = _object_in(raw, "spec")
-    if spec is None:
-        return
-    template = _object_in(spec, "leaderWorkerTemplate")
-    if template is not None:
-        if template.get("restartPolicy") in _UNSET:
-            template["restartPolicy"] = RestartPolicy.RECREATE_GROUP_ON_POD_RESTART.value
-        elif template["restartPolicy"] == RestartPolicy.DEFAULT:
-            template["restartPolicy"] = RestartPolicy.NONE.value
-    strategy = _object_in(spec, "rolloutStrategy")
-    if strategy is not None:
-        if strategy.get("type") in _UNSET:
-            strategy["type"] = RolloutStrategyType.ROLLING_UPDATE.value
-        if (
-            strategy["type"] == RolloutStrategyType.ROLLING_UPDATE
-            and strategy.get("rollingUpdateConfiguration") is None
-        ):
-            strategy["rollingUpdateConfiguration"] = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
-    network = _object_in(spec, "networkConfig")
-    if network is not None and network.get("subdomainPolicy") is None:
-        network["subdomainPolicy"] = SubdomainPolicy.SHARED.value
 
 
 def errors_in(
@@ -293,11 +259,3 @@ def _extent(facts: Facts) -> tuple[int, int, int]:
 def _name_of(raw: Mapping[str, Any]) -> str:
     name = metadata_of(raw).get("name")
     return name if isinstance(name, str) else ""
-
-
-def _object_in(parent: dict[str, Any], key: str) -> dict[str, Any] | None:
-    """The object at `key`, made if missing or null; None where something else is in its place."""
-    value = parent.get(key)
-    if value is None:
-        value = parent[key] = {}
-    return value if isinstance(value, dict) else None

@@ -14,8 +14,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from lws.actions import Object
+from lws.admission.defaulting import default
 from lws.admission.errors import aggregate
-from lws.admission.leaderworkerset import default, errors_in
+from lws.admission.leaderworkerset import errors_in
 from lws.cli.prospect import prospect_of
 from lws.cli.refusal import Refusal
 from lws.cli.view import Text

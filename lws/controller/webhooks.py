@@ -15,7 +15,7 @@ from typing import Any
 import kopf
 
 from lws.actions import Object
-from lws.admission import leaderworkerset, pod
+from lws.admission import defaulting, leaderworkerset, pod
 from lws.admission.errors import Refused, aggregate
 from lws.cluster.resources import LEADERWORKERSETS, PODS, Resource
 from lws.controller.mutation import change_object
@@ -72,7 +72,7 @@ def _options(webhook: str, registry: kopf.OperatorRegistry) -> dict[str, Any]:
 
 
 async def _default_set(**_: Any) -> None:
-    change_object(leaderworkerset.default)
+    change_object(defaulting.default)
 
 
 def _set_validator(siblings: Siblings, gang: GangProvider | None) -> Handler:

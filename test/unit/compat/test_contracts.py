@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.admission.leaderworkerset import default
+from lws.admission.defaulting import default
 from lws.admission.pod import admit
 from lws.group.objects import build_worker_statefulset
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from lws.admission.leaderworkerset import default, errors_in
+from lws.admission.defaulting import default
+from lws.admission.leaderworkerset import errors_in
 from lws.leaderworkerset.revisions import record
 from lws_api.crds import defaulted
 
