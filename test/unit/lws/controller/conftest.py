@@ -24,13 +24,13 @@ def _made() -> Certificates:
 
 
 @pytest.fixture(scope="session")
-def certificates() -> Certificates:
+def certificates(shared_keys: None) -> Certificates:
     """For 127.0.0.1 and webhook.test."""
     return _made()
 
 
 @pytest.fixture(scope="session")
-def other_certificates() -> Certificates:
+def other_certificates(shared_keys: None) -> Certificates:
     """The same of another CA."""
     return _made()
 

@@ -44,7 +44,7 @@ class Connection:
 
 
 @pytest.fixture(scope="module")
-def ca(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+def ca(shared_keys: None, tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return write_credentials(tmp_path_factory.mktemp("api") / "pki").ca.read_bytes()
 
 

@@ -8,10 +8,13 @@ import ssl
 import stat
 from pathlib import Path
 
+import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from tools.localcluster.credentials import USERS, token_table, write_credentials
+
+pytestmark = pytest.mark.usefixtures("shared_keys")
 
 
 def test_server_certificate_is_signed_for_the_loopback_address(tmp_path: Path) -> None:
