@@ -175,8 +175,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def rendered(crd: Mapping[str, Any]) -> str:
-    """The text of one file; raises ValueError if Helm would take part of it for a template."""
-    text = _HEADER + yaml.dump(dict(crd), Dumper=_Dumper, sort_keys=True, width=110, allow_unicode=True)
+    """Its text, or that of some of its fields; raises ValueError if Helm would take part of it for a
+    template.
+    """
+    text = yaml.dump(dict(crd), Dumper=_Dumper, sort_keys=True, width=110, allow_unicode=True)
     if "{{" in text:
         raise ValueError("a description contains '{{', which Helm would take for a template: reword it")
     return text
@@ -187,10 +189,12 @@ def files() -> Mapping[Path, str]:
     """Path, relative to the root of the project → text, of everything that is generated."""
     texts: dict[Path, str] = {}
     for kind in KINDS:
-        crd = definition(kind)
-        texts[PACKAGE / f"{kind.plural}.yaml"] = rendered(crd)
-        chart = crd | {"metadata": crd["metadata"] | {"annotations": _KEEP}}
-        texts[CHART / f"{kind.plural}.yaml"] = rendered(chart)
+        head = definition(kind)
+        # The last field of both files, and nearly all of them: written once.
+        spec = rendered({"spec": head.pop("spec")})
+        kept = head | {"metadata": head["metadata"] | {"annotations": _KEEP}}
+        for directory, fields in ((PACKAGE, head), (CHART, kept)):
+            texts[directory / f"{kind.plural}.yaml"] = _HEADER + rendered(fields) + spec
     return texts
 
 

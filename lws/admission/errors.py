@@ -69,6 +69,8 @@ def aggregate(errors: Sequence[FieldError]) -> str:
 def rendered(value: Any) -> str:
     """A value as errors show it: strings quoted and escaped as Go does, all else as compact JSON."""
     if isinstance(value, str):
+        if value.isprintable() and _ESCAPES.keys().isdisjoint(value):
+            return f'"{value}"'
         return '"' + "".join(_escaped(character) for character in value) + '"'
     return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False, default=str)
 

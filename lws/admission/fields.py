@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid
+from lws.kube.metadata import is_mapping
 from lws.kube.quantities import scaled
 
 TEMPLATE = ("spec", "leaderWorkerTemplate")
@@ -105,7 +106,7 @@ def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     """The value at a path; None where any part of the path is missing, null or no object."""
     value: Any = raw
     for part in path:
-        if not isinstance(value, Mapping):
+        if not is_mapping(value):
             return None
         value = value.get(part)
     return value

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from lws.kube import quantities
+from lws.kube.metadata import is_mapping
 from lws.kube.typed import POD_TYPES, Normaliser
 
 Path = tuple[str, ...]
@@ -118,13 +119,14 @@ def _owned_fields(stored: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
 
 
 def _unlike(wanted: Any, actual: Any, owned: Mapping[str, Any], path: Path) -> Iterator[Path]:
-    if isinstance(wanted, Mapping) and isinstance(actual, Mapping):
+    if is_mapping(wanted) and is_mapping(actual):
         for key, value in wanted.items():
-            below = owned.get(f"f:{key}")
-            if key in actual:
-                yield from _unlike(value, actual[key], below or {}, (*path, key))
-            elif below is None and not _is_nothing(value):
-                yield (*path, key)
+            if key not in actual:
+                if owned.get(f"f:{key}") is None and not _is_nothing(value):
+                    yield (*path, key)
+            # Most of what is compared is text that is the same.
+            elif type(value) is not str or value != actual[key]:
+                yield from _unlike(value, actual[key], owned.get(f"f:{key}") or {}, (*path, key))
     elif isinstance(wanted, Sequence) and isinstance(actual, Sequence) and not isinstance(wanted, str):
         yield from _unlike_lists(wanted, actual, owned, path)
     elif wanted is not None and not _is_same_scalar(wanted, actual, path):
@@ -157,11 +159,11 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
     for selector, below in owned.items():
         kind, _, rest = selector.partition(":")
         if kind == "f":
-            actual = stored.get(rest) if isinstance(stored, Mapping) else None
-            if not isinstance(intent, Mapping) or rest not in intent:
+            actual = stored.get(rest) if is_mapping(stored) else None
+            if not is_mapping(intent) or rest not in intent:
                 if not _is_nothing(actual):
                     yield (*path, rest)
-            else:
+            elif below:
                 yield from _abandoned(below, intent[rest], actual, (*path, rest))
         elif kind == "k" and existing[selector]:
             if intended[selector]:
@@ -178,10 +180,10 @@ def _selected(owned: Mapping[str, Any], elements: Any) -> dict[str, list[Mapping
 
     A key that an element leaves to the server's default (a port's protocol) may have any value.
     """
+    if not any(selector.startswith("k:") for selector in owned):
+        return {}
     selectors = {selector: _keys_of(selector) for selector in owned if selector.startswith("k:")}
     found: dict[str, list[Mapping[str, Any]]] = {selector: [] for selector in selectors}
-    if not selectors:
-        return found
     by_keys = {keys: selector for selector, keys in selectors.items()}
     names = [name for name, _ in next(iter(by_keys))]
     for element in elements or ():
@@ -218,6 +220,6 @@ def _thousandths(value: Any) -> quantities.Quantity:
 
 def _is_nothing(value: Any) -> bool:
     """What no object says by having it: null, or a structure of nothing but such."""
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return all(_is_nothing(each) for each in value.values())
     return value is None or (isinstance(value, list | tuple) and not value)

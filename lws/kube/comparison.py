@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from lws.kube.metadata import is_mapping
+
 NOISE = frozenset(
     {
         "annotations",
@@ -66,7 +68,7 @@ _LONGEST_VALUE = 60
 
 def canonical(value: Any) -> Any:
     """The value without nulls, and without empty mappings where they say nothing. List order counts."""
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return dict(_meaningful(value))
     if isinstance(value, list | tuple):
         return [canonical(item) for item in value]

@@ -144,9 +144,9 @@ def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -
         facts = tuple(each for index, group in enumerate(groups) for each in made[group, index])
         snapshot = SetSnapshot(lws, NOW, groups=facts)
         serving = sum(group.is_serving(size) for group in groups)
+        states, missing = group_states(facts, wanted), sum(group.missing(size) for group in groups)
         for granted in range(4):
-            allowed = allowed_groups(granted, snapshot, group_states(facts, wanted))
-            evictions = max(0, allowed - sum(group.missing(size) for group in groups))
+            evictions = max(0, allowed_groups(granted, snapshot, states) - missing)
             assert min(serving, evictions) <= max(0, granted - (3 - serving)), (granted, groups)
             let_go += evictions
     assert let_go
