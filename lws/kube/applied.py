@@ -180,9 +180,9 @@ def _selected(owned: Mapping[str, Any], elements: Any) -> dict[str, list[Mapping
 
     A key that an element leaves to the server's default (a port's protocol) may have any value.
     """
-    if not any(selector.startswith("k:") for selector in owned):
+    selectors = {selector: _keys_of(selector) for selector in owned if selector[:2] == "k:"}
+    if not selectors:
         return {}
-    selectors = {selector: _keys_of(selector) for selector in owned if selector.startswith("k:")}
     found: dict[str, list[Mapping[str, Any]]] = {selector: [] for selector in selectors}
     by_keys = {keys: selector for selector, keys in selectors.items()}
     names = [name for name, _ in next(iter(by_keys))]

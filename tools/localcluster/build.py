@@ -129,9 +129,8 @@ def _run(command: list[str], target: Target, step: _Step, total: int | None) -> 
         for reader in readers:
             reader.start()
         try:
-            while child.poll() is None:
+            while _runs(child):
                 step.tell()
-                time.sleep(0.2)
         except BaseException:
             child.terminate()
             raise
@@ -141,6 +140,15 @@ def _run(command: list[str], target: Target, step: _Step, total: int | None) -> 
     if child.returncode != 0:
         raise BuildError(f"{step.name} failed in {target.module}:\n" + "\n".join(last))
     return output
+
+
+def _runs(child: subprocess.Popen[str]) -> bool:
+    """Waits a moment for the child to end; False once it has."""
+    try:
+        child.wait(0.2)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
 
 
 def _follow(lines: IO[str], last: deque[str], step: _Step, total: int | None) -> None:
@@ -162,5 +170,5 @@ def _only_one(path: Path, waiting: str, report: Report) -> Iterator[None]:
                 break
             except BlockingIOError:
                 report(Progress(waiting, time.monotonic() - began, None))
-                time.sleep(0.5)
+                time.sleep(0.1)
         yield
