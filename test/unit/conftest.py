@@ -28,7 +28,6 @@ _POOL_SIZE = 4
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What collection made stays until the end: a quarter of the suite's time would go into looking at it."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(_NEW_OBJECTS)
     gc.enable()

@@ -58,6 +58,9 @@ class _Selector(selectors.DefaultSelector):  # type: ignore[misc,valid-type]
             if not found:
                 raise RuntimeError("everything waits and nothing is scheduled: this would hang for ever")
             return found
+        if timeout <= 0 and not has_sockets:
+            # Something is ready to run; what wakes the loop up has put it there itself.
+            return []
         found = super().select(_DELIVERY if has_sockets and timeout > 0 else 0)
         if not found and has_sockets and timeout > 0:
             self._probe = self._probe or _Probe()
