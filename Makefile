@@ -37,16 +37,15 @@ demo: $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recove
 test: lint test-unit test-integration test-e2e ## Everything: lint, unit, integration and end-to-end tests.
 
 test-unit: $(READY) ## Unit tests, no cluster.
-	@$(MAKE) --no-print-directory --output-sync=target -j2 unit/decisions unit/others
+	@$(MAKE) --no-print-directory --output-sync=target -j2 unit/lws unit/others
 
 # Two processes, each of which collects its own half only, are a third faster than workers that collect all.
-DECISIONS := $(addprefix test/unit/lws/,admission cluster controller group kube leaderworkerset)
-
-unit/decisions:
-	@$(BIN)/python -m pytest $(DECISIONS) $(PYTEST_ARGS)
+# No test of the first uses hypothesis, whose plugin does something in every test.
+unit/lws:
+	@$(BIN)/python -m pytest -p no:hypothesispytest test/unit/lws $(PYTEST_ARGS)
 
 unit/others:
-	@$(BIN)/python -m pytest test/unit $(addprefix --ignore=,$(DECISIONS)) $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest test/unit --ignore=test/unit/lws $(PYTEST_ARGS)
 
 test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
 	@$(BUILD)
