@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from test.unit.seeds import for_each_seed
 from test.unit.stories.letters import letters_of
 from test.unit.stories.story import Story, Wish
 
@@ -87,18 +88,13 @@ class Player:
                 self.story.break_group(index)
 
 
-@pytest.mark.parametrize("first", range(0, 100, 50))
-def test_every_rollout_ends_and_keeps_its_promises(first: int) -> None:
-    for seed in range(first, first + 50):
-        try:
-            Player(seed).play()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
+@for_each_seed(100)
+def test_every_rollout_ends_and_keeps_its_promises(seed: int) -> None:
+    Player(seed).play()
 
 
 @pytest.mark.parametrize("has_feature", [False, True], ids=["feature off", "feature on"])
-@pytest.mark.parametrize("seed", range(20))
+@for_each_seed(20)
 def test_a_prompt_controller_leaves_nothing_to_be_deleted_in_the_background(
     seed: int, has_feature: bool
 ) -> None:

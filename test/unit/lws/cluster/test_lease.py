@@ -18,6 +18,7 @@ import pytest
 from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Unreachable
 from lws.cluster.lease import Lease, LeaseTimes
 from test.unit.fake_time import in_fake_time, now
+from test.unit.seeds import for_each_seed
 
 MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
@@ -587,7 +588,6 @@ class _World:
             process.line.delay = lambda: 0.01
 
 
-@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(
     "times",
     [
@@ -596,6 +596,7 @@ class _World:
         pytest.param(LeaseTimes(1.4, 1.3, 0.3), id="fractions"),
     ],
 )
+@for_each_seed(5)
 def test_never_two(times: LeaseTimes, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = random.Random(seed)
     monkeypatch.setattr("lws.cluster.lease.random", draw)

@@ -13,6 +13,7 @@ from lws.actions import Object
 from lws.cluster.store import Store
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.builders import make_leader_pod
+from test.unit.seeds import for_each_seed
 
 Changes = list[tuple[Object | None, Object | None]]
 
@@ -325,7 +326,7 @@ def _same_as_model(store: Store, model: dict[str, Object]) -> bool:
     )
 
 
-@pytest.mark.parametrize("seed", range(30))
+@for_each_seed(30)
 def test_against_a_naive_model(seed: int) -> None:
     draw = random.Random(seed)
     server = _ApiServer(draw)

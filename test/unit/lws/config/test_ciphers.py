@@ -59,9 +59,8 @@ def test_what_openssl_was_built_without_is_left_out(monkeypatch: pytest.MonkeyPa
     )
 
 
-@pytest.mark.parametrize("suite", [*sorted(TLS13_SUITES), *TLS12_SUITES])
-def test_known(suite: str) -> None:
-    assert is_known(suite)
+def test_known() -> None:
+    assert [suite for suite in (*TLS13_SUITES, *TLS12_SUITES) if not is_known(suite)] == []
 
 
 @pytest.mark.parametrize(

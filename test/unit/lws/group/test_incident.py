@@ -68,9 +68,6 @@ EVICTED = {
 
 
 @pytest.mark.parametrize(
-    ("policy", "recreates"), [(ON_RESTART, True), (AFTER_START, True), (NONE, False), ("Default", False)]
-)
-@pytest.mark.parametrize(
     ("pods", "expected"),
     [
         pytest.param({}, None, id="all well"),
@@ -118,8 +115,11 @@ EVICTED = {
         ),
     ],
 )
-def test_reasons(policy: str, recreates: bool, pods: dict[str, Any], expected: Incident | None) -> None:
-    assert incident_of(group(policy, **pods), 3) == (expected if recreates else None)
+def test_reasons(pods: dict[str, Any], expected: Incident | None) -> None:
+    found = {
+        policy: incident_of(group(policy, **pods), 3) for policy in (ON_RESTART, AFTER_START, NONE, "Default")
+    }
+    assert found == {ON_RESTART: expected, AFTER_START: expected, NONE: None, "Default": None}
 
 
 ANNOTATION = {RECREATE_GROUP_AFTER_START_ANNOTATION: ""}

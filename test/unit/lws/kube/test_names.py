@@ -124,15 +124,15 @@ def test_tightest_derived_name(highest_index: int, size: int, room: int, pattern
     assert (tightest.room, tightest.pattern) == (room, pattern)
 
 
-@pytest.mark.parametrize("size", [1, 2, 9, 10, 1000, 2**31 - 1])
 @pytest.mark.parametrize("highest_index", [0, 9, 10, 1_999_999])
-def test_a_name_with_room_fits_all_that_is_derived(highest_index: int, size: int) -> None:
-    name = "a" * tightest_derived_name(highest_index, size).room
-    leader, revision_hash = f"{name}-{highest_index}", "-" + "x" * 10
-    derived = [leader, name + revision_hash]
-    if size > 1:
-        derived += [f"{leader}-{size - 1}", leader + revision_hash]
-    assert max(len(each) for each in derived) == 63
+def test_a_name_with_room_fits_all_that_is_derived(highest_index: int) -> None:
+    for size in (1, 2, 9, 10, 1000, 2**31 - 1):
+        name = "a" * tightest_derived_name(highest_index, size).room
+        leader, revision_hash = f"{name}-{highest_index}", "-" + "x" * 10
+        derived = [leader, name + revision_hash]
+        if size > 1:
+            derived += [f"{leader}-{size - 1}", leader + revision_hash]
+        assert max(len(each) for each in derived) == 63, f"size {size}"
 
 
 def test_byte_length_counts_utf8() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-import pytest
-
 from lws.leaderworkerset.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout_state import RolloutState, budget
 from lws.leaderworkerset.simulation import Simulation, simulate
+from test.unit.seeds import for_each_seed
 from test.unit.stories.letters import groups, letters_of
 from test.unit.stories.story import Story, Wish
 
@@ -85,7 +84,7 @@ def test_scaling_down_on_the_way() -> None:
     assert letters_of(simulation.groups, 4) == "RR--"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@for_each_seed(60)
 def test_the_steps_are_those_of_the_stories(seed: int) -> None:
     """The model of the StatefulSet controller that the stories are told with comes to the same."""
     draw = random.Random(seed)
