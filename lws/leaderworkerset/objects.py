@@ -6,13 +6,12 @@ what cannot be changed, and for the owners of what is adopted.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Object
-from lws.kube.metadata import owner_reference
+from lws.kube.metadata import copied, owner_reference
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.group_nodes import selects_by_group
 from lws.leaderworkerset.storage import build_leader_storage
@@ -107,7 +106,7 @@ def decorated(
     template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> dict[str, Any]:
     """A copy of a pod template with labels and annotations added; all else stays as the user wrote it."""
-    result: dict[str, Any] = copy.deepcopy(dict(template))
+    result = copied(template)
     metadata = dict(result.get("metadata") or {})
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}

@@ -6,11 +6,11 @@ In: Leases that clients create and replace. Out: what is stored, and a 409 for w
 from __future__ import annotations
 
 import asyncio
-import copy
 from collections.abc import Callable
 from typing import Any
 
 from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, NotFound
+from lws.kube.metadata import copied
 
 Object = dict[str, Any]
 
@@ -29,7 +29,7 @@ class LeaseServer:
     def get(self, name: str) -> Object:
         if name not in self.leases:
             raise NotFound(404, "NotFound", "no such lease")
-        return copy.deepcopy(self.leases[name])
+        return copied(self.leases[name])
 
     def create(self, lease: Object) -> Object:
         if lease["metadata"]["name"] in self.leases:
@@ -46,10 +46,10 @@ class LeaseServer:
 
     def _store(self, lease: Object) -> Object:
         self._version += 1
-        stored = copy.deepcopy(lease)
+        stored = copied(lease)
         stored["metadata"]["resourceVersion"] = str(self._version)
         self.leases[lease["metadata"]["name"]] = stored
-        return copy.deepcopy(stored)
+        return copied(stored)
 
 
 class LeaseClient:

@@ -628,7 +628,7 @@ def test_no_shape_is_an_exception(path: tuple[str, ...]) -> None:
     for junk in JUNK:
         new = with_junk(FULL, path, junk)
         default(new)
-        once = copy.deepcopy(new)
+        once = copied(new)
         default(new)
         assert new == once
         for after, before in ((new, None), (new, FULL), (FULL, new)):

@@ -9,6 +9,7 @@ import pytest
 
 from lws.admission.errors import Refused
 from lws.admission.pod import admit
+from lws.kube.metadata import copied
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -459,18 +460,18 @@ def paths_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 )
 def test_any_shape_is_refused_or_harmless(pod: dict[str, Any], path: tuple[Any, ...]) -> None:
     for junk in JUNK:
-        broken = copy.deepcopy(pod)
+        broken = copied(pod)
         parent: Any = broken
         for part in path[:-1]:
             parent = parent[part]
         parent[path[-1]] = copy.deepcopy(junk)
-        before = copy.deepcopy(broken)
+        before = copied(broken)
         try:
             admit(broken, "default")
         except Refused as refused:
             assert str(refused)
             assert broken == before
             continue
-        once = copy.deepcopy(broken)
+        once = copied(broken)
         admit(broken, "default")
         assert broken == once

@@ -112,7 +112,8 @@ def test_what_is_no_part_of_a_key(one: str, other: str) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.stem)
 def test_examples_have_keys(path: Path) -> None:
-    documents = [each for each in yaml.safe_load_all(path.read_text(encoding="utf-8")) if each]
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    documents = [each for each in yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader) if each]
     names = [each["metadata"]["name"] for each in documents if each["kind"] == "LeaderWorkerSet"]
     result = run("-f", str(path))
     if not names:
