@@ -96,8 +96,11 @@ def test_nothing_restarts_and_rollouts_go_on(world: World, product: Product, tmp
 def bring_about(world: World) -> None:
     """Sets of all sorts, some of them in the middle of a rollout that cannot go on by itself."""
     every = {**AT_REST, **ROLLING}
-    for manifest in every.values():
-        world.create(manifest)
+    # Its groups want nodes for themselves, and there may be none any more once the others are there.
+    world.create(every["placed"])
+    settle(world, "placed", seconds=120)
+    for name in every.keys() - {"placed"}:
+        world.create(every[name])
     settle(world, *every, seconds=120)
     for name in ("rolled", "back", "canary"):
         world.patch(SET, name, new_image("server:2"))
