@@ -64,7 +64,9 @@ def check_set_pass(snapshot: SetSnapshot, plan: Plan, images: Images) -> None:
         assert not left, f"groups {left} are broken, and nobody replaces them"
         healthy = {each.index for each in snapshot.groups if outdated(each) and is_ready(each, images)}
         first = {index for index in broken if max(healthy, default=-1) < index < stored}
-        has_to_wait = apply is None and plan.again_after is not None
+        # A step of its own takes in that the set was scaled.
+        asked = (snapshot.leader["metadata"].get("annotations") or {}).get(REPLICAS_ANNOTATION)
+        has_to_wait = (apply is None and plan.again_after is not None) or asked != str(spec["replicas"])
         if first and stored == replicas == spec["replicas"] and not has_to_wait:
             floor = spec["rolloutStrategy"].get("rollingUpdateConfiguration", {}).get("partition", 0)
             assert lowered <= max(floor, min(first)), f"groups {first} are broken, and they are not the first"
