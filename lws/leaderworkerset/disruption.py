@@ -20,11 +20,11 @@ from typing import Any
 from lws.actions import Create, Delete, Merge, Object, Reference
 from lws.kube import quantities
 from lws.kube.metadata import is_terminating, missing_labels, owner_reference
-from lws.kube.ownership import Standing, clash_note, standing_of
+from lws.kube.ownership import Standing, standing_of
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import announcements, spec
 from lws.leaderworkerset.groups import GroupState
-from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, adopt
+from lws.leaderworkerset.leaders import Part, adopt, clash
 from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -48,8 +48,7 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
     if standing == Standing.LEAVING:
         return Part(waiting_for="the former PodDisruptionBudget to be gone")
     if stored is not None and standing == Standing.CLASH:
-        note = clash_note(stored, "LeaderWorkerSet", spec.name_of(lws))
-        return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
+        return clash(snapshot, stored)
     if stored is not None and standing == Standing.ORPHAN:
         return adopt(snapshot, stored)
     intent = build_disruption_budget(lws, allowed_groups(granted, snapshot, groups))

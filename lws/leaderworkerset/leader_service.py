@@ -13,10 +13,10 @@ from typing import Any
 from lws.actions import Create, Delete, Merge, Object, Reference
 from lws.kube.applied import covers
 from lws.kube.metadata import is_controlled_by, missing_labels, owner_reference
-from lws.kube.ownership import Standing, clash_note, standing_of
+from lws.kube.ownership import Standing, standing_of
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import announcements, spec
-from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, adopt
+from lws.leaderworkerset.leaders import Part, adopt, clash
 from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
@@ -39,8 +39,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Part:
     if standing == Standing.LEAVING:
         return Part(waiting_for="the former Service of the leaders to be gone")
     if stored is not None and standing == Standing.CLASH:
-        note = clash_note(stored, "LeaderWorkerSet", spec.name_of(lws))
-        return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
+        return clash(snapshot, stored)
     if stored is not None and standing == Standing.ORPHAN:
         return adopt(snapshot, stored)
     intent = build_leader_service(lws)

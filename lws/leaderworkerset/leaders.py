@@ -66,10 +66,9 @@ def plan_leaders(
     snapshot: SetSnapshot, standing: Standing, choice: Choice, groups: tuple[GroupState, ...]
 ) -> Part:
     """Intent before deed: what a crash must not lose is written first."""
-    lws, leader = snapshot.lws, snapshot.leader
+    leader = snapshot.leader
     if leader is not None and standing == Standing.CLASH:
-        note = clash_note(leader, "LeaderWorkerSet", spec.name_of(lws))
-        return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
+        return clash(snapshot, leader)
     if standing == Standing.LEAVING:
         return Part(waiting_for="the former leader StatefulSet to be gone", again_after=LOOK_AGAIN_SECONDS)
     if leader is not None and standing == Standing.ORPHAN:
@@ -211,6 +210,12 @@ def _replace_leaders(snapshot: SetSnapshot, rollout: Rollout) -> tuple[Action, .
         Delete(Reference.to(pods[index]), "Foreground", why=f"group {index} moves to the new revision")
         for index in rollout.replace
     )
+
+
+def clash(snapshot: SetSnapshot, stranger: Object) -> Part:
+    """Leave alone what has a name that the set needs and is somebody else's, and say so."""
+    note = clash_note(stranger, "LeaderWorkerSet", spec.name_of(snapshot.lws))
+    return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
 
 
 def adopt(snapshot: SetSnapshot, orphan: Object) -> Part:

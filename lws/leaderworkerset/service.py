@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from lws.actions import Create, Delete, Merge, Object, Reference
 from lws.kube.metadata import missing_labels
-from lws.kube.ownership import Standing, clash_note, standing_of
+from lws.kube.ownership import Standing, standing_of
 from lws.leaderworkerset import announcements, spec
-from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, adopt
+from lws.leaderworkerset.leaders import Part, adopt, clash
 from lws.leaderworkerset.objects import build_service
-from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.revisions import find, restore
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL, SubdomainPolicy
@@ -34,8 +33,7 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Part:
     if service is not None and standing == Standing.ORPHAN:
         return adopt(snapshot, service)
     if service is not None and standing == Standing.CLASH:
-        note = clash_note(service, "LeaderWorkerSet", name)
-        return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
+        return clash(snapshot, service)
     labels = missing_labels(service, {NAME_LABEL: name}, (NAME_LABEL,)) if service is not None else {}
     if service is not None and standing == Standing.OURS and labels:
         # Without it the Service would drop out of every stream.
