@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 # A namespace on its way out takes everything with it: nothing to do, and nothing to say.
 _TERMINATING_NAMESPACE_SECONDS = 60.0
 _UNKNOWN_KIND_SECONDS = 2.0
-# Events of a key may start passes that take a twenty-fifth of the time at most: a small set reacts at once, a
-# set of a thousand groups is not looked at for each of its pods.
-_REST_PER_SECOND = 25.0
+# Events of a key may start passes that take a fiftieth of the time at most: a small set reacts at once, a set
+# of a thousand groups is not looked at for each of its pods.
+_REST_PER_SECOND = 50.0
 _SHORTEST_REST, _LONGEST_REST = 0.1, 1.0
 
 
@@ -77,7 +77,8 @@ class Loop:
         snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
         if snapshot is None:
             self._count_held(key, 0)
-            return Again()
+            # What comes back under this name, such as the next leader of a group, is new.
+            return Again(rest=0.0)
         plan = kind.plan(snapshot)
         self._count_held(key, plan.held)
         rest = min(max(_SHORTEST_REST, _REST_PER_SECOND * (self._clock() - began)), _LONGEST_REST)
