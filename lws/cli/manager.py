@@ -5,17 +5,16 @@ In: flags under the names of the original manager. Out: the exit code of the pro
 
 from __future__ import annotations
 
-import gc
 import os
 from typing import Any
 
 import click
 
 from lws import __version__
+from lws.cli import allocation
 from lws.cli.logs import ENCODERS, STACKTRACE_LEVELS, TIME_ENCODINGS, LogOptions, configure, level_of
 from lws.config import load
 
-_NEW_OBJECTS = 10_000
 _DEPRECATED = "Better set in the configuration file."
 
 
@@ -81,14 +80,11 @@ def manager(**flags: Any) -> int:
     given = {name.replace("_", "-"): value for name, value in flags.items() if value is not None}
     settings = load(path, given, os.environ)
     configure(options)
-    # Objects come and go by the thousand and hardly ever in circles: to look for those less often saves
-    # 5 % of the CPU time.
-    gc.set_threshold(_NEW_OBJECTS)
+    allocation.before_imports()
     # Imported late: other subcommands need neither kopf nor the client.
     import uvloop
 
     from lws.controller.manager import run
 
-    # What is imported stays: to look through all of it takes 50 ms, in which no review is answered.
-    gc.freeze()
+    allocation.after_imports()
     return uvloop.run(run(settings, kubeconfig))

@@ -62,7 +62,14 @@ def test_every_command_says_what_it_does(run: Run) -> None:
 def test_the_manager_starts_without_what_the_other_commands_need() -> None:
     script = "import sys, lws.cli.main, lws.cli.manager; print(*(each for each in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    needed = {"lws.cli.main", "lws.cli.manager", "lws.cli.logs", "lws.cli.arguments", "lws.cli"}
+    needed = {
+        "lws.cli.main",
+        "lws.cli.manager",
+        "lws.cli.allocation",
+        "lws.cli.logs",
+        "lws.cli.arguments",
+        "lws.cli",
+    }
     loaded = {each for each in done.stdout.split() if each.startswith("lws.cli") or each == "deepdiff"}
     assert loaded == needed
 

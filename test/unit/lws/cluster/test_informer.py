@@ -130,8 +130,8 @@ async def test_what_is_asked_for() -> None:
         await bench.run(_page("a", version=7, token="more"), _page("b", version=7))
         first, second, watch = bench.api.requests
     assert first.path == watch.path == "/api/v1/pods"
-    assert first.query == {"labelSelector": "a.b/c", "limit": "500"}
-    assert second.query == {"labelSelector": "a.b/c", "limit": "500", "continue": "more"}
+    assert first.query == {"labelSelector": "a.b/c", "limit": "100"}
+    assert second.query == {"labelSelector": "a.b/c", "limit": "100", "continue": "more"}
     assert watch.query == {
         "labelSelector": "a.b/c",
         "resourceVersion": "7",

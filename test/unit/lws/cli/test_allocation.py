@@ -1,0 +1,35 @@
+"""Settings of the garbage collector and of the C library, put back afterwards."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from lws.cli import allocation
+
+
+@pytest.fixture(autouse=True)
+def _put_back() -> Iterator[None]:
+    former = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*former)
+
+
+def test_garbage_is_looked_for_less_often_and_never_in_what_is_imported() -> None:
+    allocation.before_imports()
+    allocation.after_imports()
+    assert gc.get_threshold()[0] == 10_000
+    assert gc.get_freeze_count() > 1000
+
+
+@pytest.mark.parametrize("missing", [OSError("no such library"), AttributeError("no mallopt")])
+def test_other_c_libraries_have_no_such_call(missing: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(_: None) -> None:
+        raise missing
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    allocation.before_imports()
