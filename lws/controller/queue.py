@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lws.controller.rounds import Rounds
+
 log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 30.0
@@ -69,6 +71,7 @@ class Queue:
         self._takes = takes
         self._window = window
         self._slots = asyncio.Semaphore(concurrency)
+        self._rounds = Rounds()
         self._on_depth = on_depth
         self._entries: dict[Hashable, _Entry] = {}
         # When events may start a pass over a resting key again, until then.
@@ -149,6 +152,7 @@ class Queue:
     async def _pass(self, key: Hashable, entry: _Entry) -> None:
         again = Again()
         async with self._slots:
+            await self._rounds.turn()
             if self._is_taken(key):
                 entry.last_start = _now()
                 entry.is_dirty = False
