@@ -26,9 +26,10 @@ class Membership:
         self._store = store
         self._owners = Owners(store)
         self._going = going
-        # By set, by UID of the leader pod: what a group was read off, and what was read. Of a thousand groups
-        # few have changed since the last pass, and the store never changes an object in place.
-        self._known: dict[tuple[str, str], dict[str, tuple[list[Object | None], GroupFacts]]] = {}
+        # By set, by UID of the leader pod: what a group was read off, what was read, and whether more has to
+        # be looked at. Of a thousand groups few have changed since the last pass, and the store never changes
+        # an object in place.
+        self._known: dict[tuple[str, str], dict[str, tuple[list[Object | None], GroupFacts, bool]]] = {}
 
     def leader_pods_of(self, lws: Object) -> list[Object]:
         """Leader pods of a set, in no order."""
@@ -61,10 +62,14 @@ class Membership:
             pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
             seen, known = [pod, workers, *pods], before.get(metadata["uid"])
             # Lists of the very same objects are equal at once.
-            found = known[1] if known is not None and known[0] == seen else _facts_of(pod, workers, pods)
-            now[metadata["uid"]] = (seen, found)
+            if known is None or known[0] != seen:
+                found = _facts_of(pod, workers, pods)
+                known = (seen, found, _may_be_obstructed(found, workers))
+            now[metadata["uid"]] = known
+            _, found, is_open = known
             if found.index >= 0 and metadata["name"] == f"{owner['name']}-{found.index}":
-                facts.append(self._with_neighbours(found, workers))
+                is_open |= metadata["uid"] in self._going
+                facts.append(self._with_neighbours(found, workers) if is_open else found)
         self._known[place] = now
         return tuple(sorted(facts, key=lambda group: group.index))
 
@@ -83,7 +88,7 @@ class Membership:
     def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
         """Whatever of a stranger has a name that the group of this leader pod needs."""
         named = [workers]
-        if annotations_of(pod).get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+        if _has_own_service(pod):
             named.append(self._store.get("Service", pod["metadata"]["namespace"], pod["metadata"]["name"]))
         uid = pod["metadata"]["uid"]
         strangers = (
@@ -92,6 +97,15 @@ class Membership:
             if each is not None and not is_controlled_by(each, uid) and self._owners.is_foreign(each)
         )
         return next(strangers, None)
+
+
+def _has_own_service(leader: Object) -> bool:
+    return annotations_of(leader).get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA
+
+
+def _may_be_obstructed(group: GroupFacts, workers: Object | None) -> bool:
+    """workers: the StatefulSet that has the name of the leader, whosever it is."""
+    return group.workers is not workers or _has_own_service(group.leader)
 
 
 def _facts_of(pod: Object, workers: Object | None, pods: list[Object]) -> GroupFacts:
