@@ -1,7 +1,7 @@
 """How fast is the control plane itself? The same StatefulSets and pods, made and replaced directly.
 
 In: a shape. Out: seconds of each phase without any controller or webhook of ours. What waits here waits only
-for pods: no condition, no status of a set.
+for pods: no condition, no status of a set. With the Services that sets need, it shows what those cost alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from test.bench.crowd import for_each
 from test.bench.ledger import STATEFULSETS, Ledger
-from test.bench.manifests import NEW, OLD, group_name, leaders, set_name, workers
+from test.bench.manifests import NEW, OLD, a_service, group_name, leaders, set_name, workers
 from test.bench.shapes import Shape
 from tools.localcluster.api import Api, ApiError
 
@@ -20,11 +20,16 @@ _NOT_FOUND = 404
 
 
 class Floor:
-    """One shape in one namespace. Each phase begins where the one before has ended."""
+    """One shape in one namespace. Each phase begins where the one before has ended.
 
-    def __init__(self, api: Api, shape: Shape, namespace: str) -> None:
+    has_services: each set gets the headless Service over all its pods.
+    """
+
+    def __init__(self, api: Api, shape: Shape, namespace: str, has_services: bool = False) -> None:
         self._api = api
         self._shape = shape
+        self._has_services = has_services
+        self._services = f"/api/v1/namespaces/{namespace}/services"
         self._statefulsets = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
         self._ledger = Ledger(api, namespace, STATEFULSETS)
@@ -44,6 +49,9 @@ class Floor:
 
     def _create(self) -> float:
         began = time.monotonic()
+        if self._has_services:
+            services = [a_service(index) for index in range(self._shape.sets)]
+            for_each(services, lambda each: self._api.create(self._services, each))
         made = [leaders(self._shape, index, OLD) for index in range(self._shape.sets)]
         made += [workers(self._shape, *each, OLD) for each in self._all_groups()]
         for_each(made, lambda each: self._api.create(self._statefulsets, each))

@@ -5,6 +5,7 @@ In: a shape, an index. Out: manifests as plain dicts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
@@ -13,6 +14,7 @@ from test.bench.shapes import Shape
 Object = dict[str, Any]
 
 OLD, NEW = "server:1", "server:2"
+_SET = "floor-set"
 
 
 def pod_spec(image: str) -> Object:
@@ -49,21 +51,29 @@ def group_name(index: int, group: int) -> str:
     return f"{set_name(index)}-{group}"
 
 
+def a_service(index: int) -> Object:
+    """What gives the pods of one set their names, as a controller makes it."""
+    name = set_name(index)
+    spec = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {_SET: name}}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
+
+
 def leaders(shape: Shape, index: int, image: str) -> Object:
     """The StatefulSet of the leaders of one set, rolled by deleting its pods."""
-    made = _statefulset(set_name(index), shape.groups, image)
+    made = _statefulset(set_name(index), shape.groups, image, {_SET: set_name(index)})
     made["spec"]["updateStrategy"] = {"type": "OnDelete"}
     return made
 
 
 def workers(shape: Shape, index: int, group: int, image: str) -> Object:
     """The StatefulSet of the workers of one group."""
-    made = _statefulset(group_name(index, group), shape.size - 1, image)
+    made = _statefulset(group_name(index, group), shape.size - 1, image, {_SET: set_name(index)})
     made["spec"]["ordinals"] = {"start": 1}
     return made
 
 
-def _statefulset(name: str, replicas: int, image: str) -> Object:
+def _statefulset(name: str, replicas: int, image: str, also: Mapping[str, str]) -> Object:
+    """also: labels of its pods besides that of the StatefulSet itself."""
     labels = {"floor": name}
     return {
         "apiVersion": "apps/v1",
@@ -74,7 +84,7 @@ def _statefulset(name: str, replicas: int, image: str) -> Object:
             "replicas": replicas,
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod_spec(image)},
+            "template": {"metadata": {"labels": {**labels, **also}}, "spec": pod_spec(image)},
         },
     }
 
@@ -87,4 +97,4 @@ def a_foreign_pod(index: int) -> Object:
 
 def a_foreign_statefulset(index: int) -> Object:
     """A StatefulSet without pods that has nothing to do with sets."""
-    return _statefulset(f"foreign-{index}", 0, OLD)
+    return _statefulset(f"foreign-{index}", 0, OLD, {})

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,13 @@ from test.bench.manifests import a_foreign_pod, a_foreign_statefulset
 from test.bench.phases import Phases
 from test.bench.scrape import Scrape
 from test.bench.shapes import Shape
-from test.bench.subject import Subject, control_plane_cpu, pod_webhook_quantile
+from test.bench.subject import (
+    Subject,
+    control_plane_cpu,
+    etcd_quantile,
+    pod_webhook_quantile,
+    review_quantile,
+)
 from test.integration.controllers.harness.audit import MANAGER
 from test.integration.controllers.harness.product import serve_definition, wait_until_sets_may_own
 from tools.deployment import Deployment
@@ -32,7 +39,8 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 _NODES = 50
 _QUIET_SECONDS, _LONGEST_UNREST = 2.0, 30.0
 _SETTLED_SECONDS = 10.0
-_FLOOR, _BENCH, _FOREIGN = "floor", "bench", "foreign"
+_FLOOR, _SERVED_FLOOR, _BENCH, _FOREIGN = "floor", "floor-with-services", "bench", "foreign"
+_SERVED_PHASES = ("create", "rollout", "delete")
 
 Result = dict[str, Any]
 
@@ -41,8 +49,8 @@ Result = dict[str, Any]
 class Order:
     """What to measure.
 
-    phases: names; all where it is empty. foreign: pods, and StatefulSets, of others that come while the sets
-    are there. say: is told each line of progress.
+    phases: names; all where it is empty. foreign: pods, and StatefulSets, of others that come before the sets
+    are deleted. say: is told each line of progress.
     """
 
     shape: Shape
@@ -70,12 +78,12 @@ def measure(order: Order) -> Result:
     """Start a cluster, measure, and take it down."""
     options = Options(nodes=_NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster:
-        for namespace in (_FLOOR, _BENCH):
+        for namespace in (_FLOOR, _SERVED_FLOOR, _BENCH):
             cluster.kubectl("create", "namespace", namespace)
-        floor = _measure_floor(cluster, order) if order.has_floor else {}
+        floors = _measure_floors(cluster, order) if order.has_floor else {"floor": {}, "served_floor": {}}
         with _subject(cluster, order) as subject:
             result = _Run(cluster, order, subject).measure()
-    return {**_header(order), "floor": floor, **result}
+    return {**_header(order), **floors, **result}
 
 
 def commit() -> str:
@@ -100,16 +108,31 @@ def _header(order: Order) -> Result:
     }
 
 
-def _measure_floor(cluster: LocalCluster, order: Order) -> Result:
-    floor = Floor(cluster.api, order.shape, _FLOOR)
+def _measure_floors(cluster: LocalCluster, order: Order) -> Result:
+    """Without and with the Services of the sets, whose endpoints cost the control plane with every pod."""
+    api, shape = cluster.api, order.shape
+    bare = _measure_floor(cluster, order, Floor(api, shape, _FLOOR), "floor")
+    served = Floor(api, shape, _SERVED_FLOOR, has_services=True)
+    return {
+        "floor": bare,
+        "served_floor": _measure_floor(cluster, order, served, "floor with Services", _SERVED_PHASES),
+    }
+
+
+def _measure_floor(
+    cluster: LocalCluster, order: Order, floor: Floor, title: str, phases: tuple[str, ...] = ()
+) -> Result:
+    """phases: names; all where it is empty."""
     found: Result = {}
     for name, run in floor.phases.items():
         if order.phases and name not in (*order.phases, "create", "delete"):
             continue
+        if phases and name not in phases:
+            continue
         before = control_plane_cpu(cluster)
         seconds = run()
         found[name] = {"seconds": seconds, "control_plane_cpu": control_plane_cpu(cluster) - before}
-        order.say(f"floor {name}: {seconds:.1f} s")
+        order.say(f"{title} {name}: {seconds:.1f} s")
     floor.close()
     return found
 
@@ -145,12 +168,12 @@ class _Run:
         for name, run in self._phases.all.items():
             if self._order.phases and name not in (*self._order.phases, "create"):
                 continue
+            if name == "delete" and self._order.foreign:
+                extra["foreign"] = self._foreign()
             found[name] = self._measure_phase(name, run)
             if name == "create":
                 extra["settled"] = self._settled()
                 extra["restart"] = self._restart()
-                if self._order.foreign:
-                    extra["foreign"] = self._foreign()
         self._phases.close()
         return {"phases": found, **extra}
 
@@ -163,6 +186,7 @@ class _Run:
         after = self._mark()
         groups = {"scale": former - self._phases.groups, "loss": self._phases.lost}.get(name, former)
         asked = self._audit.between(before.place, after.place)
+        own, server = after.own.since(before.own), after.server.since(before.server)
         result = {
             "seconds": seconds,
             "groups": groups,
@@ -171,12 +195,11 @@ class _Run:
             "cpu_per_group": (after.cpu - before.cpu) / groups,
             "control_plane_cpu": after.control_plane - before.control_plane,
             "peak_pss": self._subject.peak.bytes,
-            "passes": after.own.since(before.own).by("controller_runtime_reconcile_total", "controller"),
-            "objects_listed": after.server.since(before.server).by(
-                "apiserver_cache_list_returned_objects_total", "resource"
-            ),
-            "pod_webhook_p50": pod_webhook_quantile(after.server.since(before.server), 0.5),
-            "pod_webhook_p99": pod_webhook_quantile(after.server.since(before.server), 0.99),
+            "passes": own.by("controller_runtime_reconcile_total", "controller"),
+            "objects_listed": server.by("apiserver_cache_list_returned_objects_total", "resource"),
+            **_quantiles("pod_webhook", partial(pod_webhook_quantile, server)),
+            **_quantiles("review", partial(review_quantile, own)),
+            **_quantiles("etcd", partial(etcd_quantile, server)),
         }
         self._order.say(
             f"{name}: {seconds:.1f} s, {asked.writes / groups:.2f} writes and {asked.events / groups:.2f} "
@@ -198,6 +221,7 @@ class _Run:
         """What belongs to others costs no memory: streams are narrowed by label on the server."""
         count = self._order.foreign
         self._cluster.kubectl("create", "namespace", _FOREIGN)
+        self._subject.peak.reset()
         before = self._subject.peak.bytes
         pods = f"/api/v1/namespaces/{_FOREIGN}/pods"
         statefulsets = f"/apis/apps/v1/namespaces/{_FOREIGN}/statefulsets"
@@ -237,6 +261,10 @@ class _Run:
             asked = self._audit.between(place)
             if not asked.writes and not asked.events:
                 return
+
+
+def _quantiles(name: str, of: Callable[[float], float | None]) -> Result:
+    return {f"{name}_p50": of(0.5), f"{name}_p99": of(0.99)}
 
 
 def _told(asked: Asked, groups: int) -> Result:

@@ -13,11 +13,16 @@ from typing import Any
 from test.bench.goals import Verdict, growth, verdicts
 from test.bench.plots import Bars, Lines, bars, flames, lines
 from test.bench.shapes import parse
-from test.bench.table import HEAD, rows
+from test.bench.table import HEAD, pair, rows
 
 FLAMES = "flames"
 GROWTH = "growth"
 _BEFORE = "before-"
+_WAITERS = {
+    "pod_webhook": "the API server waits for the webhook",
+    "review": "the manager takes",
+    "etcd": "the API server waits for etcd",
+}
 _IDLE_LOAD = 1.0
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
 
@@ -47,6 +52,7 @@ def _sections(ours: Sequence[Result], all_: Sequence[Result], charts: Iterable[s
     found = [_machine(ours), _markdown(HEAD, rows(ours)), _floors(ours)]
     found += [f"![{name.replace('-', ' ')}]({where}/{name}.svg)" for name in charts]
     found += ["### Figures to reach", _goals(ours)]
+    found += ["### What a review of a pod waits for", _waits(ours)]
     found += ["### Requests of the controller", _requests(ours)]
     if others:
         found += ["### Another controller", _markdown(HEAD, rows(others))]
@@ -66,7 +72,7 @@ def _side_by_side(results: Iterable[Result], before: Iterable[Result]) -> list[s
     if not pairs:
         return []
     cells = [
-        (new["shape"], name, *(f"{one} / {two}" for one, two in zip(now[2:8], then[2:8], strict=True)))
+        (new["shape"], name, *(f"{one} / {two}" for one, two in zip(now[2:9], then[2:9], strict=True)))
         for new, old in pairs
         for name, now, then in _same_phases(new, old)
     ]
@@ -75,7 +81,7 @@ def _side_by_side(results: Iterable[Result], before: Iterable[Result]) -> list[s
         f"{old['machine']['load_before']} before the run"
         for _, old in pairs
     ]
-    head = ("shape", "phase", *(f"{each}, this run / the one before" for each in HEAD[2:8]))
+    head = ("shape", "phase", *(f"{each}, this run / the one before" for each in HEAD[2:9]))
     return ["### The run before", "\n".join(told), _markdown(head, cells)]
 
 
@@ -102,11 +108,12 @@ def _machine(results: Sequence[Result]) -> str:
 
 def _floors(results: Iterable[Result]) -> str:
     cells = [
-        (result["shape"], name, f"{phase['seconds']:.1f}", f"{phase['control_plane_cpu']:.1f}")
+        (result["shape"], name, title, f"{phase['seconds']:.1f}", f"{phase['control_plane_cpu']:.1f}")
         for result in results
-        for name, phase in result["floor"].items()
+        for title, floor in (("floor", "floor"), ("floor with Services", "served_floor"))
+        for name, phase in result[floor].items()
     ]
-    return _markdown(("shape", "floor", "s", "control plane CPU s"), cells)
+    return _markdown(("shape", "phase", "floor", "s", "control plane CPU s"), cells)
 
 
 def _goals(results: Sequence[Result]) -> str:
@@ -128,6 +135,16 @@ def _requests(results: Iterable[Result]) -> str:
         for what, count in phase["requests"].items()
     ]
     return _markdown(("shape", "phase", "request", "count", "per group"), cells)
+
+
+def _waits(results: Iterable[Result]) -> str:
+    cells = [
+        (result["shape"], name, *(pair(phase[f"{who}_p50"], phase[f"{who}_p99"]) for who in _WAITERS))
+        for result in results
+        for name, phase in result["phases"].items()
+        if name in ("create", "rollout")
+    ]
+    return _markdown(("shape", "phase", *(f"{title}, p50/p99 ms" for title in _WAITERS.values())), cells)
 
 
 def draw_flames(profiles: Iterable[Path], directory: Path) -> None:

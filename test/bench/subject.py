@@ -29,7 +29,10 @@ _POLL_SECONDS = 0.05
 _POD_WEBHOOKS = ("mpod.kb.io", "vpod.kb.io")
 # As the chart calls it.
 _CHART_FLAGS = ("--zap-log-level=2",)
-_KEPT = ("apiserver_admission_webhook_admission_duration_seconds", "apiserver_cache_list_returned_objects")
+_WEBHOOK_SECONDS = "apiserver_admission_webhook_admission_duration_seconds"
+_REVIEW_SECONDS, _POD_PATH = "controller_runtime_webhook_latency_seconds", "/mutate--v1-pod"
+_ETCD_SECONDS = "etcd_request_duration_seconds"
+_KEPT = (_WEBHOOK_SECONDS, _ETCD_SECONDS, "apiserver_cache_list_returned_objects")
 
 
 @dataclass
@@ -122,9 +125,18 @@ def control_plane_cpu(cluster: LocalCluster) -> float:
 
 def pod_webhook_quantile(server: Scrape, share: float) -> float | None:
     """Seconds that the API server waited for the webhook of pods, TLS and network included."""
-    name = "apiserver_admission_webhook_admission_duration_seconds"
-    found = [server.quantile(name, share, name=webhook) for webhook in _POD_WEBHOOKS]
+    found = [server.quantile(_WEBHOOK_SECONDS, share, name=webhook) for webhook in _POD_WEBHOOKS]
     return max((each for each in found if each is not None), default=None)
+
+
+def review_quantile(own: Scrape, share: float) -> float | None:
+    """Seconds that the controller took for a review of a pod, by its own clock."""
+    return own.quantile(_REVIEW_SECONDS, share, webhook=_POD_PATH)
+
+
+def etcd_quantile(server: Scrape, share: float) -> float | None:
+    """Seconds that the API server waited for etcd, which does next to nothing for each request here."""
+    return server.quantile(_ETCD_SECONDS, share)
 
 
 def _filled(command: str, ours: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ HEAD = (
     "phase",
     "s",
     "÷ floor",
+    "÷ floor with Services",
     "writes/group",
     "Events/group",
     "passes/group",
@@ -48,19 +49,21 @@ def columns(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _cells(name: str, phase: dict[str, Any], result: dict[str, Any]) -> Iterable[str]:
-    floor = (result["floor"].get(name) or {}).get("seconds")
     yield name
     yield f"{phase['seconds']:.1f}"
-    yield f"{phase['seconds'] / floor:.2f}" if floor else "–"
+    for floor in ("floor", "served_floor"):
+        seconds = (result[floor].get(name) or {}).get("seconds")
+        yield f"{phase['seconds'] / seconds:.2f}" if seconds else "–"
     yield f"{phase['writes_per_group']:.2f}"
     yield f"{phase['events_per_group']:.2f}"
     yield f"{sum(phase['passes'].values()) / phase['groups']:.1f}"
     yield f"{phase['cpu_per_group']:.4f}"
     yield f"{phase['peak_pss'] / 1e6:.0f}"
-    yield _pair(phase["pod_webhook_p50"], phase["pod_webhook_p99"])
-    yield _pair(phase["wait_p50"], phase["wait_p99"])
+    yield pair(phase["pod_webhook_p50"], phase["pod_webhook_p99"])
+    yield pair(phase["wait_p50"], phase["wait_p99"])
     yield f"{phase['control_plane_cpu']:.1f}"
 
 
-def _pair(one: float | None, two: float | None) -> str:
+def pair(one: float | None, two: float | None) -> str:
+    """Two figures in seconds as milliseconds."""
     return "–" if one is None or two is None else f"{one * 1000:.0f} / {two * 1000:.0f}"

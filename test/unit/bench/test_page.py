@@ -32,6 +32,10 @@ PHASE: dict[str, Any] = {
     "objects_listed": {"pods": 3.0},
     "pod_webhook_p50": 0.004,
     "pod_webhook_p99": 0.02,
+    "review_p50": 0.001,
+    "review_p99": 0.007,
+    "etcd_p50": 0.003,
+    "etcd_p99": None,
     "wait_p50": 0.1,
     "wait_p99": None,
 }
@@ -45,6 +49,7 @@ def _result(shape: str = "1x100x4", **phase: Any) -> dict[str, Any]:
         "commit": "a" * 40,
         "machine": {"cores": 2, "memory_gib": 24, "python": "3.11", "load_before": 0.1},
         "floor": {"create": {"seconds": 4.0, "control_plane_cpu": 5.0}},
+        "served_floor": {"create": {"seconds": 4.5, "control_plane_cpu": 6.0}},
         "phases": {"create": {**PHASE, **phase}, "rollout": {**PHASE, "seconds": 20.0}},
         "settled": {"writes": 0, "events": 0, "core": 0.001},
         "restart": {"ready": 1.0, "first_pass": 1.5, "writes": 0},
@@ -84,8 +89,8 @@ def test_a_settled_cluster_that_is_written_to_is_told() -> None:
 
 def test_a_row_for_each_phase() -> None:
     create, rollout = rows([_result()])
-    assert create[:4] == ("1x100x4", "create", "5.0", "1.25")
-    assert rollout[3] == "–" and len(create) == len(HEAD)
+    assert create[:5] == ("1x100x4", "create", "5.0", "1.25", "1.11")
+    assert rollout[3:5] == ("–", "–") and len(create) == len(HEAD)
     assert columns([("a", "bb"), ("ccc", "d")]) == "a    bb\nccc  d"
 
 
@@ -155,8 +160,8 @@ def test_two_runs_in_a_row_stand_side_by_side(tmp_path: Path) -> None:
     keep_before(tmp_path / "performance" / "1x100x4.json")
     keep_before(tmp_path / "performance" / "1x400x4.json")
     told = _figures(tmp_path, ("1x100x4.json", _result(seconds=6.0, writes_per_group=1.2)))
-    assert "| 1x100x4 | create | 6.0 / 5.0 | 1.50 / 1.25 | 1.20 / 1.10 | 0.10 / 0.10 |" in told
-    assert told.count("| 1x100x4 | create | 6.0 | 1.50 | 1.20 |") == 1, "the figures are those of the new run"
+    assert "| create | 6.0 / 5.0 | 1.50 / 1.25 | 1.33 / 1.11 | 1.20 / 1.10 | 0.10 / 0.10 |" in told
+    assert told.count("| create | 6.0 | 1.50 | 1.33 | 1.20 |") == 1, "the figures are those of the new run"
 
 
 def test_another_controller_is_not_run_twice(tmp_path: Path) -> None:
