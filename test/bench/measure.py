@@ -9,7 +9,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -196,7 +196,7 @@ class _Run:
             "control_plane_cpu": after.control_plane - before.control_plane,
             "peak_pss": self._subject.peak.bytes,
             "passes": own.by("controller_runtime_reconcile_total", "controller"),
-            "objects_listed": server.by("apiserver_cache_list_returned_objects_total", "resource"),
+            "objects_listed": objects_listed(server, asked.requests),
             **_quantiles("pod_webhook", partial(pod_webhook_quantile, server)),
             **_quantiles("review", partial(review_quantile, own)),
             **_quantiles("etcd", partial(etcd_quantile, server)),
@@ -261,6 +261,14 @@ class _Run:
             asked = self._audit.between(place)
             if not asked.writes and not asked.events:
                 return
+
+
+def objects_listed(server: Scrape, requests: Mapping[str, int]) -> dict[str, float]:
+    """Objects that the API server listed, by resource; only of those that the controller asked for: others
+    list pods of a node, or of a namespace, whenever it pleases them.
+    """
+    found = server.by("apiserver_cache_list_returned_objects_total", "resource")
+    return {resource: count for resource, count in found.items() if f"list {resource}" in requests}
 
 
 def _quantiles(name: str, of: Callable[[float], float | None]) -> Result:

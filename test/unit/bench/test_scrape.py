@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from test.bench.measure import objects_listed
 from test.bench.scrape import parse
 
 TEXT = """# HELP passes Passes.
@@ -47,3 +48,13 @@ def test_quantiles(share: float, seconds: float) -> None:
 def test_a_quantile_of_nothing() -> None:
     assert parse(TEXT).quantile("seconds", 0.5, name="nobody") is None
     assert parse('seconds_bucket{le="+Inf"} 0').quantile("seconds", 0.5) is None
+
+
+def test_lists_of_others_are_not_the_controllers() -> None:
+    listed = parse(
+        'apiserver_cache_list_returned_objects_total{group="",resource="pods"} 371\n'
+        'apiserver_cache_list_returned_objects_total{group="x",resource="leaderworkersets"} 2\n'
+    )
+    requests = {"list leaderworkersets": 1, "get pods": 3, "create pods": 9}
+    assert objects_listed(listed, requests) == {"leaderworkersets": 2}
+    assert objects_listed(listed, {"list pods": 1}) == {"pods": 371}
