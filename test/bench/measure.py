@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,12 @@ def measure(order: Order) -> Result:
     return {**_header(order), **floors, **result}
 
 
+@cache
 def commit() -> str:
-    """What is measured, by the name that git gives it; with a plus sign where the tree has changes."""
+    """What is measured, by the name that git gives it; with a plus sign where the tree has changes.
+
+    As it is before the page is written, which is a change too.
+    """
     asked = ["git", "describe", "--always", "--abbrev=40", "--dirty=+", "--exclude=*"]
     return subprocess.run(asked, cwd=_REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
 
