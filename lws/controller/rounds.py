@@ -17,17 +17,16 @@ class Rounds:
     """
 
     def __init__(self) -> None:
+        # While anybody waits, the next call is under way.
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._is_calling = False
 
     async def turn(self) -> None:
         """Return when it is this one's turn."""
         loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(turn)
-        if not self._is_calling:
-            self._is_calling = True
+        if not self._waiting:
             loop.call_soon(self._call)
+        self._waiting.append(turn)
         await turn
 
     def _call(self) -> None:
@@ -37,6 +36,5 @@ class Rounds:
             if not turn.done():
                 turn.set_result(None)
                 break
-        self._is_calling = bool(self._waiting)
-        if self._is_calling:
+        if self._waiting:
             asyncio.get_running_loop().call_soon(self._call)

@@ -51,7 +51,8 @@ def main() -> int:
 
 def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
     phases = tuple(given.phases.split(",")) if given.phases else ()
-    foreign = given.foreign if given.foreign is not None else _CROWD if shape.name == _CROWDED else 0
+    crowd = _CROWD if shape.name == _CROWDED else 0
+    foreign = crowd if given.foreign is None else given.foreign
     order = Order(shape, given.against, None, phases, not given.no_floor, foreign, say)
     if not given.profile:
         return measure(order)

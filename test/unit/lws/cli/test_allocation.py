@@ -33,3 +33,4 @@ def test_other_c_libraries_have_no_such_call(missing: Exception, monkeypatch: py
 
     monkeypatch.setattr(ctypes, "CDLL", load)
     allocation.before_imports()
+    assert gc.get_threshold()[0] == 10_000, "the rest is set all the same"

@@ -53,6 +53,10 @@ async def test_who_gave_up_costs_the_others_no_round() -> None:
 
 
 async def test_it_goes_on_after_it_was_empty() -> None:
-    rounds = Rounds()
+    rounds, counter = Rounds(), _Counter()
+    began: list[int] = []
     for _ in range(3):
         await asyncio.wait_for(rounds.turn(), 5)
+        began.append(counter.round)
+    counter.next.cancel()
+    assert all(later > earlier for earlier, later in pairwise(began)), began
