@@ -6,32 +6,25 @@ while. Out: what its controller was told. Nothing is read for a set whose pods a
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any
+from datetime import datetime, timedelta
 
 from lws.actions import Object
 from lws.cluster.connection import Cluster
-from lws.cluster.errors import ClusterError
-from lws.cluster.resources import EVENTS
+from lws.cluster.failed_creates import FailedCreates
 from lws.kube.statefulsets import is_observed, wanted_replicas
-from lws.leaderworkerset.obstructions import FAILED_CREATE, Obstruction
-
-log = logging.getLogger(__name__)
+from lws.leaderworkerset.obstructions import Obstruction
 
 _PATIENCE = timedelta(seconds=5)
 _READ_AGAIN = timedelta(seconds=30)
-# A StatefulSet controller that fails tries again after 17 minutes at the latest.
-_STILL_TRUE = timedelta(minutes=20)
 # Groups of one set lack their pods for one reason; to ask about each of a thousand would help nobody.
 _MOST_ASKED = 3
 
 
 @dataclass(slots=True)
 class _Short:
-    """One StatefulSet that is short of pods. asked: when its Events were read. words: what they say."""
+    """One StatefulSet that is short of pods. asked: when its Events were asked for. words: what they say."""
 
     since: datetime
     asked: datetime | None = None
@@ -50,7 +43,7 @@ class Shortages:
     """One per process; what it knows is found again after a restart."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        self._failed = FailedCreates(cluster)
         self._sets: dict[tuple[str, str], dict[str, _Short]] = {}
 
     async def of_set(
@@ -78,23 +71,10 @@ class Shortages:
         self._sets.pop((namespace, name), None)
 
     async def _ask(self, statefulset: Object, short: _Short, now: datetime) -> None:
-        if _due(short, now) > 0:
-            return
-        metadata = statefulset["metadata"]
-        selector = f"regarding.uid={metadata['uid']},type=Warning,reason={FAILED_CREATE}"
-        short.asked = now
-        try:
-            page = await self._cluster.list_page(
-                EVENTS, {"fieldSelector": selector}, namespace=metadata["namespace"]
-            )
-        except ClusterError as error:
-            # It only explains; whoever may not read Events is told less.
-            log.debug("Events of StatefulSet %s cannot be read: %s", metadata["name"], error.message)
-            return
-        told = [(_moment(each), str(each.get("note") or "")) for each in page.get("items") or ()]
-        recent = [each for each in told if now - each[0] < _STILL_TRUE and each[1]]
-        newest = max((moment for moment, _ in recent), default=now)
-        short.words = min((words for moment, words in recent if moment == newest), default="")
+        if _due(short, now) <= 0:
+            metadata = statefulset["metadata"]
+            short.asked = now
+            short.words = await self._failed.words_about(metadata["namespace"], metadata["uid"], now)
 
 
 def _is_short(statefulset: Object) -> bool:
@@ -106,15 +86,3 @@ def _due(short: _Short, now: datetime) -> float:
     """Seconds until its Events are to be read."""
     due = short.since + _PATIENCE if short.asked is None else short.asked + _READ_AGAIN
     return (due - now).total_seconds()
-
-
-def _moment(event: Mapping[str, Any]) -> datetime:
-    """When it was last seen (events.k8s.io/v1, or written by a client of the older API)."""
-    series = event.get("series") or {}
-    told = (
-        series.get("lastObservedTime")
-        or event.get("deprecatedLastTimestamp")
-        or event.get("eventTime")
-        or event["metadata"].get("creationTimestamp")
-    )
-    return datetime.fromisoformat(told).astimezone(UTC) if told else datetime.min.replace(tzinfo=UTC)

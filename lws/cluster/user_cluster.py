@@ -11,12 +11,12 @@ from typing import Any
 
 from lws.actions import Object, Reference
 from lws.cluster.connection import Cluster
+from lws.cluster.pages import pages
 from lws.cluster.resources import RESOURCES
 
 _APPLY = "application/apply-patch+yaml"
 _JSON_PATCH = "application/json-patch+json"
 _MERGE = "application/merge-patch+json"
-_PAGE = "500"
 
 
 class UserCluster(Cluster):
@@ -25,17 +25,13 @@ class UserCluster(Cluster):
     async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
         """All objects of a kind in a namespace that match a label selector, each with kind and version."""
         resource = RESOURCES[kind]
-        query = {"limit": _PAGE, **({"labelSelector": selector} if selector else {})}
-        found: list[dict[str, Any]] = []
-        while True:
-            page = await self._request("GET", resource.path(namespace), query=query)
-            # Items of a list carry neither of them.
-            typed = {"apiVersion": resource.api_version, "kind": kind}
+        query = {"labelSelector": selector} if selector else {}
+        # Items of a list carry neither of them.
+        typed = {"apiVersion": resource.api_version, "kind": kind}
+        found = []
+        async for page in pages(self, resource, query, namespace=namespace):
             found += [{**typed, **item} for item in page.get("items") or ()]
-            following = (page.get("metadata") or {}).get("continue")
-            if not following:
-                return found
-            query["continue"] = following
+        return found
 
     async def json_patch(
         self, target: Reference, operations: Sequence[Object], manager: str, *, dry_run: bool = False

@@ -17,6 +17,7 @@ from lws.actions import Object
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import ClusterError
 from lws.cluster.informer import Informer
+from lws.cluster.pages import pages
 from lws.cluster.resources import (
     CLAIMS,
     CONTROLLER_REVISIONS,
@@ -99,15 +100,12 @@ class SetStream:
         gone meanwhile.
         """
         listed: dict[str, int] = {}
-        query = {"limit": "500"}
-        while True:
-            page = await self._cluster.list_page(LEADERWORKERSETS, query, metadata_only=True)
+        version = ""
+        async for page in pages(self._cluster, LEADERWORKERSETS, {}, metadata_only=True):
             for item in page.get("items") or ():
                 listed[item["metadata"]["uid"]] = int(item["metadata"]["resourceVersion"])
-            if not page["metadata"].get("continue"):
-                break
-            query["continue"] = page["metadata"]["continue"]
-        self._store.retain(KIND, listed.keys(), page["metadata"]["resourceVersion"])
+            version = page["metadata"]["resourceVersion"]
+        self._store.retain(KIND, listed.keys(), version)
         known = {_uid(lws): _version(lws) for lws in self._store.of_kind(KIND)}
         return all(known.get(uid, -1) >= version for uid, version in listed.items())
 

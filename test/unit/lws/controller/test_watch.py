@@ -34,9 +34,9 @@ class FakeCluster:
     asked_at: list[float] = field(default_factory=list)
 
     async def list_page(
-        self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool, namespace: str
     ) -> dict[str, Any]:
-        assert resource is LEADERWORKERSETS and metadata_only
+        assert resource is LEADERWORKERSETS and metadata_only and not namespace
         start = int(query.get("continue", "0"))
         if start == 0:
             self.asked_at.append(now())
