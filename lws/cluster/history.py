@@ -142,9 +142,7 @@ def _creation(obj: Object) -> tuple[str, str]:
 
 def carried_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
     """Keys that the leader StatefulSet, leaders and worker StatefulSets carry."""
-    carriers = [leader] if leader is not None else []
+    keys = {labels_of(leader).get(REVISION_LABEL)} if leader is not None else set()
     for group in groups:
-        carriers.append(group.leader)
-        if group.workers is not None:
-            carriers.append(group.workers)
-    return frozenset(key for obj in carriers if (key := labels_of(obj).get(REVISION_LABEL)))
+        keys |= {group.leader_key, group.worker_key}
+    return frozenset(key for key in keys if key)

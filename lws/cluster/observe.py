@@ -185,7 +185,8 @@ class Observer:
         """What the API server refuses, to us or to the controller of the set's StatefulSets."""
         namespace, name, leader = spec.namespace_of(lws), spec.name_of(lws), children.leader
         is_ours = leader is not None and is_controlled_by(leader, spec.uid_of(lws))
-        candidates = (leader if is_ours else None, *(group.workers for group in children.groups))
+        workers = (group.workers for group in children.groups if group.workers_short)
+        candidates = (leader if is_ours else None, *workers)
         statefulsets = [each for each in candidates if each is not None]
         short = await self._shortages.of_set(namespace, name, statefulsets, now)
         refused = self._memory.refusals.of_set(namespace, name)

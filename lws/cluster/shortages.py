@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from lws.actions import Object
 from lws.cluster.connection import Cluster
 from lws.cluster.failed_creates import FailedCreates
-from lws.kube.statefulsets import is_observed, wanted_replicas
+from lws.kube.statefulsets import is_short
 from lws.leaderworkerset.obstructions import Obstruction
 
 _PATIENCE = timedelta(seconds=5)
@@ -50,7 +50,7 @@ class Shortages:
         self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime
     ) -> Shortage:
         """statefulsets: of the set's leaders and workers, the leaders' first."""
-        short = [each for each in statefulsets if _is_short(each)][:_MOST_ASKED]
+        short = [each for each in statefulsets if is_short(each)][:_MOST_ASKED]
         if not short:
             self._sets.pop((namespace, name), None)
             return Shortage()
@@ -75,11 +75,6 @@ class Shortages:
             metadata = statefulset["metadata"]
             short.asked = now
             short.words = await self._failed.words_about(metadata["namespace"], metadata["uid"], now)
-
-
-def _is_short(statefulset: Object) -> bool:
-    existing = int((statefulset.get("status") or {}).get("replicas") or 0)
-    return is_observed(statefulset) and existing < wanted_replicas(statefulset)
 
 
 def _due(short: _Short, now: datetime) -> float:

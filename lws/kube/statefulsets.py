@@ -73,6 +73,12 @@ def is_settled(statefulset: Mapping[str, Any]) -> bool:
     )
 
 
+def is_short(statefulset: Mapping[str, Any]) -> bool:
+    """True if its controller has seen the spec as it stands and has not made all pods of it."""
+    existing = int(_status(statefulset).get("replicas") or 0)
+    return is_observed(statefulset) and existing < wanted_replicas(statefulset)
+
+
 def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | None:
     """When `manager` last changed it by server-side apply, to the second; None if that is not recorded
     (managedFields).

@@ -13,8 +13,7 @@ from datetime import datetime, timedelta
 
 from lws.actions import Object
 from lws.kube import statefulsets
-from lws.kube.metadata import annotations_of, is_terminating, labels_of
-from lws.kube.pods import is_ready, is_running
+from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, REVISION_LABEL, SIZE_ANNOTATION
 
@@ -126,29 +125,26 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
 
 
 def _group_state(group: GroupFacts, wanted: Wanted) -> GroupState:
-    leader, workers = group.leader, group.workers
-    terminating = is_terminating(leader) or group.going
-    leader_ready = is_running(leader) and is_ready(leader) and not terminating
-    needs_workers = _size(leader, wanted.size_of) != 1
-    labels = labels_of(leader)
-    parts = [labels] if workers is None or not needs_workers else [labels, labels_of(workers)]
-    workers_ready = not needs_workers or (workers is not None and statefulsets.is_settled(workers))
+    terminating = group.leader_terminating or group.going
+    leader_ready = group.leader_up and not terminating
+    needs_workers = _size(group, wanted.size_of) != 1
+    counts_workers = needs_workers and group.workers is not None
     return GroupState(
         index=group.index,
-        ready=leader_ready and workers_ready,
-        formed=not needs_workers or workers is not None,
-        outdated=any(part.get(REVISION_LABEL) != wanted.key for part in parts),
+        ready=leader_ready and (group.workers_settled or not needs_workers),
+        formed=counts_workers or not needs_workers,
+        outdated=group.leader_key != wanted.key or (counts_workers and group.worker_key != wanted.key),
         terminating=terminating,
         leader_ready=leader_ready,
         # Without the label nothing says that the pod would come back the same.
-        replaceable=labels.get(_STATEFULSET_REVISION_LABEL) != wanted.update_revision,
+        replaceable=labels_of(group.leader).get(_STATEFULSET_REVISION_LABEL) != wanted.update_revision,
     )
 
 
-def _size(leader: Object, size_of: Mapping[str, int]) -> int | None:
+def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
     """Size by the leader's revision, or if that is lost by the leader's template; None where nobody knows."""
-    size = size_of.get(labels_of(leader).get(REVISION_LABEL, ""))
-    return size if size is not None else _whole_number(annotations_of(leader).get(SIZE_ANNOTATION))
+    size = size_of.get(group.leader_key or "")
+    return size if size is not None else _whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
 
 
 def _is_report_due(statefulset: Object, now: datetime) -> bool:

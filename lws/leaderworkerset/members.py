@@ -13,14 +13,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lws.actions import Object
-from lws.kube.metadata import annotations_of
-from lws.kube.statefulsets import wanted_replicas
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.snapshot import GroupFacts
-from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION, RestartPolicy
+from lws_api.leaderworkerset.v1 import RestartPolicy
 
-# UIDs of leaders, which every pass over their set compares.
-_HASHES = 16384
+# Of leaders, which every pass over their set compares.
+_REMEMBERED = 16384
 _INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
@@ -46,8 +44,8 @@ class Members:
 
 def remembered_members(lws: Object) -> dict[int, Members]:
     """The members of each group when it was last complete, by index; what cannot be read is left out."""
-    read = {str(index): _read(text) for index, text in _stored(lws).items()}
-    return {int(index): each for index, each in read.items() if each is not None and _INDEX.fullmatch(index)}
+    stored = _stored(lws).items()
+    return {int(index): each for index, text in stored if _is_index(index) and (each := _read(text))}
 
 
 def remembered_of(lws: Object, index: int) -> Members | None:
@@ -60,8 +58,17 @@ def _stored(lws: Object) -> Mapping[str, object]:
     return stored if isinstance(stored, Mapping) else {}
 
 
+def _is_index(key: object) -> bool:
+    return isinstance(key, str) and _INDEX.fullmatch(key) is not None
+
+
 def _read(text: object) -> Members | None:
-    match = _MEMBERS.fullmatch(text) if isinstance(text, str) else None
+    return _parsed(text) if isinstance(text, str) else None
+
+
+@lru_cache(_REMEMBERED)
+def _parsed(text: str) -> Members | None:
+    match = _MEMBERS.fullmatch(text)
     return Members(match[1], match[2]) if match is not None else None
 
 
@@ -81,24 +88,11 @@ def current_members(lws: Object, groups: Iterable[GroupFacts], ready: Collection
         uid, before = group.leader["metadata"]["uid"], known.get(group.index)
         if before is not None and before.leader == _hash(uid):
             current[group.index] = before
-        elif group.index in ready and is_complete(group):
+        elif group.index in ready and group.is_complete:
             current[group.index] = Members.of(uid, group.worker_uids)
     return current
 
 
-def is_complete(group: GroupFacts) -> bool:
-    """Every worker pod of the group is there and ready, and none besides: its StatefulSet may have been
-    scaled by hand.
-    """
-    told = _whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
-    asked = wanted_replicas(group.workers) if group.workers is not None else 0
-    return len(group.worker_uids) == asked and told in (None, asked + 1)
-
-
-def _whole_number(text: str | None) -> int | None:
-    return int(text) if text is not None and _INDEX.fullmatch(text) else None
-
-
-@lru_cache(_HASHES)
+@lru_cache(_REMEMBERED)
 def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -21,7 +21,7 @@ from lws.leaderworkerset.groups import GroupState, Wanted, group_states
 from lws.leaderworkerset.leader_service import plan_leader_service
 from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, plan_leaders
 from lws.leaderworkerset.limits import floor_of
-from lws.leaderworkerset.members import current_members, is_complete
+from lws.leaderworkerset.members import current_members
 from lws.leaderworkerset.pacing import status_delay
 from lws.leaderworkerset.position import remembered_position
 from lws.leaderworkerset.problems import Problem, problems_of
@@ -144,7 +144,7 @@ def _unseen_pods(snapshot: SetSnapshot, groups: Sequence[GroupState]) -> float |
     StatefulSets.
     """
     ready = {group.index for group in groups if group.ready}
-    is_behind = any(group.index in ready and not is_complete(group) for group in snapshot.groups)
+    is_behind = any(group.index in ready and not group.is_complete for group in snapshot.groups)
     return LOOK_AGAIN_SECONDS if is_behind else None
 
 

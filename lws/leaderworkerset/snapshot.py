@@ -6,19 +6,27 @@ In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan`, `rol
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from lws.actions import Object
-from lws.kube.metadata import is_terminating
+from lws.kube.metadata import annotations_of, is_terminating, labels_of
 from lws.kube.nodes import NodeLossPolicy
+from lws.kube.pods import is_ready, is_running
+from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.obstructions import Obstruction
 from lws.leaderworkerset.revisions import Recorded
+from lws_api.leaderworkerset.v1 import REVISION_LABEL, SIZE_ANNOTATION
+
+_SIZE = re.compile(r"[1-9][0-9]{0,9}")
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: what is read off a group is kept with it. Of a thousand groups few change between two passes.
+@dataclass(frozen=True)
 class GroupFacts:
     """One group as its leader pod and worker StatefulSet show it.
 
@@ -37,6 +45,46 @@ class GroupFacts:
     obstacle: Object | None = None
     worker_uids: tuple[str, ...] = ()
     going: bool = False
+
+    @cached_property
+    def leader_terminating(self) -> bool:
+        """The deletion of the leader is accepted, by whoever asked for it."""
+        return is_terminating(self.leader)
+
+    @cached_property
+    def leader_up(self) -> bool:
+        """The leader is Running and Ready."""
+        return is_running(self.leader) and is_ready(self.leader)
+
+    @cached_property
+    def leader_key(self) -> str | None:
+        """Revision key of the leader, None where its label is lost."""
+        return labels_of(self.leader).get(REVISION_LABEL)
+
+    @cached_property
+    def worker_key(self) -> str | None:
+        """Revision key of the worker StatefulSet, None without one too."""
+        return labels_of(self.workers).get(REVISION_LABEL) if self.workers is not None else None
+
+    @cached_property
+    def workers_settled(self) -> bool:
+        """There is a worker StatefulSet, and its controller has all pods available on one revision."""
+        return self.workers is not None and is_settled(self.workers)
+
+    @cached_property
+    def workers_short(self) -> bool:
+        """There is a worker StatefulSet, and its controller has not made all of its pods."""
+        return self.workers is not None and is_short(self.workers)
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Every worker pod of the group is there and ready, and none besides: its StatefulSet may have been
+        scaled by hand.
+        """
+        told = annotations_of(self.leader).get(SIZE_ANNOTATION)
+        asked = wanted_replicas(self.workers) if self.workers is not None else 0
+        is_as_told = not (isinstance(told, str) and _SIZE.fullmatch(told)) or int(told) == asked + 1
+        return len(self.worker_uids) == asked and is_as_told
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ import pytest
 from lws.leaderworkerset.members import (
     Members,
     current_members,
-    is_complete,
     remembered_members,
     remembered_of,
 )
@@ -115,11 +114,11 @@ def test_a_group_that_is_gone_is_forgotten() -> None:
 def test_a_group_that_was_scaled_by_hand_is_not_complete(workers: tuple[str, ...]) -> None:
     whole = group()
     scaled = make_worker_statefulset(dict(whole.leader), replicas=len(workers))
-    assert is_complete(whole)
-    assert not is_complete(GroupFacts(0, whole.leader, scaled, worker_uids=workers))
+    assert whole.is_complete
+    assert not GroupFacts(0, whole.leader, scaled, worker_uids=workers).is_complete
 
 
 def test_a_group_of_one_is_complete_by_itself() -> None:
     alone = make_group(make_set(size=1))
-    assert is_complete(alone)
+    assert alone.is_complete
     assert current_members(make_set(size=1), [alone], {0}) == {0: Members.of("uid-of-pod-demo-0", ())}
