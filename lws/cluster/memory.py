@@ -21,7 +21,8 @@ from lws_api.leaderworkerset.v1 import KIND
 _PARSED = 4096
 _APPLIED = 65536
 _WRITTEN = 16384
-_MOVING_SECONDS = 30.0
+# As long as the status of a set waits at most.
+_MOVING_SECONDS = 60.0
 _DROPS_SECONDS = 60.0
 # How long ago these were written decides what is written next.
 _AGING = frozenset({KIND, "StatefulSet"})
@@ -75,7 +76,7 @@ class WriteMemory:
 
     @property
     def sets_moving(self) -> int:
-        """Sets whose status we wrote in the last half minute."""
+        """Sets whose status we wrote in the last minute."""
         while self._moving and self._clock() - next(iter(self._moving.values())) > _MOVING_SECONDS:
             self._moving.popitem(last=False)
         return len(self._moving)

@@ -16,9 +16,9 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 
 # A little less than what is waited for: clocks are exact to different digits.
 _CLOCK_SECONDS = 0.01
-_SHORTEST_STATUS, _LONGEST_STATUS = 5.0, 30.0
+_SHORTEST_STATUS, _LONGEST_STATUS = 5.0, 60.0
 # All sets together: a wave of small sets is over sooner than anybody could have read how far each of them is.
-_STATUSES_PER_SECOND = 6
+_STATUSES_PER_SECOND = 4
 _STEP_SECONDS, _STEP_DUE = 5.0, 4.99
 
 # Grows with every group that gets ready or moves; the last of these changes comes with a condition.

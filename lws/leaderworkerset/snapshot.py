@@ -111,7 +111,7 @@ class SetSnapshot:
     seconds until there may be more to know about that. leaders_refused: whether it refused lately what the
     leader StatefulSet was to be told.
     status_age, leader_age: seconds since we last wrote the status or the leader StatefulSet, None if that was
-    not lately. sets_moving: sets whose status we wrote in the last half minute, this one included.
+    not lately. sets_moving: sets whose status we wrote in the last minute, this one included.
     leaving: pods of the set, and former ones of the same names, that are being deleted and wait for their
     kubelet.
     nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.

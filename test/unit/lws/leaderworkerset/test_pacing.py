@@ -50,8 +50,8 @@ def test_progress_is_told_every_few_seconds(patch: dict[str, Any]) -> None:
 
 
 def test_the_more_sets_move_the_less_each_of_them_tells() -> None:
-    found = {moving: _delay(1.0, moving, readyReplicas=2) for moving in (1, 30, 60, 120, 200)}
-    assert found == {1: 4.0, 30: 4.0, 60: 9.0, 120: 19.0, 200: 29.0}
+    found = {moving: _delay(1.0, moving, readyReplicas=2) for moving in (1, 20, 60, 120, 200, 400)}
+    assert found == {1: 4.0, 20: 4.0, 60: 14.0, 120: 29.0, 200: 49.0, 400: 59.0}
     assert _delay(1.0, 5000, conditions=[_condition("Available")]) is None, "nobody waits for what is true"
 
 
