@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from lws.actions import Object
-from lws.controller.routine import is_routine
+from lws.controller.routine import is_counting, is_routine
 from lws.kube.metadata import controller_of, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.kube.nodes import waits_for_kubelet
@@ -39,7 +39,7 @@ def keys_of(before: Object | None, after: Object | None) -> set[Key]:
         return set() if _restarts(before) == _restarts(after) else set(_of_set(after))
     keys = {key for obj in (before, after) if obj is not None for key in _ROUTES[obj["kind"]](obj)}
     if before is not None and after is not None and is_routine(before, after):
-        return {key for key in keys if key.kind == "set"}
+        return set() if is_counting(before, after) else {key for key in keys if key.kind == "set"}
     return keys
 
 

@@ -1,4 +1,4 @@
-"""Which changes are no news for a group: its pods come up, its StatefulSet counts them.
+"""Which changes are no news: the pods of a group come up, its StatefulSet counts them.
 
 In: one object before and after a change, trimmed. Out: yes or no. Half of all changes while a set is created
 are of this kind, and a pass over the group would find nothing to do. A yes too many costs correctness, a no
@@ -8,8 +8,9 @@ too many a pass.
 from __future__ import annotations
 
 from lws.actions import Object
-from lws.kube.metadata import labels_of
+from lws.kube.metadata import controller_of, labels_of
 from lws.kube.pods import is_ready
+from lws.kube.statefulsets import is_settled, is_short
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
 _VERSION = frozenset({"resourceVersion", "managedFields"})
@@ -29,6 +30,16 @@ def is_routine(before: Object, after: Object) -> bool:
     if after["kind"] == "Pod":
         return _comes_up(before, after) and _is_same_but_for(before, after, "spec", "status")
     return False
+
+
+def is_counting(before: Object, after: Object) -> bool:
+    """True where a routine change is none of the set's business either: the StatefulSet of workers counts on,
+    and what the set knows it by stays, whether all pods are made, and whether all is settled.
+    """
+    owner = controller_of(after)
+    if after["kind"] != "StatefulSet" or owner is None or owner["kind"] != "Pod":
+        return False
+    return is_settled(before) == is_settled(after) and is_short(before) == is_short(after)
 
 
 def _comes_up(before: Object, after: Object) -> bool:

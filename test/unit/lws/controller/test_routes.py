@@ -165,3 +165,32 @@ def test_of_a_set_only_what_is_wished_counts(after: dict[str, Any], concerns: bo
 def test_a_pod_that_comes_up_concerns_no_group() -> None:
     before = _object("Pod", "demo-3", ("StatefulSet", "demo"))
     assert keys_of(before, before | {"status": {"phase": "Running"}}) == {SET}
+
+
+def _workers(replicas: int, available: int, observed: int = 1, owner: str = "Pod") -> dict[str, Any]:
+    made = _object("StatefulSet", "demo-3", (owner, "demo-3"), generation=1)
+    status = {"observedGeneration": observed, "replicas": replicas, "availableReplicas": available}
+    return {**made, "spec": {"replicas": 3}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "concerned"),
+    [
+        pytest.param(_workers(1, 0), _workers(2, 1), set(), id="it-counts"),
+        pytest.param(_workers(3, 1), _workers(3, 2), set(), id="it-counts-those-that-are-ready"),
+        pytest.param(_workers(2, 2), _workers(3, 2), {SET}, id="all-pods-are-made"),
+        pytest.param(_workers(3, 2), _workers(3, 3), {SET}, id="it-settles"),
+        pytest.param(_workers(3, 3), _workers(3, 2), {SET}, id="it-does-not-any-more"),
+        pytest.param(_workers(0, 0, observed=0), _workers(0, 0), {SET}, id="its-first-report"),
+        pytest.param(
+            _workers(1, 0, owner="LeaderWorkerSet"),
+            _workers(2, 1, owner="LeaderWorkerSet"),
+            {Key("set", "ns", "demo-3")},
+            id="leaders-are-told-by-their-number",
+        ),
+    ],
+)
+def test_workers_that_are_counted_concern_their_set_at_the_turns(
+    before: dict[str, Any], after: dict[str, Any], concerned: set[Key]
+) -> None:
+    assert keys_of(before, after) == concerned
