@@ -1,7 +1,7 @@
 """Which pods of a set or a group are on their way out, and what do their nodes say?
 
-In: a set or a leader pod. Out: pods that wait for their kubelet; the nodes of those that wait too long, each
-read live: nodes are not watched, and hardly ever asked for.
+In: a set or a leader pod. Out: pods that wait for their kubelet, or for the garbage collector; the nodes of
+those that wait too long, each read live: nodes are not watched, and hardly ever asked for.
 """
 
 from __future__ import annotations
@@ -48,6 +48,14 @@ class Leaving:
             if pod["metadata"]["uid"] == leader["metadata"]["uid"]
             or (knows_owner and _owner(pod) == name and labels_of(pod).get(GROUP_KEY_LABEL) == key)
         )
+
+    def former_workers(self, leader: Object, size: int) -> tuple[Object, ...]:
+        """Where there is no StatefulSet of the leader's name: pods of a former one, whose names the workers
+        of a group of this size need. An orphan is none of them: the next StatefulSet adopts it.
+        """
+        namespace, name = leader["metadata"]["namespace"], leader["metadata"]["name"]
+        found = (self._store.get("Pod", namespace, f"{name}-{index}") for index in range(1, size))
+        return tuple(pod for pod in found if pod is not None and _owner(pod) == name)
 
     async def nodes(self, pods: Iterable[Object], now: datetime) -> dict[str, Object | None]:
         """Nodes of the pods that are overdue, by name; None for one that does not exist."""

@@ -233,7 +233,14 @@ class Observer:
             nodes=nodes,
             node_loss=loss,
         )
-        return self._with_losses(snapshot)
+        return self._with_losses(self._with_former_workers(snapshot))
+
+    def _with_former_workers(self, snapshot: GroupSnapshot) -> GroupSnapshot:
+        """Who has the names that the workers of a new group need."""
+        if snapshot.worker_statefulset is not None:
+            return snapshot
+        found = self._leaving.former_workers(snapshot.leader, _size(snapshot))
+        return replace(snapshot, former_workers=found) if found else snapshot
 
     def _pods_of(self, workers: Object | None) -> tuple[Object, ...]:
         if workers is None:

@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from lws.actions import Action, Announce, Create, Delete, Fold, Merge, Object, Plan, Reference
+from lws.group.delays import plan_delay
 from lws.group.gang_kubernetes import hand_on
 from lws.group.identity import group_index_of, group_size_of
 from lws.group.node_loss import plan_node_loss
 from lws.group.objects import build_group_service, build_worker_statefulset
-from lws.group.placement import Placement, restored_for, worker_placement
+from lws.group.placement import restored_for, worker_placement
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import (
@@ -24,7 +25,6 @@ from lws.kube.metadata import (
     missing_labels,
 )
 from lws.kube.ownership import Standing, clash_note, standing_of
-from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import as_recorded, reconstruct
 from lws.leaderworkerset.objects import build_adoption
@@ -35,7 +35,6 @@ from lws_api.leaderworkerset.v1 import (
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
-    StartupPolicy,
     SubdomainPolicy,
 )
 
@@ -128,9 +127,10 @@ def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
 def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
     if spec.size_of(restored) == 1:
         return Plan()
-    waits = spec.startup_policy_of(group.lws) == StartupPolicy.LEADER_READY and not is_ready(group.leader)
-    if waits and group.worker_statefulset is None:
-        return Plan(waiting_for="the leader pod to be ready (startupPolicy LeaderReady)")
+    placement = worker_placement(restored, group.leader, group.node)
+    delay = plan_delay(group, placement) if group.worker_statefulset is None else None
+    if delay is not None:
+        return delay
     leader = group.leader["metadata"]["name"]
     standing = standing_of(
         group.worker_statefulset,
@@ -138,17 +138,9 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
         {NAME_LABEL: spec.name_of(group.lws), GROUP_KEY_LABEL: labels_of(group.leader)[GROUP_KEY_LABEL]},
         group.owners_alive,
     )
-    placement = worker_placement(restored, group.leader, group.node)
     intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.leader)
     if standing == Standing.OURS and group.worker_statefulset is not None:
         return _plan_existing_workers(group.worker_statefulset, intent)
-    if standing == Standing.ABSENT and group.drops_start_ordinal:
-        return Plan(
-            again_after=_LOOK_AGAIN_SECONDS,
-            waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
-        )
-    if standing == Standing.ABSENT and placement.waiting_for:
-        return _unplaced(group, placement)
     failed = f"Failed to create worker statefulset for leader pod {leader}"
     created = f"Created worker statefulset for leader pod {leader}"
     fold = Fold("Created worker statefulsets for leader pods {}", leader)
@@ -159,17 +151,6 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
         failure=_event(group, "FailedCreate", "Create", failed, "Warning"),
     )
     return _plan_child(group, standing, group.worker_statefulset, create)
-
-
-def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
-    """A leader that is not scheduled yet wakes us when it is; nodes are not watched."""
-    scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
-    warning = _event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
-    return Plan(
-        announce=(warning,) if placement.is_stuck else (),
-        again_after=_LOOK_AGAIN_SECONDS if scheduled else None,
-        waiting_for=placement.waiting_for,
-    )
 
 
 def _plan_existing_workers(existing: Object, intent: Object) -> Plan:

@@ -28,6 +28,8 @@ class GroupSnapshot:
     unrecorded: where it is not, what runs under that key, as reads past every cache found it.
     worker_statefulset: the StatefulSet that has the leader's name, whoever owns it.
     workers: pods that `worker_statefulset` controls, terminating ones included.
+    former_workers: pods of a StatefulSet that is gone, under names that workers need, only where there is no
+    `worker_statefulset`.
     replaced: names of workers that are other pods by now than this process has seen under this leader.
     siblings: all groups of the set, this one included, only where this one may have to be recreated.
     wanted_key: revision key that the leader StatefulSet carries.
@@ -50,6 +52,7 @@ class GroupSnapshot:
     unrecorded: Running | None = None
     worker_statefulset: Object | None = None
     workers: tuple[Object, ...] = ()
+    former_workers: tuple[Object, ...] = ()
     replaced: tuple[str, ...] = ()
     siblings: tuple[GroupFacts, ...] = ()
     wanted_key: str = ""

@@ -70,3 +70,11 @@ def without_condition(conditions: Iterable[Mapping[str, Any]] | None, type_: str
 def timestamp(moment: datetime) -> str:
     """An aware moment as metav1.Time writes it: RFC 3339, UTC, whole seconds, `Z`."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment_of(text: str | None) -> datetime | None:
+    """The other way, in UTC; None for what is missing or cannot be read."""
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC) if text else None
+    except ValueError:
+        return None

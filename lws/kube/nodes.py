@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from lws.kube.conditions import find, is_true, timestamp
+from lws.kube.conditions import find, is_true, moment_of, timestamp
 from lws.kube.metadata import is_terminating, metadata_of
 
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
@@ -63,13 +63,18 @@ def loss_of(name: str, node: Mapping[str, Any] | None) -> Loss | None:
     ):
         return Loss(name, "is tainted as out of service", is_collected=True)
     told = (find(conditions, "Ready") or {}).get("lastTransitionTime")
-    since = _moment(told or metadata_of(node).get("creationTimestamp"))
+    since = moment_of(told or metadata_of(node).get("creationTimestamp"))
     return Loss(name, f"has not been ready since {timestamp(since)}" if since else "is not ready", since)
 
 
 def waits_for_kubelet(pod: Mapping[str, Any]) -> bool:
     """True while only the kubelet can end a pod that is being deleted: it cuts the grace period to 0 then."""
     return is_terminating(pod) and int(metadata_of(pod).get("deletionGracePeriodSeconds") or 0) > 0
+
+
+def end_of_grace(pod: Mapping[str, Any]) -> datetime | None:
+    """When the grace period of a pod that is being deleted ends: its deletionTimestamp (Kubernetes API)."""
+    return moment_of(metadata_of(pod).get("deletionTimestamp"))
 
 
 def node_of(pod: Mapping[str, Any]) -> str:
@@ -130,12 +135,4 @@ def _wait(
 
 
 def _overdue_since(pod: Mapping[str, Any], now: datetime) -> datetime:
-    """A pod's deletionTimestamp is when its grace period ends (Kubernetes API)."""
-    return _moment(metadata_of(pod).get("deletionTimestamp")) or now
-
-
-def _moment(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC) if text else None
-    except ValueError:
-        return None
+    return end_of_grace(pod) or now

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-from lws.kube.conditions import Condition, timestamp
+from lws.kube.conditions import Condition, moment_of, timestamp
 
 STALLED = "Stalled"
 
@@ -51,7 +51,7 @@ class Pace:
 
     def due_in(self, last: str | None) -> float | None:
         """Seconds until the set counts as stalled, 0 if it does; None where it is at rest or paused."""
-        moment = _moment(last)
+        moment = moment_of(last)
         if not self.is_progressing or self.is_paused or moment is None:
             return None
         return max(0.0, (moment + self.deadline - self.now).total_seconds())
@@ -67,10 +67,3 @@ def stalled(pace: Pace, due_in: float | None, why: str) -> Condition:
     if pace.is_paused:
         return Condition(STALLED, False, "RolloutPaused", "The rollout is paused")
     return Condition(STALLED, False, "Progressing", "Groups are being created or replaced, and it goes on")
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        return datetime.fromisoformat(text).astimezone(UTC) if text else None
-    except ValueError:
-        return None

@@ -16,6 +16,7 @@ from lws_api.leaderworkerset.v1 import (
 )
 from test.integration.controllers.harness.events import Event, events_of, told_of
 from test.integration.controllers.harness.groups import condition, settle, uids_of_group
+from test.integration.controllers.harness.history import History
 from test.integration.controllers.harness.manifests import CONTAINER, a_set, new_image, pod_template
 from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually, stays
@@ -130,13 +131,16 @@ def test_a_group_is_made_anew_as_one(world: World, pods: Pods, trouble: Trouble,
 
 @pytest.mark.parametrize("policy", [*POLICIES, "None"])
 def test_a_lost_leader_takes_its_workers_along_under_every_policy(world: World, policy: str) -> None:
-    world.create(a_set("led", replicas=2, **of_policy(policy)))
+    slow = pod_template(annotations={"localcluster/stops-after": "1"}, terminationGracePeriodSeconds=600)
+    world.create(a_set("led", replicas=2, workers=slow, **of_policy(policy)))
     settle(world, "led")
     before, other = uids_of_group(world, "led", 0), uids_of_group(world, "led", 1)
 
+    history = History(world, "led")
     world.delete("Pod", "led-0")
     recreated(world, "led", 0, before)
 
+    assert history.early_workers() == [], "StatefulSets back off from names that are taken"
     assert uids_of_group(world, "led", 1) == other
     assert restarts_told(world, "led") == []
 

@@ -20,6 +20,7 @@ from test.unit import api_server
 NAMESPACE = "default"
 NAME = "demo"
 _FOREGROUND = "foregroundDeletion"
+_GRACE_SECONDS = 30
 _START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
 Key = tuple[str, str]
@@ -89,7 +90,7 @@ class FakeCluster:
             "namespace": NAMESPACE,
             "uid": f"uid-{self._uids}",
             "generation": 1,
-            "creationTimestamp": self._timestamp,
+            "creationTimestamp": self._timestamp(),
         }
         self._living.add(metadata["uid"])
         if obj["kind"] == "Pod":
@@ -126,9 +127,11 @@ class FakeCluster:
         if not finalizers and not waits_for_kubelet:
             self.end(known)
             return None
+        grace = _GRACE_SECONDS if waits_for_kubelet else 0
         marks = {
-            "deletionTimestamp": known["metadata"].get("deletionTimestamp", self._timestamp),
-            "deletionGracePeriodSeconds": 30 if waits_for_kubelet else 0,
+            # When its grace period ends.
+            "deletionTimestamp": known["metadata"].get("deletionTimestamp", self._timestamp(grace)),
+            "deletionGracePeriodSeconds": grace,
             "finalizers": finalizers or None,
         }
         if is_terminating(known) and marks["finalizers"] == known["metadata"].get("finalizers"):
@@ -197,9 +200,8 @@ class FakeCluster:
         """The newest resourceVersion."""
         return str(self._version)
 
-    @property
-    def _timestamp(self) -> str:
-        return f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
+    def _timestamp(self, later: float = 0.0) -> str:
+        return f"{self.now + timedelta(seconds=later):%Y-%m-%dT%H:%M:%SZ}"
 
     # What the product uses.
 
@@ -225,7 +227,7 @@ class FakeCluster:
         if known is not None and not force:
             raise Conflict(409, "Conflict", "fields belong to somebody else")
         made = api_server.applied(dict(intent))
-        made["metadata"]["managedFields"][0]["time"] = self._timestamp
+        made["metadata"]["managedFields"][0]["time"] = self._timestamp()
         if self.has_feature:
             update = intent["spec"]["updateStrategy"]["rollingUpdate"]
             made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = update["maxUnavailable"]

@@ -23,13 +23,15 @@ _HASH = "controller-revision-hash"
 
 class FakeNodes:
     """stuck: UIDs of pods that do not get ready. hopeless: images that never do. held: UIDs of pods whose
-    node does not say that they have ended.
+    node does not say that they have ended. refused: names that a StatefulSet wanted for its pods while others
+    had them.
     """
 
     def __init__(self, cluster: FakeCluster) -> None:
         self.stuck: set[str] = set()
         self.hopeless: frozenset[str] = frozenset()
         self.held: set[str] = set()
+        self.refused: set[str] = set()
         self._cluster = cluster
         # By identity: objects are never changed in place.
         self._hashes: dict[int, tuple[Object, str]] = {}
@@ -155,6 +157,7 @@ class FakeNodes:
         name = f"{statefulset['metadata']['name']}-{ordinal}"
         if self._cluster.find("Pod", name) is not None:
             # Of a StatefulSet that is gone: it is tried again.
+            self.refused.add(name)
             return
         own = {_HASH: revision, "statefulset.kubernetes.io/pod-name": name}
         metadata = {

@@ -175,6 +175,37 @@ def test_a_worker_that_was_replaced_is_noticed_under_every_policy_that_asks_for_
         assert world.lives(LEADER) == 1 + restarts, policy
 
 
+def test_a_leader_that_is_lost_gets_its_workers_when_the_former_ones_are_gone(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    for policy in (ON_RESTART, AFTER_START, NONE):
+        world = World(loop, policy)
+        before = world.uids()
+        world.nodes.held.add(before[WORKER])
+        world.cluster.condemn(world.pod(LEADER))
+        world.settle()
+        assert world.uids()[LEADER] != before[LEADER] and world.uids()[WORKER] == before[WORKER]
+        assert ("StatefulSet", LEADER) not in world.cluster.objects, "its worker has a name still"
+        world.nodes.held.clear()
+        world.settle()
+        assert not set(world.uids().values()) & {before[LEADER], before[WORKER]}, "nobody waits any longer"
+        assert (world.nodes.refused, world.counted, world.status["readyReplicas"]) == (set(), {}, 2), policy
+
+
+def test_former_workers_that_never_go_are_not_waited_for_forever(loop: asyncio.AbstractEventLoop) -> None:
+    world = World(loop)
+    former = world.pod(WORKER)
+    world.nodes.held.add(former["metadata"]["uid"])
+    world.cluster.condemn(world.pod(LEADER))
+    world.settle()
+    world.wait()
+    assert ("StatefulSet", LEADER) in world.cluster.objects
+    assert world.nodes.refused == {WORKER}
+    world.nodes.held.clear()
+    world.settle()
+    assert (world.counted, world.status["readyReplicas"]) == ({}, 2)
+
+
 def test_memory_that_is_lost_or_garbled_restarts_nothing(loop: asyncio.AbstractEventLoop) -> None:
     for members in (None, {}, {"0": "garbled"}, {"0": "00000000-00000000"}):
         world = World(loop)

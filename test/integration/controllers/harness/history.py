@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import pairwise
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
@@ -21,6 +22,9 @@ from test.integration.controllers.harness.groups import (
 )
 from test.integration.controllers.harness.world import World
 from tools.localcluster.pods import is_ready
+
+# How long the manager waits for the garbage collector to come to former workers.
+_COLLECTED_WITHIN = timedelta(minutes=1)
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,25 @@ class History:
                     found[uid] = f"{name_of(worker)} of a former leader met {leader['metadata']['uid']}"
         return list(found.values())
 
+    def early_workers(self) -> list[str]:
+        """StatefulSets that were made while pods of a former one had the names that their own pods need.
+
+        Those of leaders that had been there for a minute are left out: then nobody waits any longer.
+        """
+        pods = self._pods.moments()
+        made: dict[str, tuple[int, Object]] = {}
+        for moment in self._statefulsets.moments():
+            for each in moment.frame.values():
+                made.setdefault(each["metadata"]["uid"], (moment.version, each))
+        found = []
+        for uid, (version, statefulset) in made.items():
+            name, frame = name_of(statefulset), [each.frame for each in pods if each.version <= version][-1]
+            owners = {pod: controller_of(obj) for pod, obj in frame.items()}
+            former = [pod for pod, of in owners.items() if of.get("name") == name and of.get("uid") != uid]
+            if former and not _is_late(statefulset, frame.get(name)):
+                found.append(f"StatefulSet {name} met {', '.join(former)}")
+        return found
+
     def _detours(self) -> set[str]:
         tellings = self._tellings()
         return {
@@ -126,6 +149,15 @@ class History:
             for moment in self._statefulsets.moments()
             if self._name in moment.frame
         ]
+
+
+def _is_late(workers: Object, leader: Object | None) -> bool:
+    """The leader had been there for long."""
+    return leader is not None and _created_at(workers) - _created_at(leader) >= _COLLECTED_WITHIN
+
+
+def _created_at(obj: Object) -> datetime:
+    return datetime.fromisoformat(obj["metadata"]["creationTimestamp"])
 
 
 def _teams(frame: Frame) -> Iterator[tuple[Object, Object]]:

@@ -100,6 +100,23 @@ def test_a_former_worker_holds_the_name_of_a_new_one(pod: dict[str, Any], counts
     assert names(found) == (["demo-0-2"] if counts else [])
 
 
+@pytest.mark.parametrize(
+    ("pod", "counts"),
+    [
+        pytest.param(owned(make_worker_pod(WORKERS, 2)), True, id="the garbage collector is yet to come"),
+        pytest.param(FORMER, True, id="on its way out"),
+        pytest.param(owned(FORMER, kind="Job"), False, id="of something else"),
+        pytest.param(owned(FORMER, name="other"), False, id="of another StatefulSet"),
+        pytest.param(
+            {**FORMER, "metadata": {**FORMER["metadata"], "ownerReferences": []}}, False, id="an orphan"
+        ),
+    ],
+)
+def test_who_has_a_name_that_a_worker_needs(pod: dict[str, Any], counts: bool) -> None:
+    assert names(leaving(pod).former_workers(LEADER, 3)) == (["demo-0-2"] if counts else [])
+    assert leaving(pod).former_workers(LEADER, 2) == (), "beyond the size of the group"
+
+
 async def test_only_nodes_of_overdue_pods_are_read_and_each_once() -> None:
     node = {"metadata": {"name": "node-1"}}
     pods = [

@@ -521,6 +521,15 @@ async def test_a_new_group_asks_for_nothing() -> None:
     assert world.cluster.asked == [], "a create that meets a stranger fails and shows it"
 
 
+async def test_former_workers_are_of_interest_where_workers_are_yet_to_be_made() -> None:
+    new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
+    world = World(LWS, LEADERS, SERVICE, REVISION, new, *WORKER_PODS)
+    assert names((await world.of_group()).former_workers) == ["demo-0-1", "demo-0-2"]
+    assert world.cluster.asked == []
+    world.show(WORKERS[1])
+    assert (await world.of_group()).former_workers == ()
+
+
 @pytest.mark.parametrize("owner", ["this leader", "its predecessor"])
 async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owner: str) -> None:
     volcano = PROVIDERS["volcano"]

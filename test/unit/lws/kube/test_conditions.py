@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from lws.kube.conditions import Condition, find, is_true, timestamp, with_condition, without_condition
+from lws.kube.conditions import (
+    Condition,
+    find,
+    is_true,
+    moment_of,
+    timestamp,
+    with_condition,
+    without_condition,
+)
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 999999, tzinfo=UTC)
 BEFORE = "2026-02-01T00:00:00Z"
@@ -80,3 +88,8 @@ def test_without_condition() -> None:
 def test_timestamp_is_utc_in_whole_seconds() -> None:
     assert timestamp(NOW) == JUST_NOW
     assert timestamp(NOW.astimezone(timezone(timedelta(hours=2)))) == JUST_NOW
+
+
+def test_a_moment_is_read_back_where_there_is_one() -> None:
+    assert moment_of(JUST_NOW) == NOW.replace(microsecond=0)
+    assert moment_of(None) is moment_of("") is moment_of("soon") is None

@@ -1,0 +1,79 @@
+"""What do the workers of a group wait for before they are created?
+
+In: the GroupSnapshot of a group that has no worker StatefulSet, and where its workers go. Out: a Plan that
+waits and says for what, or None where it is time.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from lws.actions import Announce, Object, Plan, Reference
+from lws.group.placement import Placement
+from lws.group.snapshot import GroupSnapshot
+from lws.kube.conditions import moment_of
+from lws.kube.metadata import is_terminating
+from lws.kube.nodes import end_of_grace
+from lws.kube.pods import is_ready
+from lws.leaderworkerset import spec
+from lws_api.leaderworkerset.v1 import StartupPolicy
+
+# Nodes are not watched, nor does an API server tell of its features.
+_LOOK_AGAIN_SECONDS = 30.0
+
+# How long the garbage collector may take to come from a lost leader to the pods of its workers.
+_COLLECTED_WITHIN = timedelta(minutes=1)
+# A kubelet kills what has not ended by itself, and says so a little later.
+_ENDED_WITHIN = timedelta(seconds=5)
+
+
+def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
+    """The first of the reasons not to create the workers yet."""
+    if spec.startup_policy_of(group.lws) == StartupPolicy.LEADER_READY and not is_ready(group.leader):
+        return Plan(waiting_for="the leader pod to be ready (startupPolicy LeaderReady)")
+    if group.drops_start_ordinal:
+        return Plan(
+            again_after=_LOOK_AGAIN_SECONDS,
+            waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
+        )
+    if placement.waiting_for:
+        return _unplaced(group, placement)
+    return _names_taken(group)
+
+
+def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
+    """A leader that is not scheduled yet wakes us when it is; nodes are not watched."""
+    scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
+    warning = Announce(
+        regarding=Reference.to(group.lws),
+        related=Reference.to(group.leader),
+        reason="FailedCreate",
+        action="Create",
+        note=placement.waiting_for,
+        type="Warning",
+    )
+    return Plan(
+        announce=(warning,) if placement.is_stuck else (),
+        again_after=_LOOK_AGAIN_SECONDS if scheduled else None,
+        waiting_for=placement.waiting_for,
+    )
+
+
+def _names_taken(group: GroupSnapshot) -> Plan | None:
+    """Who deletes a leader in the background leaves the pods of its workers to the garbage collector, which
+    comes to them last. A StatefulSet that meets them backs off, twice as long each time.
+
+    Not for ever: it can do without those that never go, and each that goes wakes us.
+    """
+    left = [(_waited_for_until(group, pod) - group.now).total_seconds() for pod in group.former_workers]
+    if max(left, default=0.0) <= 0:
+        return None
+    return Plan(again_after=max(left), waiting_for="the pods of the former workers to be gone")
+
+
+def _waited_for_until(group: GroupSnapshot, pod: Object) -> datetime:
+    """Its grace period is its own, as where groups go in the foreground."""
+    since, patience = moment_of(group.leader["metadata"].get("creationTimestamp")), _COLLECTED_WITHIN
+    if is_terminating(pod):
+        since, patience = end_of_grace(pod), _ENDED_WITHIN
+    return since + patience if since is not None else group.now
