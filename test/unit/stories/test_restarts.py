@@ -19,6 +19,7 @@ from test.unit.stories.fake_nodes import FakeNodes
 
 ON_RESTART, AFTER_START, NONE = "RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"
 _MOST_ROUNDS = 200
+FORMER = "the pods of the former workers to be gone"
 WORKER, LEADER = f"{NAME}-0-1", f"{NAME}-0"
 
 
@@ -30,13 +31,17 @@ class World:
         self.nodes = FakeNodes(self.cluster)
         self.cluster.add(make_set(replicas=2, template={"restartPolicy": policy}, **spec))
         self._loop = loop
+        self.waits: set[str] = set()
+        """What passes have waited for so far."""
         self.take_over()
         self.settle()
 
     def take_over(self) -> None:
         """The manager is another process now."""
         self.cluster.before_write = lambda: None
-        self.manager = FakeManager(self.cluster, self._loop, lambda key, snapshot, plan: None)
+        self.manager = FakeManager(
+            self.cluster, self._loop, lambda key, snapshot, plan: self.waits.add(plan.waiting_for)
+        )
 
     def settle(self, with_manager: bool = True) -> None:
         """Everybody does what there is to do; nobody waits."""
@@ -190,6 +195,7 @@ def test_a_leader_that_is_lost_gets_its_workers_when_the_former_ones_are_gone(
         world.settle()
         assert not set(world.uids().values()) & {before[LEADER], before[WORKER]}, "nobody waits any longer"
         assert (world.nodes.refused, world.counted, world.status["readyReplicas"]) == (set(), {}, 2), policy
+        assert FORMER in world.waits
 
 
 def test_former_workers_that_never_go_are_not_waited_for_forever(loop: asyncio.AbstractEventLoop) -> None:
@@ -244,6 +250,7 @@ def test_a_rollout_restarts_nothing_whoever_dies_in_it(loop: asyncio.AbstractEve
         world.settle()
         world.wait()
         assert world.counted == {}, f"write {number} failed"
+        assert FORMER not in world.waits, "leaders go after their workers"
         assert (world.lives(LEADER), world.lives(f"{NAME}-1")) == (2, 2), f"write {number} failed"
         assert world.status["readyReplicas"] == world.status["updatedReplicas"] == 2
 
