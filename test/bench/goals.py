@@ -10,7 +10,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from test.bench.shapes import parse
+
 _MB = 1e6
+# What the figure to reach for memory is meant for.
+_PODS = 1_600
+# Of ten times the groups, eleven times the seconds at most.
+_GROWTH = 1.1
 
 
 @dataclass(frozen=True)
@@ -35,10 +41,17 @@ def verdicts(result: dict[str, Any]) -> list[Verdict]:
 def growth(results: Iterable[dict[str, Any]]) -> list[Verdict]:
     """What can be judged of results side by side: four times the groups take about four times as long."""
     rollouts = {each["shape"]: each["phases"].get("rollout") for each in results}
-    small, large = rollouts.get("1x100x4"), rollouts.get("1x400x4")
-    if not small or not large:
-        return []
-    return [Verdict("rollout, time(400) ÷ time(100)", large["seconds"] / small["seconds"], 4.4)]
+    small = rollouts.get("1x100x4")
+    larger = {groups: rollouts.get(f"1x{groups}x4") for groups in (400, 1000)}
+    return [
+        Verdict(
+            f"rollout, time({groups}) ÷ time(100)",
+            large["seconds"] / small["seconds"],
+            _GROWTH * groups / 100,
+        )
+        for groups, large in larger.items()
+        if small and large
+    ]
 
 
 def _counts(result: dict[str, Any]) -> Iterator[Verdict]:
@@ -56,12 +69,13 @@ def _counts(result: dict[str, Any]) -> Iterator[Verdict]:
 
 
 def _costs(result: dict[str, Any]) -> Iterator[Verdict]:
-    phases = result["phases"]
-    if not _is_of_one(result):
-        for name, bound in (("create", 0.012), ("rollout", 0.020)):
-            if name in phases:
-                yield Verdict(f"CPU s per group, {name}", phases[name]["cpu_per_group"], bound)
-    yield Verdict("peak PSS in MB", max(each["peak_pss"] for each in phases.values()) / _MB, 110)
+    phases, shape = result["phases"], parse(result["shape"])
+    for name, bound in (("create", 0.012), ("rollout", 0.020)):
+        # There is no figure to reach for rollouts of sets of one.
+        if name in phases and not (_is_of_one(result) and name == "rollout"):
+            yield Verdict(f"CPU s per group, {name}", phases[name]["cpu_per_group"], bound)
+    if shape.all_groups * shape.size <= _PODS:
+        yield Verdict("peak PSS in MB", max(each["peak_pss"] for each in phases.values()) / _MB, 110)
     if "foreign" in result:
         added = result["foreign"]["pss_added"] / _MB
         yield Verdict(f"MB more beside {result['foreign']['objects']} objects of others", added, 3)
@@ -83,4 +97,4 @@ def _seconds(result: dict[str, Any]) -> Iterator[Verdict]:
 
 
 def _is_of_one(result: dict[str, Any]) -> bool:
-    return bool(result["shape"].split("x")[1] == "1")
+    return parse(result["shape"]).groups == 1

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from test.bench import __main__ as bench
-from test.bench.goals import verdicts
+from test.bench.goals import growth, verdicts
 from test.bench.guard import BUDGET, counts
 from test.bench.measure import Order
 from test.bench.page import BEGIN, END, draw_flames, keep_before, write_page
@@ -74,7 +74,23 @@ def test_figures_beside_their_bounds() -> None:
 
 def test_sets_of_one_have_bounds_of_their_own() -> None:
     result = _result("200x1x4", writes_per_group=6.4, events_per_group=4.9, seconds=6.0)
+    result["phases"]["rollout"]["cpu_per_group"] = 0.1
     assert _missed(result) == set()
+
+
+def test_memory_is_judged_where_its_figure_is_meant_for() -> None:
+    assert "peak PSS in MB" in _missed(_result("1x400x4", peak_pss=111e6))
+    assert "peak PSS in MB" not in _missed(_result("1x1000x8", peak_pss=111e6))
+
+
+def test_ten_times_the_groups_take_ten_times_as_long() -> None:
+    shapes = {"1x100x4": 10.0, "1x400x4": 45.0, "1x1000x4": 100.0}
+    results = [_result(shape) for shape in shapes]
+    for result in results:
+        result["phases"]["rollout"]["seconds"] = shapes[result["shape"]]
+    found = {each.measure: each.holds for each in growth(results)}
+    assert found == {"rollout, time(400) ÷ time(100)": False, "rollout, time(1000) ÷ time(100)": True}
+    assert growth(results[1:]) == []
 
 
 def test_a_settled_cluster_that_is_written_to_is_told() -> None:
