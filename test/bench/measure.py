@@ -21,6 +21,7 @@ from test.bench.crowd import for_each
 from test.bench.floor import Floor
 from test.bench.manifests import a_foreign_pod, a_foreign_statefulset
 from test.bench.phases import Phases
+from test.bench.processes import Others
 from test.bench.scrape import Scrape
 from test.bench.shapes import Shape
 from test.bench.subject import (
@@ -76,14 +77,14 @@ class _Mark:
 
 def measure(order: Order) -> Result:
     """Start a cluster, measure, and take it down."""
-    options = Options(nodes=_NODES, audit_policy=AUDIT_METADATA)
+    others, options = Others(), Options(nodes=_NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster:
         for namespace in (_FLOOR, _SERVED_FLOOR, _BENCH):
             cluster.kubectl("create", "namespace", namespace)
         floors = _measure_floors(cluster, order) if order.has_floor else {"floor": {}, "served_floor": {}}
         with _subject(cluster, order) as subject:
             result = _Run(cluster, order, subject).measure()
-    return {**_header(order), **floors, **result}
+    return {**_header(order, others), **floors, **result}
 
 
 @cache
@@ -96,7 +97,7 @@ def commit() -> str:
     return subprocess.run(asked, cwd=_REPOSITORY, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def _header(order: Order) -> Result:
+def _header(order: Order, others: Others) -> Result:
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     return {
         "shape": order.shape.name,
@@ -107,7 +108,7 @@ def _header(order: Order) -> Result:
             "cores": os.cpu_count(),
             "memory_gib": round(memory),
             "python": platform.python_version(),
-            "load_before": round(os.getloadavg()[2], 1),
+            "others": round(others.cores(), 2),
         },
     }
 

@@ -23,7 +23,7 @@ _WAITERS = {
     "review": "the manager takes",
     "etcd": "the API server waits for etcd",
 }
-_IDLE_LOAD = 1.0
+_IDLE_CORES = 0.1
 BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
 
 Result = dict[str, Any]
@@ -77,8 +77,8 @@ def _side_by_side(results: Iterable[Result], before: Iterable[Result]) -> list[s
         for name, now, then in _same_phases(new, old)
     ]
     told = [
-        f"- {parse(old['shape']).label}: commit {old['commit'][:10]}, load average "
-        f"{old['machine']['load_before']} before the run"
+        f"- {parse(old['shape']).label}: commit {old['commit'][:10]}, {old['machine']['others']} cores taken "
+        "by other work meanwhile"
         for _, old in pairs
     ]
     head = ("shape", "phase", *(f"{each}, this run / the one before" for each in HEAD[2:9]))
@@ -96,10 +96,10 @@ def _machine(results: Sequence[Result]) -> str:
         machine = result["machine"]
         lines.append(
             f"- {parse(result['shape']).label}: {machine['cores']} cores shared with the control plane, "
-            f"{machine['memory_gib']} GiB, Python {machine['python']}, load average {machine['load_before']} "
-            f"before the run, commit {result['commit'][:10]}"
+            f"{machine['memory_gib']} GiB, Python {machine['python']}, {machine['others']} cores taken by "
+            f"other work meanwhile, commit {result['commit'][:10]}"
         )
-    if any(result["machine"]["load_before"] > _IDLE_LOAD for result in results):
+    if any(result["machine"]["others"] > _IDLE_CORES for result in results):
         lines.append(
             "\n**The machine was busy with other work: seconds, ratios and CPU seconds mean little.**"
         )
@@ -177,7 +177,8 @@ def _draw(results: Sequence[Result], directory: Path) -> list[str]:
     }
     for name, chart in made.items():
         (directory / f"{name}.svg").write_text(bars(chart))
-    growing = [result for result in results if result["shape"].startswith("1x")]
+    shapes = [(result, parse(result["shape"])) for result in results]
+    growing = [result for result, shape in shapes if (shape.sets, shape.size) == (1, 4)]
     drawn = [*made]
     if len(growing) > 1:
         (directory / f"{GROWTH}.svg").write_text(lines(_growth(growing)))
@@ -195,9 +196,7 @@ def _growth(results: Sequence[Result]) -> Lines:
                 groups = parse(result["shape"]).all_groups
                 series.setdefault(f"{name}, s", []).append((groups, phase["seconds"]))
                 series.setdefault(f"{name}, CPU s", []).append((groups, phase["cpu"]))
-    return Lines(
-        "One set: seconds by the number of its groups, of 4 pods each (1,000: of 8)", "groups", series
-    )
+    return Lines("One set: seconds by the number of its groups, of 4 pods each", "groups", series)
 
 
 def _per_group(results: Iterable[Result], field: str, unit: str) -> Bars:

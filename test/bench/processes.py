@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -49,6 +50,29 @@ def pss(pids: Iterable[int]) -> int:
                 if line.startswith("Pss:"):
                     total += int(line.split()[1]) * 1024
     return total
+
+
+class Others:
+    """What everybody else on this machine takes from now on. A child counts as ours once it has ended."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._used = _machine_seconds() - _own_seconds()
+
+    def cores(self) -> float:
+        """CPU seconds for each second since then; another machine on the same host does not show."""
+        used = _machine_seconds() - _own_seconds() - self._used
+        return max(0.0, used / (time.monotonic() - self._began))
+
+
+def _machine_seconds() -> float:
+    """Of all processes since the machine started: user, nice, system, irq, softirq."""
+    fields = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
+    return sum(fields[place] for place in (0, 1, 2, 5, 6)) / _TICKS
+
+
+def _own_seconds() -> float:
+    return sum(os.times()[:4])
 
 
 class Peak:

@@ -158,7 +158,7 @@ def _origin(small: dict[str, Any], large: dict[str, Any]) -> str:
     return (
         f"Measured: {parse(large['shape']).label} (sets × groups × pods), memory by the difference to "
         f"{parse(small['shape']).label}; {machine['cores']} cores shared with the control plane, Python "
-        f"{machine['python']}, load average {machine['load_before']} before the run, commit "
+        f"{machine['python']}, {machine['others']} cores taken by other work meanwhile, commit "
         f"{large['commit'][:10]}. CPU seconds are the least certain of these figures: a busy machine makes "
         "them larger."
     )

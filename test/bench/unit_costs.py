@@ -14,7 +14,7 @@ from typing import Any
 from test.bench.audit import AuditLog
 from test.bench.measure import commit
 from test.bench.phases import Phases
-from test.bench.processes import cpu_seconds, family, pss
+from test.bench.processes import Others, cpu_seconds, family, pss
 from test.bench.shapes import Shape
 from test.bench.streams import Taps
 from test.bench.subject import Subject
@@ -34,7 +34,7 @@ _NAMESPACE = "bench"
 
 def measure(shape: Shape) -> dict[str, Any]:
     """Two managers, of which one acts, while sets of this shape are created and rolled out."""
-    load = os.getloadavg()[2]
+    others = Others()
     with LocalCluster(Options(nodes=_NODES, audit_policy=AUDIT_METADATA)) as cluster:
         cluster.kubectl("create", "namespace", _NAMESPACE)
         deployment = Deployment(cluster, cluster.workspace / "bench")
@@ -58,7 +58,7 @@ def measure(shape: Shape) -> dict[str, Any]:
         "machine": {
             "cores": os.cpu_count(),
             "python": platform.python_version(),
-            "load_before": round(load, 1),
+            "others": round(others.cores(), 2),
         },
         **found,
     }

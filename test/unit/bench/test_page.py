@@ -47,7 +47,7 @@ def _result(shape: str = "1x100x4", **phase: Any) -> dict[str, Any]:
         "groups": 100,
         "against": None,
         "commit": "a" * 40,
-        "machine": {"cores": 2, "memory_gib": 24, "python": "3.11", "load_before": 0.1},
+        "machine": {"cores": 2, "memory_gib": 24, "python": "3.11", "others": 0.01},
         "floor": {"create": {"seconds": 4.0, "control_plane_cpu": 5.0}},
         "served_floor": {"create": {"seconds": 4.5, "control_plane_cpu": 6.0}},
         "phases": {"create": {**PHASE, **phase}, "rollout": {**PHASE, "seconds": 20.0}},
@@ -141,9 +141,9 @@ def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
 def test_a_busy_machine_is_told(tmp_path: Path) -> None:
     figures, page = tmp_path / "performance", tmp_path / "performance.md"
     figures.mkdir()
-    for load, told in ((0.4, False), (9.0, True)):
+    for cores, told in ((0.04, False), (0.5, True)):
         result = _result()
-        result["machine"]["load_before"] = load
+        result["machine"]["others"] = cores
         (figures / "1x100x4.json").write_text(json.dumps(result))
         page.write_text(f"{BEGIN}{END}")
         write_page(page, figures)

@@ -27,7 +27,7 @@ def measured(sets: int, memory: int) -> dict[str, Any]:
         "sets": sets,
         "pods": 10 * sets,
         "commit": "0" * 40,
-        "machine": {"cores": 2, "python": "3.11", "load_before": 0.1},
+        "machine": {"cores": 2, "python": "3.11", "others": 0.01},
         "created": {"list_bytes": 50_000 * sets, "pss": [memory + 5_000_000, memory]},
         "phases": {"create": phase(1), "rollout": phase(2)},
         "look": {"cpu": 0.006 * sets},
