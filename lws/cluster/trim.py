@@ -39,8 +39,14 @@ _WORKERS_STATUS = ("observedGeneration", "replicas", "availableReplicas", "curre
 
 
 def trim(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of an object that decisions read; kinds that sets do not produce come back whole."""
+    """The part of an object that decisions read; kinds that are not watched come back whole."""
     return _TRIMMERS.get(obj["kind"], dict)(obj)
+
+
+def _leaderworkerset(lws: Mapping[str, Any]) -> dict[str, Any]:
+    """What users ask for, whole; not who wrote which field, which is more than half of it."""
+    metadata = {field: value for field, value in lws["metadata"].items() if field != "managedFields"}
+    return {**lws, "metadata": metadata}
 
 
 def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
@@ -216,6 +222,7 @@ def _is_controlled_by_pod(obj: Mapping[str, Any]) -> bool:
 
 
 _TRIMMERS = {
+    "LeaderWorkerSet": _leaderworkerset,
     "Pod": _pod,
     "StatefulSet": _statefulset,
     "Service": _service,

@@ -333,9 +333,16 @@ def test_revisions_keep_their_data_if_it_is_of_a_set(data: Any, is_kept: bool) -
     assert trimmed.get("data") == (data if is_kept else None)
 
 
-def test_our_own_kind_stays_whole() -> None:
-    lws = {"apiVersion": "x/v1", "kind": "LeaderWorkerSet", "metadata": _metadata(), "spec": {"a": 1}}
-    assert trim(lws) == lws
+def test_our_own_kind_stays_whole_but_for_who_wrote_what() -> None:
+    metadata = _metadata(annotations={"of": "a user"})
+    lws = {"apiVersion": "x/v1", "kind": "LeaderWorkerSet", "metadata": metadata, "spec": {"a": 1}}
+    kept = {field: value for field, value in metadata.items() if field != "managedFields"}
+    assert "managedFields" in metadata and trim(lws) == {**lws, "metadata": kept}
+
+
+def test_a_kind_that_is_not_watched_stays_whole() -> None:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": _metadata(), "spec": {"a": 1}}
+    assert trim(node) == node
 
 
 ALL = [
