@@ -49,10 +49,13 @@ async def login(found: Credentials) -> kopf.ConnectionInfo:
     return info
 
 
+def test_kopf_does_not_keep_sets_that_nothing_happens_to() -> None:
+    assert 0 < build_settings(SERVER).queueing.idle_timeout <= 1
+
+
 def test_kopf_writes_nothing_of_its_own() -> None:
     settings = build_settings(SERVER)
     assert not settings.posting.enabled, "Events are ours"
-    assert settings.queueing.idle_timeout < 1, "each task keeps a whole set"
     assert settings.peering.standalone, "the Lease decides, not a peering object"
     assert settings.scanning.disabled, "it would watch all CustomResourceDefinitions and namespaces"
     assert settings.admission.managed is None, "webhook configurations are the chart's"
