@@ -28,18 +28,15 @@ _MANY = 10
 class Found:
     """One set.
 
-    groups: what the controller would decide about each group from, by index of the group. pods: whole, by
-    name. revisions: ControllerRevisions with the label of the set, whoever owns them.
+    lws: the set, whole. groups: what the controller would decide about each group from, by index of the
+    group. pods: whole, by name. revisions: ControllerRevisions with the label of the set, whoever owns them.
     """
 
+    lws: Object
     snapshot: SetSnapshot
     groups: Mapping[int, GroupSnapshot]
     pods: Mapping[str, Object]
     revisions: tuple[Object, ...]
-
-    @property
-    def lws(self) -> Object:
-        return self.snapshot.lws
 
     @property
     def name(self) -> str:
@@ -92,7 +89,7 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> Found:
         found = await observer.observe_group(namespace, group.leader["metadata"]["name"], now)
         if found is not None:
             groups[group.index] = found
-    return Found(snapshot, groups, {pod["metadata"]["name"]: pod for pod in pods}, tuple(revisions))
+    return Found(lws, snapshot, groups, {pod["metadata"]["name"]: pod for pod in pods}, tuple(revisions))
 
 
 async def _missing(session: Session, name: str) -> str:

@@ -76,7 +76,7 @@ def found(snapshot: SetSnapshot, revisions: list[Object], pods: Mapping[str, Obj
         for group in snapshot.groups
     }
     leaders = {group.leader["metadata"]["name"]: group.leader for group in snapshot.groups}
-    return Found(snapshot, groups, {**leaders, **(pods or {})}, tuple(revisions))
+    return Found(snapshot.lws, snapshot, groups, {**leaders, **(pods or {})}, tuple(revisions))
 
 
 def with_status(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:

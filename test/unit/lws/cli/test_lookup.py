@@ -66,6 +66,7 @@ def world(*objects: dict[str, Any]) -> Answer:
 
 async def test_the_history_of_a_set(talk: Talk) -> None:
     lws = make_set(namespace="team")
+    lws["metadata"]["managedFields"] = [{"manager": "flux"}]
     key = record(lws).key
     group, leader = make_group(lws, 0, key=key), make_leader_statefulset(lws, key=key)
     there = world(lws, revision_of(lws, 1), leader, dict(group.workers or {}), dict(group.leader))
@@ -74,6 +75,7 @@ async def test_the_history_of_a_set(talk: Talk) -> None:
     assert [each.number for each in found.snapshot.revisions] == [1]
     assert [each.index for each in found.snapshot.groups] == [0]
     assert (found.name, found.groups, list(found.pods)) == ("demo", {}, ["demo-0"])
+    assert found.lws == lws, "whole: who wrote which field is asked by undo"
     lists = [each for each in talk.api.requests if "labelSelector" in each.query]
     assert [each.path.rpartition("/")[2] for each in lists] == ["controllerrevisions", "statefulsets", "pods"]
     # Thousands of workers are of no interest here.
