@@ -22,7 +22,7 @@ from lws.leaderworkerset.obstructions import Obstruction
 from lws.leaderworkerset.revisions import Recorded
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, SIZE_ANNOTATION
 
-_SIZE = re.compile(r"[1-9][0-9]{0,9}")
+_SIZE = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 # No slots: what is read off a group is kept with it. Of a thousand groups few change between two passes.

@@ -13,6 +13,7 @@ from lws.leaderworkerset.members import (
     remembered_of,
 )
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION
 from test.unit.builders import make_group, make_leader_pod, make_set, make_worker_statefulset
 
 
@@ -122,3 +123,13 @@ def test_a_group_of_one_is_complete_by_itself() -> None:
     alone = make_group(make_set(size=1))
     assert alone.is_complete
     assert current_members(make_set(size=1), [alone], {0}) == {0: Members.of("uid-of-pod-demo-0", ())}
+
+
+@pytest.mark.parametrize(
+    ("told", "complete"), [("3", True), ("4", False), ("0", False), ("many", True), ("03", True)]
+)
+def test_a_group_is_as_large_as_its_leader_says_where_that_is_a_number(told: str, complete: bool) -> None:
+    whole = group()
+    annotations = {**whole.leader["metadata"]["annotations"], SIZE_ANNOTATION: told}
+    leader = {**whole.leader, "metadata": {**whole.leader["metadata"], "annotations": annotations}}
+    assert GroupFacts(0, leader, whole.workers, worker_uids=("a", "b")).is_complete is complete
