@@ -8,6 +8,8 @@ Partition and replicas are those of the original controller, except that
 - no step of ours leaves fewer groups ready than replicas - maxUnavailable, counted over all groups. Below
   that, healthy groups go one at a time, and only where nothing but broken old groups has used the budget up;
 - a group that is stuck does not hold up those below it while there is budget left;
+- broken old groups go all at once, but no more than maxUnavailable are tried on a revision that none gets
+  ready on;
 - there is a surge only while outdated groups remain, it goes only while replicas - maxUnavailable groups stay
   ready, and a plain scale-down shrinks at once;
 - a missing or garbled record of the replicas last asked for counts as if nothing was scaled.

@@ -145,18 +145,38 @@ class Moment:
         """Replacing the group costs availability."""
         return index in self.groups and self.groups[index].serves_outdated
 
+    @cached_property
+    def stake(self) -> int:
+        """How many broken outdated groups may be tried on the new revision, besides those that the partition
+        covers.
+
+        All of them, unless a group that was replaced is not ready: then the new revision may be what is
+        broken, and those that look broken may only just have lost a node. No more than the budget is at stake
+        so long. Surge groups do not count: they may be waiting for the room that broken ones take up.
+        """
+        tried = range(self.stored.partition, min(self.wanted, self.stored.replicas))
+        unproven = sum(not self.is_settled(index) for index in tried)
+        if unproven == 0:
+            return self.stored.replicas
+        return max(0, self.state.budget.unavailable - unproven)
+
     def reach(self, allowance: int) -> tuple[int, int]:
         """How far down the partition may go if `allowance` healthy outdated groups may go, from the top on.
 
-        First the lowest partition that is safe; second the lowest one that still has something to replace.
+        First the lowest partition that is safe; second the lowest one that still has something to replace
+        that is worth the stake.
         """
-        needed = self.stored.partition
+        needed, stake = self.stored.partition, self.stake
         for index in reversed(range(self.stored.replicas)):
             if self.is_serving_outdated(index):
                 if allowance == 0:
                     return index + 1, needed
                 allowance -= 1
-            if self.is_serving_outdated(index) or self.is_broken(index):
+            elif not self.is_broken(index):
+                continue
+            elif index < self.stored.partition:
+                stake -= 1
+            if stake >= 0:
                 needed = index
         return 0, needed
 

@@ -5,11 +5,14 @@ The template that the set asks for differs in everything that a revision holds, 
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Set
 from typing import Any
 
 import pytest
 
 from lws_api.leaderworkerset.v1 import NAME_LABEL, SIZE_ANNOTATION
+from test.integration.controllers.harness.drains import cordoned
 from test.integration.controllers.harness.groups import (
     annotations_of,
     images_of,
@@ -44,6 +47,41 @@ def group(image: str, size: int, subgroup: int, annotations: dict[str, str] | No
 def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
     world: World, local_cluster: LocalCluster
 ) -> None:
+    former = roll_until_it_is_stuck(world)
+    before = {index: uids_of_group(world, NAME, index) for index in (0, 1)}
+
+    hit = drain(world, local_cluster, "web-0")
+
+    came_back(world, former, before, hit)
+    good = group("3", 3, 1)
+    good["leaderTemplate"]["metadata"] = {"annotations": dict.fromkeys(NEVER_READY)}
+    world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": good}})
+    settle(world, NAME)
+    assert images_of(world, NAME) == {index: {"leader-3", "worker-3"} for index in range(3)}
+    subdomains = {pod["spec"]["subdomain"] for pod in world.list("Pod")}
+    assert subdomains == {f"{NAME}-{index}" for index in range(3)}
+
+
+def test_a_revision_that_nothing_gets_ready_on_inherits_no_group_that_is_lost(world: World) -> None:
+    former = roll_until_it_is_stuck(world)
+    before = {index: uids_of_group(world, NAME, index) for index in (0, 1)}
+    nodes = {
+        node["metadata"]["name"] for node in json.loads(world.kubectl("get", "nodes", "-o", "json"))["items"]
+    }
+
+    with cordoned(world, nodes):
+        world.kubectl("delete", "pods", *(f"{NAME}-{index}" for index in before))
+        eventually(
+            "the controller knows",
+            lambda: world.get(SET, NAME)["status"],
+            lambda now: not now.get("readyReplicas"),
+        )
+
+    came_back(world, former, before, {uid for group in before.values() for uid in group.values()})
+
+
+def roll_until_it_is_stuck(world: World) -> str:
+    """A set of three groups whose last one will never be ready. Returns the key of the former revision."""
     world.create(a_set(NAME, replicas=3, group=group("1", 2, 1)))
     settle(world, NAME)
     former = next(iter(keys_of(world, NAME)[0]))
@@ -51,9 +89,14 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
     network = {"subdomainPolicy": "UniquePerReplica"}
     world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": stuck, "networkConfig": network}})
     eventually("it is stuck", lambda: images_of(world, NAME), lambda now: "leader-2" in now.get(2, ()))
-    before = {index: uids_of_group(world, NAME, index) for index in (0, 1)}
+    return former
 
-    hit = drain(world, local_cluster, "web-0")
+
+def came_back(world: World, former: str, before: Mapping[int, Mapping[str, str]], hit: Set[str]) -> None:
+    """Wait for the groups `before`, UIDs by the names of pods, and check that each is wholly as it was.
+
+    hit: UIDs of pods that are to be replaced.
+    """
 
     def is_back(pod: Object) -> bool:
         return is_ready(pod) and pod["metadata"]["uid"] not in hit
@@ -61,11 +104,11 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
     def missing() -> dict[str, Object | None]:
         """What stands in the place of pods that are not there again."""
         pods = {name_of(pod): pod for pod in world.list("Pod")}
-        found = {name: pods.get(name) for name in {**before[0], **before[1]}}
+        found = {name: pods.get(name) for group in before.values() for name in group}
         return {name: pod for name, pod in found.items() if not pod or not is_back(pod)}
 
     eventually("both groups are whole again", missing, lambda now: now == {})
-    for index in (0, 1):
+    for index in before:
         if not hit & set(before[index].values()):
             assert uids_of_group(world, NAME, index) == before[index]
         assert images_of(world, NAME)[index] == {"leader-1", "worker-1"}
@@ -75,14 +118,6 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
         assert {pod["spec"]["subdomain"] for pod in pods} == {NAME}
         assert world.get("StatefulSet", f"{NAME}-{index}")["spec"]["replicas"] == 1
     assert len(revisions_of(world, NAME)) == 2
-
-    good = group("3", 3, 1)
-    good["leaderTemplate"]["metadata"] = {"annotations": dict.fromkeys(NEVER_READY)}
-    world.patch(SET, NAME, {"spec": {"leaderWorkerTemplate": good}})
-    settle(world, NAME)
-    assert images_of(world, NAME) == {index: {"leader-3", "worker-3"} for index in range(3)}
-    subdomains = {pod["spec"]["subdomain"] for pod in world.list("Pod")}
-    assert subdomains == {f"{NAME}-{index}" for index in range(3)}
 
 
 def drain(world: World, cluster: LocalCluster, pod: str) -> set[str]:

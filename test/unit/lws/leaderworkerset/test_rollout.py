@@ -221,6 +221,27 @@ def test_broken_groups_never_block_a_rollout(state: Case, partition: int) -> Non
     assert told(state)[0] == partition
 
 
+@pytest.mark.parametrize(
+    ("state", "partition"),
+    [
+        pytest.param(case("xxu", "3,2", 3, "1,0"), 2, id="the budget is at stake already"),
+        pytest.param(case("xx-", "3,2", 3, "1,0"), 2, id="a group that is missing is not ready"),
+        pytest.param(case("xxT", "3,2", 3, "1,0"), 2, id="nor is one on its way out"),
+        pytest.param(case("xxt", "3,2", 3, "1,0"), 2, id="nor one that is being replaced"),
+        pytest.param(case("xxR", "3,2", 3, "1,0"), 0, id="a new one is ready: all"),
+        pytest.param(case("xxxxxu", "6,5", 6, "3,0"), 3, id="what is left of a larger budget"),
+        pytest.param(case("xxxxRu", "6,4", 6, "2,0"), 3, id="a stuck one, and one for each that is left"),
+        pytest.param(case("xxxxu", "5,4", 4, "0,1"), 0, id="a surge group may wait for their room"),
+        pytest.param(case("xxxxu", "5,4", 4, "1,1"), 0, id="a surge group, and a budget: the same"),
+        pytest.param(case("xxxuu", "5,3", 4, "1,1"), 3, id="a surge group, and one that was replaced"),
+    ],
+)
+def test_a_revision_that_nothing_gets_ready_on_gets_no_more_than_the_budget(
+    state: Case, partition: int
+) -> None:
+    assert told(state)[0] == partition
+
+
 @pytest.mark.parametrize("asked", [None, 4])
 def test_a_lost_record_of_replicas_heals(asked: int | None) -> None:
     assert told(case("rrruR", "5,3", 4, "1,1", asked=asked)) == (2, 5)
