@@ -24,6 +24,7 @@ from yarl import URL
 from lws.actions import Object, Propagation, Reference, Verbatim
 from lws.cluster.answers import decoded, error_of
 from lws.cluster.errors import ClusterError, NotLeading, Unreachable
+from lws.cluster.hearing import Hearing
 from lws.cluster.rate_limit import RateLimit
 from lws.cluster.resources import RESOURCES, Resource, namespace_in
 
@@ -173,14 +174,14 @@ class Cluster:
     @asynccontextmanager
     async def watch(
         self, resource: Resource, query: Mapping[str, str], silence: float
-    ) -> AsyncIterator[aiohttp.StreamReader]:
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body of a watch, newline-delimited JSON; `silence` seconds without a byte end it."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_REQUEST_SECONDS, sock_read=silence)
-        async with self._respond(
-            "GET", resource.path(), query={**query, "watch": "1"}, timeout=timeout
-        ) as response:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_REQUEST_SECONDS)
+        path, query = resource.path(), {**query, "watch": "1"}
+        hearing = Hearing(f"GET {path} at {self.configuration.host}", silence)
+        async with hearing, self._respond("GET", path, query, timeout=timeout) as response:
             await _raise_for(response)
-            yield response.content
+            yield hearing.pieces(response.content)
 
     async def create(self, obj: Object) -> dict[str, Any]:
         """POST an object."""

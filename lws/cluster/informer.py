@@ -13,8 +13,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from typing import Any, Protocol
 
-import aiohttp
-
 from lws.cluster.answers import decoded
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import ApiError, ClusterError, Gone, Throttled, api_error
@@ -144,10 +142,10 @@ class Informer:
         self._version = obj["metadata"]["resourceVersion"]
 
 
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Lines of any length: one object may be larger than the reader's buffer."""
     rest: list[bytes] = []
-    async for chunk in stream.iter_any():
+    async for chunk in stream:
         head, newline, tail = chunk.rpartition(b"\n")
         if not newline:
             rest.append(chunk)

@@ -79,6 +79,7 @@ class Manager:
         self._memory = memory = WriteMemory(self._store)
         observer = Observer(acting, self._store, memory, settings.node_loss)
         self._wakeup.leader_pods_of = observer.members.leader_pods_of
+        self._wakeup.find = self._store.get
         self._recorder = EventRecorder(acting, f"leaderworkerset-{socket.gethostname()}")
         written = Memory(memory.put, memory.remember_applied, self._refused, memory.going)
         applier = Applier(acting, self._recorder, written)

@@ -18,6 +18,7 @@ from lws.controller.rounds import Rounds
 log = logging.getLogger(__name__)
 
 _FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 30.0
+_NEVER = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +40,17 @@ Work = Callable[[Hashable], Awaitable[Again]]
 @dataclass(slots=True)
 class _Entry:
     """One key that waits or is worked. timer: starts its next pass, at `due_at` by the loop's clock.
-    rested_at: events start none before that.
+    dirty_by: events during its pass want the next one by then; infinite without any. rested_at: events start
+    none before that.
     """
 
     timer: asyncio.Handle | None = None
     due_at: float = 0.0
     is_running: bool = False
-    is_dirty: bool = False
+    dirty_by: float = _NEVER
     failures: int = 0
-    last_start: float = float("-inf")
-    rested_at: float = float("-inf")
+    last_start: float = -_NEVER
+    rested_at: float = -_NEVER
 
 
 class Queue:
@@ -95,7 +97,7 @@ class Queue:
         for key, entry in list(self._entries.items()):
             if self._is_taken(key):
                 continue
-            entry.is_dirty = False
+            entry.dirty_by = _NEVER
             if entry.timer is not None:
                 entry.timer.cancel()
                 entry.timer = None
@@ -116,17 +118,17 @@ class Queue:
     def _is_taken(self, key: Hashable) -> bool:
         return self._is_open and self._takes(key)
 
-    def add(self, key: Hashable) -> None:
-        """Have a pass over this key soon."""
+    def add(self, key: Hashable, within: float = 0.0) -> None:
+        """Have a pass over this key soon; within so many seconds, if nothing else wants it earlier."""
         if not self._is_taken(key):
             return
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._entries[key] = _Entry(rested_at=self._rested.pop(key, float("-inf")))
+            entry = self._entries[key] = _Entry(rested_at=self._rested.pop(key, -_NEVER))
         if entry.is_running:
-            entry.is_dirty = True
+            entry.dirty_by = min(entry.dirty_by, _now() + within)
         elif entry.failures == 0:
-            self._schedule(key, entry, max(0.0, entry.rested_at - _now()))
+            self._schedule(key, entry, max(within, entry.rested_at - _now()))
         # A key that fails is not hurried by events: whatever they bring, its turn comes with the back-off.
 
     def _schedule(self, key: Hashable, entry: _Entry, delay: float) -> None:
@@ -155,7 +157,7 @@ class Queue:
             await self._rounds.turn()
             if self._is_taken(key):
                 entry.last_start = _now()
-                entry.is_dirty = False
+                entry.dirty_by = _NEVER
                 try:
                     again = await self._work(key)
                 except Exception:
@@ -173,10 +175,9 @@ class Queue:
         entry.rested_at = entry.last_start + (self._window if again.rest is None else again.rest)
         if again.failed:
             self._schedule(key, entry, max(again.after or 0.0, _backoff(entry.failures)))
-        elif entry.is_dirty:
-            self.add(key)
-        elif again.after is not None:
-            self._schedule(key, entry, again.after)
+        elif entry.dirty_by < _NEVER or again.after is not None:
+            by_event = max(0.0, entry.dirty_by - _now(), entry.rested_at - _now())
+            self._schedule(key, entry, min(by_event, _NEVER if again.after is None else again.after))
         else:
             del self._entries[key]
             self._rested[key] = entry.rested_at

@@ -21,15 +21,15 @@ _COMING_UP = frozenset({"Pending", "Running"})
 def is_routine(before: Object, after: Object) -> bool:
     """True where no decision about a group could come out differently.
 
-    A pod that is placed, starts running or becomes ready; of leaders place and readiness count, because
-    workers may wait for them. A StatefulSet of which only the status changed: groups are judged by their
-    pods.
+    A pod that comes up; of leaders place and readiness count, because workers may wait for them. A
+    StatefulSet of which only the status changed: groups are judged by their pods.
     """
     if after["kind"] == "StatefulSet":
         return _is_same_but_for(before, after, "status")
-    if after["kind"] == "Pod":
-        return _comes_up(before, after) and _is_same_but_for(before, after, "spec", "status")
-    return False
+    return comes_up(before, after) and not (
+        labels_of(after).get(WORKER_INDEX_LABEL) == "0"
+        and (_node(before) != _node(after) or is_ready(before) != is_ready(after))
+    )
 
 
 def is_counting(before: Object, after: Object) -> bool:
@@ -42,7 +42,10 @@ def is_counting(before: Object, after: Object) -> bool:
     return is_settled(before) == is_settled(after) and is_short(before) == is_short(after)
 
 
-def _comes_up(before: Object, after: Object) -> bool:
+def comes_up(before: Object, after: Object) -> bool:
+    """A pod is placed, starts running or becomes ready, and nothing else."""
+    if after["kind"] != "Pod":
+        return False
     was, now = before.get("status") or {}, after.get("status") or {}
     if not {was.get("phase", "Pending"), now.get("phase", "Pending")} <= _COMING_UP:
         return False
@@ -50,15 +53,12 @@ def _comes_up(before: Object, after: Object) -> bool:
         return False
     if is_ready(before) and not is_ready(after):
         return False
-    is_placed_anew = _node(before) != _node(after)
-    if labels_of(after).get(WORKER_INDEX_LABEL) == "0" and (
-        is_placed_anew or is_ready(before) != is_ready(after)
-    ):
+    if not (is_calm(was) and is_calm(now) and _node(before) in ("", _node(after))):
         return False
-    return _is_calm(was) and _is_calm(now) and (not is_placed_anew or not _node(before))
+    return _is_same_but_for(before, after, "spec", "status")
 
 
-def _is_calm(status: Object) -> bool:
+def is_calm(status: Object) -> bool:
     """Nothing has happened to a container. A restart that was ignored while the pod was Pending may count
     once it runs.
     """

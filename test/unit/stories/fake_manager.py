@@ -41,7 +41,8 @@ class _Queue:
     def __init__(self) -> None:
         self.keys: dict[Key, None] = {}
 
-    def add(self, key: Key) -> None:
+    def add(self, key: Key, within: float = 0.0) -> None:
+        # Its turn may come before anything that could wait has waited.
         self.keys[key] = None
 
 
@@ -68,6 +69,7 @@ class FakeManager:
         memory = WriteMemory(self._store, clock=lambda: cluster.now.timestamp())
         self._observer = Observer(client, self._store, memory)
         wakeup.leader_pods_of = self._observer.members.leader_pods_of
+        wakeup.find = self._store.get
         self._everything = lambda: wakeup.everything(self._store)
         self._memory = memory
         written = Memory(memory.put, memory.remember_applied, self._refused, memory.going)

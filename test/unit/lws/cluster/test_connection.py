@@ -486,13 +486,24 @@ async def test_watches_may_be_open_for_long_but_not_silent_for_long() -> None:
     async with _connected() as (api, cluster):
         api.will(stream(*lines))
         began = now()
-        with pytest.raises(Unreachable):
+        with pytest.raises(Unreachable, match=r"/api/v1/pods at .*: nothing heard for 90 s"):
             async with cluster.watch(PODS, {"resourceVersion": "7"}, silence=90.0) as body:
-                async for chunk in body.iter_any():
+                async for chunk in body:
                     received += chunk
         assert received == b'{"n":1}\n{"n":2}\n{"n":3}\n'
         assert now() - began == pytest.approx(250.0, abs=2.0)
     assert api.requests[0].query == {"resourceVersion": "7", "watch": "1"}
+
+
+@in_fake_time
+async def test_a_watch_that_is_never_answered() -> None:
+    async with _connected() as (api, cluster):
+        api.will(silence(1000.0))
+        began = now()
+        with pytest.raises(Unreachable, match="nothing heard for 90 s"):
+            async with cluster.watch(PODS, {}, silence=90.0):
+                pytest.fail("there is nothing to read")
+        assert now() - began == pytest.approx(90.0, abs=2.0)
 
 
 @in_fake_time

@@ -464,7 +464,7 @@ async def test_whatever_happens_no_event_is_lost(seed: int) -> None:
         for _ in range(300):
             bench.work.duration = draw.choice([0.0, 0.05, 0.5])
             key = draw.randrange(6)
-            bench.queue.add(key)
+            bench.queue.add(key, draw.choice([0.0, 0.0, 0.4]))
             added[key] = round(now() - bench.work.epoch, 6)
             await asyncio.sleep(draw.choice([0.0, 0.01, 0.2]))
         bench.work.says = lambda key: Again()
@@ -472,6 +472,40 @@ async def test_whatever_happens_no_event_is_lost(seed: int) -> None:
         assert bench.work.most <= 3
         assert all(bench.work.moments(key)[-1] >= moment for key, moment in added.items())
         assert bench.is_empty
+
+
+@pytest.mark.parametrize(
+    ("events", "moments"),
+    [
+        pytest.param([(0.0, 2.0)], [2.0], id="it waits"),
+        pytest.param([(0.0, 2.0), (1.0, 2.0)], [2.0], id="the first says until when"),
+        pytest.param([(0.0, 2.0), (1.0, 0.5)], [1.5], id="another hurries"),
+        pytest.param([(0.0, 2.0), (1.0, 0.0)], [1.0], id="one cannot wait, and does it for both"),
+        pytest.param([(0.0, 0.0), (0.05, 2.0)], [0.0, 2.05], id="during a pass"),
+        pytest.param([(0.0, 0.0), (0.05, 2.0), (0.06, 0.0)], [0.0, WINDOW], id="and another hurries"),
+        pytest.param([(0.0, 0.0), (0.2, 0.05)], [0.0, WINDOW], id="a key that rests"),
+        pytest.param([(0.0, 0.0), (0.2, 2.0)], [0.0, 2.2], id="a key that rests for less"),
+    ],
+)
+@in_fake_time
+async def test_what_can_wait_waits(events: list[tuple[float, float]], moments: list[float]) -> None:
+    async with _bench(duration=0.1) as bench:
+        for at, within in events:
+            await bench.at(at)
+            bench.queue.add("a", within)
+        await bench.at(30.0)
+        assert bench.work.moments() == moments
+
+
+@in_fake_time
+async def test_what_can_wait_puts_off_nothing_that_is_due() -> None:
+    async with _bench(duration=0.1) as bench:
+        bench.work.says = lambda key: Again(after=0.5 if len(bench.work.began) == 1 else None)
+        bench.queue.add("a")
+        await bench.at(0.05)
+        bench.queue.add("a", 2.0)
+        await bench.at(30.0)
+        assert bench.work.moments() == [0.0, 0.6]
 
 
 @pytest.mark.parametrize(("rest", "second"), [(0.1, 0.1), (0.8, 0.8), (0.0, 0.05)])

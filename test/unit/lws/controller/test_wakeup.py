@@ -15,9 +15,11 @@ class _Queue:
 
     def __init__(self) -> None:
         self.added: list[Any] = []
+        self.within: dict[Any, float] = {}
 
-    def add(self, key: Any) -> None:
+    def add(self, key: Any, within: float = 0.0) -> None:
         self.added.append(key)
+        self.within[key] = within
 
     def taken(self) -> list[Key]:
         """What was added since the last time, sorted."""
@@ -48,6 +50,17 @@ def test_a_change_wakes_whom_it_concerns() -> None:
     assert queue.taken() == [SET]
     wakeup.on_change(make_worker_pod(), None)
     assert queue.taken() == [FIRST]
+
+
+def test_what_a_group_loses_on_its_way_out_can_wait() -> None:
+    queue, wakeup = _wakeup()
+    pods = {"demo-0": make_leader_pod(terminating=True)}
+    wakeup.find = lambda kind, namespace, name: pods.get(name) if kind == "Pod" else None
+    wakeup.on_change(make_worker_pod(), None)
+    assert queue.taken() == [FIRST] and queue.within[FIRST] > 1.0
+    del pods["demo-0"]
+    wakeup.on_change(make_worker_pod(), None)
+    assert queue.taken() == [FIRST] and queue.within[FIRST] == 0.0
 
 
 def test_a_set_wakes_its_groups_too() -> None:
