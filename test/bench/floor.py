@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from typing import Any
 
 from test.bench.crowd import for_each
 from test.bench.ledger import STATEFULSETS, Ledger
@@ -82,7 +83,9 @@ class Floor:
         names = [set_name(index) for index in range(self._shape.sets)]
         for_each(names, lambda name: self._api.merge(f"{self._statefulsets}/{name}", patch))
         for_each(gone, lambda each: self._api.delete(f"{self._statefulsets}/{group_name(*each)}"))
-        return self._until_ready() - began
+        self._until_ready()
+        until_pods(self._api, self._pods, self._shape.sets * self._groups * self._shape.size)
+        return time.monotonic() - began
 
     def _lose(self) -> float:
         began = time.monotonic()
@@ -95,7 +98,7 @@ class Floor:
             list(self._ledger.statefulsets), lambda name: self._api.delete(f"{self._statefulsets}/{name}")
         )
         self._ledger.wait(lambda: "StatefulSets" if self._ledger.statefulsets else "", _PATIENCE)
-        until_no_pods(self._api, self._pods)
+        until_pods(self._api, self._pods)
         return time.monotonic() - began
 
     def _replace(self, groups: list[tuple[int, int]]) -> None:
@@ -160,10 +163,14 @@ class Floor:
         return [(index, group) for index in range(self._shape.sets) for group in range(self._groups)]
 
 
-def until_no_pods(api: Api, path: str) -> None:
-    """Return when there are none; raises TimeoutError."""
+def until_pods(api: Api, path: str, most: int = 0) -> None:
+    """Return when no more than so many are left; raises TimeoutError."""
     deadline = time.monotonic() + _PATIENCE
-    while api.get(f"{path}?limit=1")["items"]:
+    while (left := _count(api.get(f"{path}?limit=1"))) > most:
         if time.monotonic() > deadline:
-            raise TimeoutError(f"pods do not go: {path}")
+            raise TimeoutError(f"pods do not go, {left} are left: {path}")
         time.sleep(0.1)
+
+
+def _count(page: dict[str, Any]) -> int:
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount", 0))

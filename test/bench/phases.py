@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from lws_api.leaderworkerset.v1 import API_VERSION
 from test.bench.crowd import for_each
-from test.bench.floor import until_no_pods
+from test.bench.floor import until_pods
 from test.bench.ledger import SETS, STATEFULSETS, Ledger
 from test.bench.manifests import NEW, OLD, a_set, group_name, new_image, set_name
 from test.bench.shapes import Shape
@@ -70,7 +70,9 @@ class Phases:
         began = time.monotonic()
         self._groups = self._shape.half
         self._patch_all({"spec": {"replicas": self._groups}})
-        return self._until_done() - began
+        self._until_done()
+        until_pods(self._api, self._pods, self._shape.sets * self._groups * self._shape.size)
+        return time.monotonic() - began
 
     def _lose(self) -> float:
         began = time.monotonic()
@@ -87,7 +89,7 @@ class Phases:
             return f"{left} sets and StatefulSets are left" if left else ""
 
         self._ledger.wait(missing, _PATIENCE)
-        until_no_pods(self._api, self._pods)
+        until_pods(self._api, self._pods)
         return time.monotonic() - began
 
     def _patch_all(self, patch: dict[str, object]) -> None:
