@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from lws.actions import Object
 from lws.kube.metadata import controller_of, labels_of
+from lws.kube.nodes import node_of
 from lws.kube.pods import is_ready
 from lws.kube.statefulsets import is_settled, is_short
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
@@ -28,7 +29,7 @@ def is_routine(before: Object, after: Object) -> bool:
         return _is_same_but_for(before, after, "status")
     return comes_up(before, after) and not (
         labels_of(after).get(WORKER_INDEX_LABEL) == "0"
-        and (_node(before) != _node(after) or is_ready(before) != is_ready(after))
+        and (node_of(before) != node_of(after) or is_ready(before) != is_ready(after))
     )
 
 
@@ -53,7 +54,7 @@ def comes_up(before: Object, after: Object) -> bool:
         return False
     if is_ready(before) and not is_ready(after):
         return False
-    if not (is_calm(was) and is_calm(now) and _node(before) in ("", _node(after))):
+    if not (is_calm(was) and is_calm(now) and node_of(before) in ("", node_of(after))):
         return False
     return _is_same_but_for(before, after, "spec", "status")
 
@@ -69,10 +70,6 @@ def is_calm(status: Object) -> bool:
         entry.get("restartCount") or entry.get("lastState") or "terminated" in (entry.get("state") or {})
         for entry in entries
     )
-
-
-def _node(pod: Object) -> str:
-    return str((pod.get("spec") or {}).get("nodeName") or "")
 
 
 def _is_same_but_for(before: Object, after: Object, *parts: str) -> bool:

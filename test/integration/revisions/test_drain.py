@@ -5,7 +5,6 @@ The template that the set asks for differs in everything that a revision holds, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Set
 from typing import Any
 
@@ -65,9 +64,7 @@ def test_a_group_that_is_drained_before_its_turn_comes_back_on_its_own_revision(
 def test_a_revision_that_nothing_gets_ready_on_inherits_no_group_that_is_lost(world: World) -> None:
     former = roll_until_it_is_stuck(world)
     before = {index: uids_of_group(world, NAME, index) for index in (0, 1)}
-    nodes = {
-        node["metadata"]["name"] for node in json.loads(world.kubectl("get", "nodes", "-o", "json"))["items"]
-    }
+    nodes = {name_of(node) for node in world.api.get("/api/v1/nodes")["items"]}
 
     with cordoned(world, nodes):
         world.kubectl("delete", "pods", *(f"{NAME}-{index}" for index in before))
