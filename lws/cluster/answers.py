@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import aiohttp
 import orjson
 
 from lws.cluster.errors import ApiError, Unreachable, api_error
@@ -22,6 +23,12 @@ def decoded(raw: bytes, what: str) -> dict[str, Any]:
     if not isinstance(payload, dict):
         raise Unreachable(f"{what}: the answer is not a JSON object: {_start_of(raw)}")
     return payload
+
+
+async def raise_for(response: aiohttp.ClientResponse) -> None:
+    """Raises the exception that an answer with an error status stands for."""
+    if response.status >= 400:
+        raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
 
 
 def error_of(status: int, raw: bytes, retry_after: str | None) -> ApiError:

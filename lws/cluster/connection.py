@@ -22,7 +22,7 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 from yarl import URL
 
 from lws.actions import Object, Propagation, Reference, Verbatim
-from lws.cluster.answers import decoded, error_of
+from lws.cluster.answers import decoded, raise_for
 from lws.cluster.errors import ClusterError, NotLeading, Unreachable
 from lws.cluster.hearing import Hearing
 from lws.cluster.rate_limit import RateLimit
@@ -156,7 +156,7 @@ class Cluster:
         """Whether the server serves this path (a group and version, or a collection, say)."""
         async with self._respond("GET", path) as response:
             if response.status != 404:
-                await _raise_for(response)
+                await raise_for(response)
             return response.status == 200
 
     async def list_page(
@@ -180,7 +180,7 @@ class Cluster:
         path, query = resource.path(), {**query, "watch": "1"}
         hearing = Hearing(f"GET {path} at {self.configuration.host}", silence)
         async with hearing, self._respond("GET", path, query, timeout=timeout) as response:
-            await _raise_for(response)
+            await raise_for(response)
             yield hearing.pieces(response.content)
 
     async def create(self, obj: Object) -> dict[str, Any]:
@@ -242,7 +242,7 @@ class Cluster:
             else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
         )
         async with self._respond(method, path, query=query, headers=headers, data=data) as response:
-            await _raise_for(response)
+            await raise_for(response)
             return decoded(await response.read(), f"{method} {path} at {self.configuration.host}")
 
     @asynccontextmanager
@@ -288,11 +288,6 @@ def _proxy_for(server: URL, configured: str | None) -> URL | None:
     if configured is None and not urllib.request.proxy_bypass(server.host or ""):
         configured = urllib.request.getproxies().get(server.scheme)
     return URL(configured) if configured else None
-
-
-async def _raise_for(response: aiohttp.ClientResponse) -> None:
-    if response.status >= 400:
-        raise error_of(response.status, await response.read(), response.headers.get("Retry-After"))
 
 
 def _encode(value: object) -> object:
