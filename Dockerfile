@@ -41,6 +41,8 @@ ENV PATH=/opt/lws/bin:$PATH \
 # Licences of the packages are in /opt/lws/lib/python*/site-packages/*.dist-info.
 COPY LICENSE /licenses/LICENSE
 COPY --from=build /opt/lws /opt/lws
+# The name by which Deployments written for the original start it: the same as `lws manager`.
+COPY --from=build /opt/lws/bin/lws /manager
 # A number, not a name: only a number lets the kubelet verify runAsNonRoot.
 USER 65532:65532
 WORKDIR /

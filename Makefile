@@ -18,7 +18,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,2)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance lint format generate lock cluster image clean help
+.PHONY: on-linux demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance lint format generate lock cluster image clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -31,10 +31,15 @@ $(READY): requirements/dev.txt pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
-demo: $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example).
+# Said first: what comes then takes minutes.
+on-linux:
+	@$(if $(filter existing kind,$(CLUSTER)),true,test "$$(uname -s)" = Linux || { echo "the local control plane runs on Linux only, and this is $$(uname -s):" \
+		"use a Linux machine, virtual machine or container, or CLUSTER=existing for integration tests on a cluster of yours"; exit 1; })
+
+demo: on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example).
 	@$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO))
 
-test: lint test-unit test-integration test-e2e ## Everything: lint, unit, integration and end-to-end tests.
+test: on-linux lint test-unit test-integration test-e2e ## Everything: lint, unit, integration and end-to-end tests.
 
 test-unit: $(READY) ## Unit tests, no cluster.
 	@$(MAKE) --no-print-directory --output-sync=target -j2 unit/lws unit/others
@@ -47,7 +52,7 @@ unit/lws:
 unit/others:
 	@$(BIN)/python -m pytest test/unit --ignore=test/unit/lws $(PYTEST_ARGS)
 
-test-integration: $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
+test-integration: on-linux $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
 	@$(BUILD)
 	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(addprefix suite/,$(SUITES) files)
 
@@ -57,28 +62,28 @@ suite/files:
 suite/%:
 	@$(BIN)/python -m pytest $* $(PYTEST_ARGS)
 
-test-bad-days: $(READY) ## What the product does when the API server, the network or other managers fail.
+test-bad-days: on-linux $(READY) ## What the product does when the API server, the network or other managers fail.
 	@$(BUILD)
 	@$(BIN)/python -m pytest $(BAD_DAYS) $(PYTEST_ARGS)
 
-test-chaos: $(READY) ## Whether promises hold while everything fails at odd instants (CHAOS_SEED=N for others, random for new ones).
+test-chaos: on-linux $(READY) ## Whether promises hold while everything fails at odd instants (CHAOS_SEED=N for others, random for new ones).
 	@$(BUILD)
 	@$(BIN)/python -m pytest $(CHAOS) $(PYTEST_ARGS)
 
-test-e2e: $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
+test-e2e: on-linux $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
 	@$(BUILD)
 	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
 
-bench: $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/performance.md.
+bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/performance.md.
 	@$(BUILD)
 	@$(BIN)/python -m test.bench $(SHAPES) $(if $(AGAINST),--against="$(AGAINST)") $(if $(RESUME),--resume) \
 		$(if $(PROFILE),--profile) $(if $(FOREIGN),--foreign=$(FOREIGN))
 
-bench-guard: $(READY) ## Does the product stay within its budget of writes, passes and lists?
+bench-guard: on-linux $(READY) ## Does the product stay within its budget of writes, passes and lists?
 	@$(BUILD)
 	@$(BIN)/python -m test.bench.guard
 
-conformance: $(READY) ## Run the tests that prove each part of the API, and write docs/compatibility.md.
+conformance: on-linux $(READY) ## Run the tests that prove each part of the API, and write docs/compatibility.md.
 	@$(BUILD)
 	@$(BIN)/python -m tools.conformance
 
@@ -103,7 +108,7 @@ lock: $(READY) ## Resolve the locked requirements anew.
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/dev.txt
 
-cluster: $(READY) ## A local control plane to play with, until Ctrl-C.
+cluster: on-linux $(READY) ## A local control plane to play with, until Ctrl-C.
 	@$(BIN)/python -m tools.localcluster
 
 image: ## The container image (needs Docker or Podman).

@@ -6,7 +6,7 @@ In: nothing. Out: frozen actions that `lws.cluster.apply` carries out and that t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Object = Mapping[str, Any]
@@ -54,18 +54,20 @@ class Reference:
 @dataclass(frozen=True, slots=True)
 class Fold:
     """How an Event joins others of its kind that come with it: `template` takes the names of all members at
-    its {}. member: a name that ends in an ordinal.
+    its {}. member: a name that ends in an ordinal. related: what all members belong to.
     """
 
     template: str
     member: str
+    related: Reference | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Announce:
     """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it speaks of.
 
-    fold: it may be told together with others, a few seconds later.
+    fold: where many of its kind come together, it may be told with others, a little later. once: every pass
+    says it for as long as it is so, and users hear it once from each manager.
     """
 
     regarding: Reference
@@ -75,6 +77,7 @@ class Announce:
     type: EventType = "Normal"
     related: Reference | None = None
     fold: Fold | None = None
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,11 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create if absent; an existing object with the same controller counts as done, any other is an error."""
+    """Create if absent.
+
+    An object of the name counts as done if it is the very thing: same controller by UID, not going, with the
+    labels and the verbatim data of the intent. Any other is an error, and in the snapshot of the next pass.
+    """
 
     intent: Object
     why: str
@@ -132,7 +139,27 @@ class Delete:
     grace_seconds: int | None = None
 
 
-Action = Apply | Create | Merge | Delete
+@dataclass(frozen=True, slots=True)
+class SetOwner:
+    """Give an object an owner, or take it away; all other owners stay.
+
+    Carried out on the object as a read past every cache shows it at that moment, and only where this is still
+    the very object, is not being deleted and has no other controller. Whoever changes it meanwhile was
+    faster: then nothing is written, and the next pass looks again.
+
+    owner: the whole reference. is_owner: whether it is to be there. patch: what the same write changes beside
+    the owners.
+    """
+
+    target: Reference
+    owner: Object
+    why: str
+    is_owner: bool = True
+    patch: Object = field(default_factory=dict)
+    announce: tuple[Announce, ...] = ()
+
+
+Action = Apply | Create | Merge | SetOwner | Delete
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,7 @@ _KEYWORDS = frozenset(
         "x-kubernetes-int-or-string",
         "x-kubernetes-list-map-keys",
         "x-kubernetes-list-type",
+        "x-kubernetes-preserve-unknown-fields",
     }
 )
 _DROPPED = frozenset({"$defs", "title"})

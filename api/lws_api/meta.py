@@ -57,6 +57,7 @@ def constrained(kind: str, **keywords: Any) -> WithJsonSchema:
 
 
 Int32 = Annotated[int, constrained("integer", format="int32")]
+Count = Annotated[int, constrained("integer", format="int32", minimum=0)]
 Int64 = Annotated[int, constrained("integer", format="int64")]
 
 
@@ -85,6 +86,12 @@ ClaimTemplate = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", EMBEDS: "io.k8s.api.core.v1.PersistentVolumeClaim"})
 ]
 """A core/v1 PersistentVolumeClaim exactly as the user wrote it."""
+
+
+Opaque = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+]
+"""An object that is stored as it is written and never looked into."""
 
 
 class ObjectMeta(KubeModel):

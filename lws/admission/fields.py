@@ -6,7 +6,7 @@ wherever a field is missing or null; errors for values of the wrong type, so tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from lws.kube.metadata import is_mapping
 from lws.kube.quantities import scaled
 
 TEMPLATE = ("spec", "leaderWorkerTemplate")
+LEADER, WORKER = "leaderTemplate", "workerTemplate"
 ROLLING_UPDATE = ("spec", "rolloutStrategy", "rollingUpdateConfiguration")
 
 _REPLICAS = ("spec", "replicas")
@@ -110,6 +111,14 @@ def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
             return None
         value = value.get(part)
     return value
+
+
+def templates_of(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Path and value of the pod templates that the user wrote, the leaders' first."""
+    for name in (LEADER, WORKER):
+        template = value_at(raw, (*TEMPLATE, name))
+        if isinstance(template, Mapping):
+            yield ".".join((*TEMPLATE, name)), template
 
 
 def _groups(amount: int | str, replicas: int, round_up: bool) -> int | None:

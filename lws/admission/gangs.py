@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.admission.errors import rendered
-from lws.admission.fields import value_at
-from lws.admission.templates import templates_of
+from lws.admission.fields import templates_of, value_at
 from lws.group.gang import GangProvider
 from lws.group.gang_coscheduling import TIMEOUT_ANNOTATION, Coscheduling, timeout_seconds
 from lws.group.gang_kubernetes import Kubernetes

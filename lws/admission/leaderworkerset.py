@@ -14,11 +14,12 @@ from lws.admission.defaulting import default
 from lws.admission.errors import FieldError, invalid, required
 from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
 from lws.admission.gangs import gang_warnings
+from lws.admission.later_fields import later_field_change_errors, later_field_errors
 from lws.admission.leader_service import leader_service_errors
 from lws.admission.placement import placement_errors, placement_warnings
 from lws.admission.scaling import scaling_warnings
 from lws.admission.siblings import clash_errors
-from lws.admission.storage import claim_change_errors, storage_errors
+from lws.admission.storage import claim_change_errors, storage_errors, storage_warnings
 from lws.admission.subgroups import SUBGROUP_SIZE_PATH, subgroup_errors
 from lws.admission.templates import template_errors, template_warnings
 from lws.group.gang import GangProvider
@@ -80,7 +81,7 @@ def errors_in(
     known = {str(each) for each in _later_errors(old, before)} if old and before is not None else set()
     errors += [each for each in _later_errors(new, facts) if str(each) not in known]
     if old:
-        errors += claim_change_errors(new, old)
+        errors += [*claim_change_errors(new, old), *later_field_change_errors(new, old)]
     return errors + clash_errors(new, old, others)
 
 
@@ -91,6 +92,7 @@ def _later_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
         *storage_errors(raw),
         *placement_errors(raw, facts),
         *leader_service_errors(raw),
+        *later_field_errors(raw),
     ]
 
 
@@ -115,7 +117,8 @@ def warnings_in(
 
 def _unwise(raw: Mapping[str, Any], facts: Facts, gang: GangProvider | None) -> list[str]:
     of_gangs = gang_warnings(raw, gang) if gang is not None else []
-    return [*template_warnings(raw), *placement_warnings(raw, facts), *of_gangs]
+    of_pods = [*template_warnings(raw, facts), *storage_warnings(raw), *placement_warnings(raw, facts)]
+    return [*of_pods, *of_gangs]
 
 
 def _empty_budget_warnings(facts: Facts, before: Facts) -> list[str]:

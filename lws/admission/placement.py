@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, rendered
-from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, value_at
-from lws.admission.templates import LEADER, WORKER, templates_of
+from lws.admission.fields import LEADER, ROLLING_UPDATE, TEMPLATE, WORKER, Facts, templates_of, value_at
 from lws.group.placement import has_both_terms
 from lws.group.subgroups import count_of
 from lws.kube.metadata import annotations_of, metadata_of

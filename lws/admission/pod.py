@@ -27,6 +27,7 @@ from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     GROUP_SIZE_ENV,
+    LEADER_ADDRESS_ANNOTATION,
     LEADER_ADDRESS_ENV,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
@@ -81,15 +82,17 @@ def admit(raw: dict[str, Any], namespace: str, gang: GangMarks | None = None) ->
     size = _group_size(raw)
     containers = _containers_of(raw)
     member = _member(raw, namespace)
-    member = member if is_leader(raw) else _as_worker(member)
+    # What the controller says of a worker counts, not an index that a template gives to all of them.
+    is_first = is_leader(raw) and LEADER_NAME_ANNOTATION not in member.annotations
+    member = member if is_first else _as_worker(member)
     # Whoever has index 0 is a leader to everybody else, and would be to this webhook the next time.
     leads = member.labels[WORKER_INDEX_LABEL] == "0"
     member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
     if gang is not None:
         member = _in_gang(member, gang(member.labels, int(size)))
-    variables = _variables(member, size)
+    variables = _variables(member, size, is_worker=not leads)
     added = tpu_variables(raw, member.labels, member.annotations, member.subdomain)
-    nodes = node_fields(raw, member.namespace) if is_leader(raw) else {}
+    nodes = node_fields(raw, member.namespace) if is_first else {}
     _write(member, raw, nodes)
     for container in containers:
         own = [*(container.get("env") or []), *added.get(id(container), ())]
@@ -112,7 +115,10 @@ def _member(raw: Mapping[str, Any], namespace: str) -> _Member:
     metadata = metadata_of(raw)
     name = metadata.get("name")
     if not isinstance(name, str) or not name:
-        raise Refused(f"pod {_title(raw)} is not named yet, so its place in the set is unknown; {_REMEDY}")
+        raise Refused(
+            f"pod {_title(raw)} is not named yet, so its place in the set is unknown: leaders of sets with "
+            f"groupIdentity Hash need the release of the original that stored the set; {_REMEDY}"
+        )
     return _Member(
         name=name,
         namespace=metadata.get("namespace") or namespace,
@@ -196,7 +202,7 @@ def _ordinal(member: _Member) -> str:
     return str(ordinal)
 
 
-def _variables(member: _Member, size: str) -> dict[str, str]:
+def _variables(member: _Member, size: str, is_worker: bool) -> dict[str, str]:
     """The environment of every container of the pod, in order."""
     group_index = member.labels.get(GROUP_INDEX_LABEL)
     if group_index is None:
@@ -204,8 +210,11 @@ def _variables(member: _Member, size: str) -> dict[str, str]:
             f"worker pod {member.name} has no label {GROUP_INDEX_LABEL}, so its group is unknown; {_REMEDY}"
         )
     leader = leader_name(member.labels[NAME_LABEL], group_index)
+    address = leader_address(leader, member.subdomain, member.namespace)
+    # Later releases of the original write it into the template of workers; leaders have it from users only.
+    written = member.annotations.get(LEADER_ADDRESS_ANNOTATION) if is_worker else None
     return {
-        LEADER_ADDRESS_ENV: leader_address(leader, member.subdomain, member.namespace),
+        LEADER_ADDRESS_ENV: written or address,
         GROUP_SIZE_ENV: size,
         WORKER_INDEX_ENV: member.labels[WORKER_INDEX_LABEL],
     }

@@ -1,14 +1,14 @@
 """Can the claims that a set asks for be made, and are they what they were?
 
-In: a set with values of the right types, and as it was before. Out: errors.
+In: a set with values of the right types, and as it was before. Out: errors, warnings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lws.admission.errors import FieldError, invalid, required
+from lws.admission.errors import FieldError, invalid, rendered, required
 from lws.admission.fields import TEMPLATE, value_at
 from lws.kube.metadata import metadata_of
 from lws.kube.names import dns1123_label_errors
@@ -22,10 +22,9 @@ _RETENTION = (*TEMPLATE, "persistentVolumeClaimRetentionPolicy")
 def storage_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     """Claims without which no pod would start, and policies that StatefulSets do not know."""
     errors: list[FieldError] = []
-    seen: set[str] = set()
     for place, claim in enumerate(_claims(raw)):
         path, name = f"{'.'.join(_CLAIMS)}[{place}]", metadata_of(claim).get("name")
-        errors += _name_errors(f"{path}.metadata.name", name, seen)
+        errors += _name_errors(f"{path}.metadata.name", name)
         if not value_at(claim, ("spec", "accessModes")):
             errors.append(
                 required(f"{path}.spec.accessModes", "say how the claim is mounted, ReadWriteOnce say")
@@ -38,6 +37,15 @@ def storage_errors(raw: Mapping[str, Any]) -> list[FieldError]:
             path = ".".join((*_RETENTION, field))
             errors.append(invalid(path, value, f"must be {RETAIN} or {DELETE}"))
     return errors
+
+
+def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Names that are there twice: StatefulSets take the last claim of a name."""
+    names = [metadata_of(claim).get("name") for claim in _claims(raw)]
+    for place, name in enumerate(names):
+        if name in names[place + 1 :]:
+            path = f"{'.'.join(_CLAIMS)}[{place}].metadata.name"
+            yield f"{path}: {rendered(name)} is the name of a later claim template, which counts: remove one"
 
 
 def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
@@ -62,10 +70,7 @@ def _form(claims: list[Mapping[str, Any]]) -> str:
     return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
 
 
-def _name_errors(path: str, name: Any, seen: set[str]) -> list[FieldError]:
+def _name_errors(path: str, name: Any) -> list[FieldError]:
     if not isinstance(name, str) or not name:
         return [required(path, "volumeMounts of containers and the names of claims need it")]
-    if name in seen:
-        return [invalid(path, name, "is the name of another claim template: choose one for each")]
-    seen.add(name)
     return [invalid(path, name, why) for why in dns1123_label_errors(name)]

@@ -1,7 +1,7 @@
 """Are the templates of a set such that pods can be made of them, and mean what the user thinks?
 
-In: a set with values of the right types. Out: errors and warnings about what controllers would overwrite,
-StatefulSets would refuse, or TPUs could not work with.
+In: a set with values of the right types. Out: errors about what StatefulSets would refuse, or TPUs could not
+work with; warnings about what is not as it seems. Labels and annotations of the controller: see `reserved`.
 """
 
 from __future__ import annotations
@@ -9,71 +9,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from lws.admission.errors import FieldError, invalid
-from lws.admission.fields import TEMPLATE, Facts, value_at
-from lws.group.tpu import MOST_PODS, is_configured, ports_of, tpu_containers
-from lws.kube.metadata import annotations_of, labels_of
-from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
+from lws.admission.errors import FieldError, invalid, required
+from lws.admission.fields import LEADER, TEMPLATE, WORKER, Facts, templates_of, value_at
+from lws.admission.reserved import reserved_errors, reserved_warnings
+from lws.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
 from lws_api.leaderworkerset.v1 import (
-    GROUP_INDEX_LABEL,
-    GROUP_KEY_LABEL,
     GROUP_SIZE_ENV,
     LEADER_ADDRESS_ENV,
-    LEADER_NAME_ANNOTATION,
-    LEADER_REQUESTS_TPUS_ANNOTATION,
-    NAME_LABEL,
-    REPLICAS_ANNOTATION,
-    REVISION_LABEL,
-    SIZE_ANNOTATION,
-    SUBDOMAIN_POLICY_ANNOTATION,
-    SUBGROUP_INDEX_LABEL,
-    SUBGROUP_KEY_LABEL,
-    SUBGROUP_POLICY_TYPE_ANNOTATION,
-    SUBGROUP_SIZE_ANNOTATION,
     WORKER_INDEX_ENV,
-    WORKER_INDEX_LABEL,
     SubGroupPolicyType,
 )
 
-LEADER, WORKER = "leaderTemplate", "workerTemplate"
-
-_LABELS = (
-    NAME_LABEL,
-    WORKER_INDEX_LABEL,
-    GROUP_INDEX_LABEL,
-    GROUP_KEY_LABEL,
-    REVISION_LABEL,
-    SUBGROUP_INDEX_LABEL,
-    SUBGROUP_KEY_LABEL,
-)
-_ANNOTATIONS = (
-    SIZE_ANNOTATION,
-    REPLICAS_ANNOTATION,
-    LEADER_NAME_ANNOTATION,
-    SUBGROUP_SIZE_ANNOTATION,
-    SUBGROUP_POLICY_TYPE_ANNOTATION,
-    SUBDOMAIN_POLICY_ANNOTATION,
-    LEADER_REQUESTS_TPUS_ANNOTATION,
-    *PLACEMENT_ANNOTATIONS,
-)
 _VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
-
-_OVERWRITTEN = "is set by the controller, which tells pods by it: remove it from the template"
-_MISPLACED = "counts on the LeaderWorkerSet only: move it to metadata.annotations of the set"
 
 
 def template_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
     """What no pod of the set could be made with."""
     errors: list[FieldError] = []
     for path, template in templates_of(raw):
-        errors += _reserved(path, template)
-        errors += _refused_by_statefulsets(path, template)
-    return [*errors, *_tpu_errors(raw, facts)]
+        if _is_used(path, raw, facts):
+            errors += [*_missing(path, template), *_refused_by_statefulsets(path, template)]
+    return [*errors, *reserved_errors(raw), *_tpu_errors(raw, facts)]
 
 
-def template_warnings(raw: Mapping[str, Any]) -> list[str]:
+def template_warnings(raw: Mapping[str, Any], facts: Facts) -> list[str]:
     """What is not as its author may think."""
-    found = []
+    found = [*reserved_warnings(raw), *_tpu_warnings(raw, facts)]
     for path, template in templates_of(raw):
         pod = _mapping(template.get("spec"))
         for kind in ("initContainers", "containers"):
@@ -88,23 +49,12 @@ def template_warnings(raw: Mapping[str, Any]) -> list[str]:
     return found
 
 
-def templates_of(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Path and value of the pod templates that the user wrote, the leaders' first."""
-    for name in (LEADER, WORKER):
-        template = value_at(raw, (*TEMPLATE, name))
-        if isinstance(template, Mapping):
-            yield ".".join((*TEMPLATE, name)), template
-
-
-def _reserved(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
-    labels, annotations = labels_of(template), annotations_of(template)
-    for key in _LABELS:
-        if key in labels:
-            yield invalid(f"{path}.metadata.labels[{key}]", labels[key], _OVERWRITTEN)
-    for key in _ANNOTATIONS:
-        if key in annotations:
-            why = _MISPLACED if key in PLACEMENT_ANNOTATIONS else _OVERWRITTEN
-            yield invalid(f"{path}.metadata.annotations[{key}]", annotations[key], why)
+def _missing(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    """The definition asks for containers only where there is a `spec`."""
+    if template.get("spec") is None:
+        yield required(f"{path}.spec", "say what its pods run: at least one container")
+    elif not value_at(template, ("spec", "containers")):
+        yield required(f"{path}.spec.containers", "a pod has at least one")
 
 
 def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -120,11 +70,14 @@ def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator
         yield invalid(f"{path}.spec.activeDeadlineSeconds", deadline, why)
 
 
+def _is_used(path: str, raw: Mapping[str, Any], facts: Facts) -> bool:
+    """Groups of one pod have no workers: nothing is made of their template where leaders have their own."""
+    return facts.size > 1 or path.endswith(LEADER) or value_at(raw, (*TEMPLATE, LEADER)) is None
+
+
 def _tpu_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
     """Sets whose pods could not be told which pods their TPUs work with."""
-    pods = {name: _tpu_containers(raw, name) for name in (LEADER, WORKER)}
-    if not isinstance(value_at(raw, (*TEMPLATE, LEADER)), Mapping):
-        pods[LEADER] = pods[WORKER]
+    pods = _tpu_pods(raw)
     errors = []
     if any(pods.values()) and facts.size > MOST_PODS:
         why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each is told of all"
@@ -136,24 +89,42 @@ def _tpu_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
             "work with: give the set a leaderTemplate without it, or use LeaderWorker"
         )
         errors.append(invalid(".".join((*TEMPLATE, "subGroupPolicy", "subGroupPolicyType")), policy, why))
-    ports = []
+    return errors
+
+
+def _tpu_warnings(raw: Mapping[str, Any], facts: Facts) -> Iterator[str]:
+    """What every pod tells of the others by what it has itself."""
+    pods = _tpu_pods(raw)
+    if facts.size < 2:
+        pods[WORKER] = []
     for name, containers in pods.items():
-        if not containers or (name == WORKER and facts.size < 2):
-            continue
-        try:
-            ports.append(ports_of(containers))
-        except ValueError as error:
-            path = ".".join((*TEMPLATE, name if value_at(raw, (*TEMPLATE, name)) else WORKER))
-            errors.append(
-                invalid(f"{path}.spec.containers", [each.get("name") for each in containers], str(error))
+        ports = ports_of(containers)
+        if "" in ports and value_at(raw, (*TEMPLATE, name)) is not None:
+            unknown = containers[ports.index("")].get("name")
+            yield (
+                f"{_containers_path(name)}: {PORT_ENV} of {unknown} is empty, or not known when a pod is "
+                f"made, so that the addresses of its TPU containers lack the port: write it as a value"
             )
-    if len(ports) == 2 and ports[0] != ports[1]:
-        why = (
-            f"leaders have TPU containers on the ports {', '.join(ports[0])}: every pod tells the addresses "
-            f"of all by its own ports, so leaders and workers need the same number of them on the same ports"
+    told = {name: ports_of(containers) for name, containers in pods.items() if containers}
+    if len(told) == 2 and told[LEADER] != told[WORKER]:
+        yield (
+            f"{_containers_path(WORKER)}: TPU containers of workers are on the ports "
+            f"{', '.join(told[WORKER])}, those of leaders on {', '.join(told[LEADER])}: each pod counts and "
+            f"addresses all others as if they were like itself; give both the same TPU containers, or set "
+            f"the TPU_… variables yourself"
         )
-        errors.append(invalid(".".join((*TEMPLATE, WORKER, "spec", "containers")), ", ".join(ports[1]), why))
-    return list({str(error): error for error in errors}.values())
+
+
+def _containers_path(template: str) -> str:
+    return ".".join((*TEMPLATE, template, "spec", "containers"))
+
+
+def _tpu_pods(raw: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The TPU containers of leaders and of workers."""
+    pods = {name: _tpu_containers(raw, name) for name in (LEADER, WORKER)}
+    if not isinstance(value_at(raw, (*TEMPLATE, LEADER)), Mapping):
+        pods[LEADER] = pods[WORKER]
+    return pods
 
 
 def _tpu_containers(raw: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from lws.kube.conditions import moment_of
+
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def age(since: str | None, now: datetime) -> str:
-    """since: RFC 3339 as in metadata; `<unknown>` where there is none."""
-    if not since:
-        return "<unknown>"
-    return short(int((now - datetime.fromisoformat(since)).total_seconds()))
+    """since: RFC 3339 as in metadata; `<unknown>` where there is none that can be read."""
+    moment = moment_of(since)
+    return short(int((now - moment).total_seconds())) if moment is not None else "<unknown>"
 
 
 def short(seconds: int) -> str:

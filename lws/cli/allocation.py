@@ -24,8 +24,8 @@ def before_imports() -> None:
     # 5 % of the CPU time.
     gc.set_threshold(_NEW_OBJECTS)
     # Once a large buffer was freed, glibc keeps the place of those to come: 5 MB for pages of lists.
-    # Other C libraries have no such call.
-    with suppress(OSError, AttributeError):
+    # Other C libraries have no such call, and Windows no C library without a name.
+    with suppress(OSError, AttributeError, TypeError):
         mallopt = ctypes.CDLL(None).mallopt
         for parameter, value in (
             (_M_MMAP_THRESHOLD, _LARGE_BYTES),

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 
 from lws.cli.view import Block, SideBySide, Text
 from lws.leaderworkerset.canonical import equality_tree
-from lws.leaderworkerset.revisions import Recorded, describe
+from lws.leaderworkerset.revision_diff import describe
+from lws.leaderworkerset.revisions import Recorded
 
 _CONTEXT = 2
 _GAP = Text("⋮", "bright_black")

@@ -12,7 +12,8 @@ from typing import Any
 from lws.cli.ages import age
 from lws.cli.past import Past
 from lws.cli.view import Block, Table, Text, row
-from lws.leaderworkerset.revisions import Recorded, describe
+from lws.leaderworkerset.revision_diff import describe
+from lws.leaderworkerset.revisions import Recorded
 
 _LINES = 3
 

@@ -15,12 +15,14 @@ from lws.group.plan import plan as plan_group
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.comparison import explain
 from lws.kube.ownership import Standing
+from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.narration import counted, named
-from lws.leaderworkerset.revisions import describe, record
+from lws.leaderworkerset.revision_diff import describe
+from lws.leaderworkerset.revisions import record
 from lws.leaderworkerset.snapshot import SetSnapshot
 
 _RECORDED = ("leaderWorkerTemplate", "networkConfig")
-_LIVE = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
+_LIVE = ("restartPolicy", "persistentVolumeClaimRetentionPolicy", "maxGroupRestarts")
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,10 @@ def impact(snapshot: SetSnapshot, groups: Mapping[int, GroupSnapshot], after: Ob
 def told(what: Impact) -> Iterator[Text]:
     """The impact in sentences; the first one says it all."""
     after = what.after
+    problem = why_left_alone(after.lws, is_covered=True)
+    if problem is not None:
+        yield Text(f"nothing happens: {problem.message}", "bold red")
+        return
     yield _verdict(what)
     for index, why in sorted(what.recreated.items()):
         yield Text(f"  group {index} is recreated at once: {why}", "red")

@@ -18,6 +18,7 @@ from lws.cluster.memory import WriteMemory
 from lws.cluster.observe import Observer
 from lws.cluster.store import Store
 from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.shape import readable_status, spec_fault
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
 
@@ -44,11 +45,12 @@ class Found:
 
 
 async def find_set(session: Session, name: str) -> Object:
-    """The set of this name."""
+    """The set of this name, of its status what can be read."""
     try:
-        return await session.cluster.get(KIND, session.namespace, name)
+        lws = await session.cluster.get(KIND, session.namespace, name)
     except NotFound as error:
         raise Refusal(await _missing(session, name)) from error
+    return _readable(lws)
 
 
 async def find_history(session: Session, name: str) -> Found:
@@ -63,7 +65,14 @@ async def find_all(session: Session, name: str) -> Found:
 
 async def all_of(session: Session, lws: Object) -> Found:
     """Everything that belongs to a set."""
-    return await _read(session, lws, leaders_only=False)
+    return await _read(session, _readable(lws), leaders_only=False)
+
+
+def _readable(lws: Object) -> Object:
+    """The set, of its status what can be read; a definition of another release may have let anything in."""
+    if fault := spec_fault(lws):
+        raise Refusal(f"set {lws['metadata']['name']} cannot be read: {fault}; correct its spec")
+    return {**lws, "status": readable_status(lws["status"])} if "status" in lws else lws
 
 
 async def _read(session: Session, lws: Object, leaders_only: bool) -> Found:

@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from types import MappingProxyType
 
@@ -20,6 +21,8 @@ from lws.cluster.errors import ClusterError
 from lws.config import ConfigError
 
 _PLUGIN = "kubectl-lws"
+# The image has this name for Deployments that were written for the original.
+_MANAGER = "manager"
 
 COMMANDS = MappingProxyType(
     {
@@ -58,8 +61,11 @@ def commands() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; never ends with a traceback for anything that a user or a cluster can cause."""
+    _write_what_can_be_written()
     given = list(sys.argv[1:] if arguments is None else arguments)
-    if given[:1] == ["manager"]:
+    if Path(sys.argv[0]).name == _MANAGER:
+        given.insert(0, _MANAGER)
+    if given[:1] == [_MANAGER]:
         from lws.cli.manager import manager
 
         given = as_double_dashed(given, manager.params)
@@ -82,6 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         click.echo(f"lws: {error}", err=True)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _write_what_can_be_written() -> None:
+    """Arrows become question marks where there are none, as in pipes on Windows, instead of an error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _called(program: str) -> tuple[str, str]:

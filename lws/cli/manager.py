@@ -5,7 +5,10 @@ In: flags under the names of the original manager. Out: the exit code of the pro
 
 from __future__ import annotations
 
+import asyncio
 import os
+import sys
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import click
@@ -68,6 +71,10 @@ def manager(**flags: Any) -> int:
         build_date, commit = os.environ.get("LWS_BUILD_DATE", "N/A"), os.environ.get("LWS_GIT_COMMIT", "N/A")
         click.echo(f"v{__version__}\n{build_date}\n{commit}")
         return 0
+    if sys.platform == "win32":
+        raise click.ClickException(
+            "the manager runs on Linux and macOS only, its image on Linux; other commands run on Windows too"
+        )
     options = LogOptions(
         devel=flags.pop("zap_devel"),
         encoder=flags.pop("zap_encoder"),
@@ -82,9 +89,17 @@ def manager(**flags: Any) -> int:
     configure(options)
     allocation.before_imports()
     # Imported late: other subcommands need neither kopf nor the client.
-    import uvloop
-
     from lws.controller.manager import run
 
+    start = _event_loop()
     allocation.after_imports()
-    return uvloop.run(run(settings, kubeconfig))
+    return start(run(settings, kubeconfig))
+
+
+def _event_loop() -> Callable[[Coroutine[Any, Any, int]], int]:
+    """What runs the manager: uvloop where there is one, else the event loop of Python."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return uvloop.run

@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lws.actions import Object
-from lws.kube.ownership import Standing, standing_of
+from lws.kube.ownership import Standing
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.groups import GroupState, Wanted, group_states, leader_statefulset
+from lws.leaderworkerset.likeness import standing_of_leaders
 from lws.leaderworkerset.limits import budget_of, floor_of
 from lws.leaderworkerset.revision_choice import choose_revision
 from lws.leaderworkerset.rollout_state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Prospect:
 def prospect_of(snapshot: SetSnapshot) -> Prospect:
     """The set as it stands."""
     lws, leader = snapshot.lws, snapshot.leader
-    standing = standing_of(leader, spec.uid_of(lws), {NAME_LABEL: spec.name_of(lws)}, snapshot.owners_alive)
+    standing = standing_of_leaders(snapshot)
     choice = choose_revision(snapshot, standing)
     is_ours = standing in (Standing.OURS, Standing.ORPHAN)
     position = (

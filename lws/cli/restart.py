@@ -20,6 +20,7 @@ from lws.cli.screen import show
 from lws.cli.session import Session, Target, cluster_options, run
 from lws.cli.writing import changed
 from lws.kube.conditions import timestamp
+from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.spec import is_paused
 
 RESTARTED_AT_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
@@ -49,6 +50,8 @@ async def _restart(session: Session, name: str) -> int:
 def restart_patch(lws: Object, now: datetime) -> dict[str, Any]:
     """The merge patch that starts the rollout. Raises Refusal where it would start none."""
     name = lws["metadata"]["name"]
+    if problem := why_left_alone(lws, is_covered=True):
+        raise Refusal(f"set {name} would not be restarted: {problem.message}")
     if is_paused(lws):
         raise Refusal(f"set {name} is paused: let it go on first (resume {name}), then restart it")
     templates = lws["spec"]["leaderWorkerTemplate"]

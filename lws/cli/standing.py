@@ -15,8 +15,9 @@ from lws.cli.lookup import Found
 from lws.cli.past import Past, past_of
 from lws.cli.prospect import Prospect, prospect_of
 from lws.cli.waiting import why_waiting
+from lws.group.identity import group_size_of
 from lws.kube import conditions
-from lws.kube.metadata import annotations_of, controller_of, is_terminating, labels_of
+from lws.kube.metadata import controller_of, is_terminating, labels_of
 from lws.kube.pods import is_ready
 from lws.kube.statefulsets import wanted_replicas
 from lws.leaderworkerset import spec
@@ -26,7 +27,7 @@ from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status import AVAILABLE
 from lws.leaderworkerset.storage import claims_at_risk, risk_of_claims
 from lws.leaderworkerset.summary import Summary, summarise
-from lws_api.leaderworkerset.v1 import REVISION_LABEL, SIZE_ANNOTATION
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 
 @dataclass(frozen=True)
@@ -115,7 +116,9 @@ def _line(
     found: Found, prospect: Prospect, group: GroupFacts, revision: str, workers: list[Object]
 ) -> GroupLine:
     state = next(each for each in prospect.groups if each.index == group.index)
-    size = int(annotations_of(group.leader).get(SIZE_ANNOTATION) or spec.size_of(found.lws))
+    known = found.groups.get(group.index)
+    told = group_size_of(known.leader if known is not None else group.leader)
+    size = told if told is not None else spec.size_of(found.lws)
     leader = found.pods.get(group.leader["metadata"]["name"], group.leader)
     why = why_waiting(prospect, state, found.groups.get(group.index), [leader, *workers], size)
     return GroupLine(

@@ -93,9 +93,8 @@ def _pace(facts: Standing) -> Iterator[Text]:
     is_stalled = conditions.is_true(_conditions(facts), STALLED)
     deadline = spec.progress_deadline_of(facts.found.lws)
     since = age(facts.last_progress, facts.found.snapshot.now)
-    yield Text(
-        f"last progress {since} ago; stalled is what has none for {deadline} s", "red" if is_stalled else ""
-    )
+    limit = f"; stalled is what has none for {deadline} s" if deadline is not None else ""
+    yield Text(f"last progress {since} ago{limit}", "red" if is_stalled else "")
 
 
 def _groups(lines: Sequence[GroupLine], most: int | None) -> Iterator[Block]:

@@ -22,8 +22,8 @@ FIELD_MANAGER = "lws-undo"
 _CLIENT_SIDE_APPLIERS = ("argocd-controller", "helm", "kubectl-client-side-apply")
 
 _TEMPLATE, _NETWORK = "leaderWorkerTemplate", "networkConfig"
-# Recorded, but no pod depends on them: they stay as they are.
-_LIVE = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
+# No pod depends on them, whether they are recorded or not: they stay as they are.
+_LIVE = ("restartPolicy", "persistentVolumeClaimRetentionPolicy", "maxGroupRestarts")
 
 
 def target_of(past: Past, number: int | None) -> Recorded:

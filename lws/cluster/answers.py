@@ -5,6 +5,7 @@ In: status, headers and body of one answer. Out: a JSON object, or the `ClusterE
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -12,6 +13,10 @@ import aiohttp
 import orjson
 
 from lws.cluster.errors import ApiError, Unreachable, api_error
+
+_DEEPEST = 100
+"""Objects and lists within each other: an object of Kubernetes in a list has a third of that."""
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|[][{}]')
 
 
 def decoded(raw: bytes, what: str) -> dict[str, Any]:
@@ -42,7 +47,33 @@ def _json(raw: bytes) -> Any:
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
+        return _raw_json(raw)
+
+
+def _raw_json(raw: bytes) -> Any:
+    """Of the data of ControllerRevisions the API server checks no more than its syntax. One that holds half a
+    character, or a thousand lists within each other, must not make its whole collection unreadable.
+    """
+    try:
+        return json.loads(_shallow(raw))
+    except (ValueError, RecursionError):
         return None
+
+
+def _shallow(raw: bytes) -> bytes:
+    """The same JSON, with null in the place of what is deeper than anything that is read."""
+    kept: list[bytes] = []
+    depth, start = 0, 0
+    for token in _TOKENS.finditer(raw):
+        if token[0] in (b"{", b"["):
+            depth += 1
+            if depth == _DEEPEST + 1:
+                kept += (raw[start : token.start()], b"null")
+        elif token[0] in (b"}", b"]"):
+            depth -= 1
+            if depth == _DEEPEST:
+                start = token.end()
+    return b"".join((*kept, raw[start:]))
 
 
 def _start_of(raw: bytes) -> str:

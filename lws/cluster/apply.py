@@ -14,9 +14,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Protocol
 
-from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, Status
+from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner, Status
 from lws.cluster.connection import Cluster
-from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound
+from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
+from lws.cluster.owner_writes import write_owner
+from lws.cluster.taken_names import is_as_made
 from lws.cluster.turns import Turns
 from lws.kube.metadata import controller_of
 
@@ -36,21 +38,26 @@ class Memory:
     """Who is told what the API server returned, so that the next plan is never older than our own writes, and
     what it refused.
 
-    going: UIDs of what is being deleted by plans that are carried out right now.
+    taken: told of a create that met something else of its name. going: UIDs of what is being deleted by plans
+    that are carried out right now.
     """
 
     put: Callable[[Mapping[str, Any]], None]
     applied: Callable[[Apply, Mapping[str, Any]], None]
     refused: Callable[[Action, ApiError], None]
+    taken: Callable[[Create], None]
     going: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class Outcome:
-    """errors: what failed, one per sequence or status at most. forced: deletions that left no time to end."""
+    """errors: what failed, one per sequence or status at most. forced: deletions that left no time to end.
+    overtaken: somebody else was faster with an object; nothing failed, and more is to be done.
+    """
 
     errors: list[ClusterError] = field(default_factory=list)
     forced: int = 0
+    overtaken: bool = False
 
     @property
     def retry_after(self) -> float:
@@ -98,6 +105,10 @@ class Applier:
                     await self._remember(action, due)
                 elif not await self._in_turn(action):
                     return
+            except Overtaken as error:
+                log.info("%s: left as it is", error.message)
+                outcome.overtaken = True
+                return
             except ClusterError as error:
                 outcome.errors.append(error)
                 self._announce_failure(action, error)
@@ -112,7 +123,7 @@ class Applier:
             async with self._turns.deleting(action.target.uid):
                 await self._carry_out(action)
             return True
-        owner = controller_of(action.intent) if isinstance(action, Create) else None
+        owner = _owner_in(action)
         if owner is None:
             await self._carry_out(action)
             return True
@@ -122,7 +133,7 @@ class Applier:
         return may_be_made
 
     async def _carry_out(self, action: Action) -> None:
-        target = action.target if isinstance(action, Merge | Delete) else Reference.to(action.intent)
+        target = Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
         log.debug("%s %s: %s", type(action).__name__.lower(), target, action.why)
         match action:
             case Apply():
@@ -133,6 +144,8 @@ class Applier:
                 self._memory.put(
                     await self._cluster.merge(action.target, action.patch, subresource=action.subresource)
                 )
+            case SetOwner():
+                self._memory.put(await write_owner(self._cluster, action, self._memory.put))
             case Delete():
                 await self._delete(action)
 
@@ -161,10 +174,10 @@ class Applier:
         except AlreadyExists:
             reference = Reference.to(intent)
             existing = await self._cluster.get(reference.kind, reference.namespace, reference.name)
-            wanted, actual = controller_of(intent), controller_of(existing)
-            # A stranger too: the next plan must see what is in the way.
+            # Whatever it is: the next plan must see what is in the way.
             self._memory.put(existing)
-            if wanted is None or actual is None or wanted["uid"] != actual["uid"]:
+            if not is_as_made(existing, intent):
+                self._memory.taken(action)
                 raise
 
     async def _delete(self, action: Delete) -> None:
@@ -236,6 +249,13 @@ class Applier:
         failure = getattr(action, "failure", None)
         if failure is not None:
             self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))
+
+
+def _owner_in(action: Action) -> Mapping[str, Any] | None:
+    """The controller of what is made, the owner of what is given one."""
+    if isinstance(action, SetOwner):
+        return action.owner
+    return controller_of(action.intent) if isinstance(action, Create) else None
 
 
 def _lingers(deleted: Mapping[str, Any]) -> bool:

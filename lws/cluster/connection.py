@@ -1,78 +1,37 @@
 """How we talk to the API server: one async client, raw JSON in and out, one place where every request passes.
 
+Configuration, credentials and TLS are the kubernetes client's (`transport.py`). Its API classes are not used:
+they make a model of each object, which takes many times what decoding does, and know no fence before a write.
+
 In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
 """
 
 from __future__ import annotations
 
 import copy
-import urllib.request
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import orjson
 from kubernetes.aio.client.configuration import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import ConfigException, load_incluster_config, load_kube_config
-from yarl import URL
 
 from lws.actions import Object, Propagation, Reference, Verbatim
 from lws.cluster.answers import decoded, raise_for
-from lws.cluster.errors import ClusterError, NotLeading, Unreachable
+from lws.cluster.errors import NotLeading, Unreachable
 from lws.cluster.hearing import Hearing
 from lws.cluster.rate_limit import RateLimit
 from lws.cluster.resources import RESOURCES, Resource, namespace_in
+from lws.cluster.transport import Request, Transport
 
 FIELD_MANAGER = "lws"
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _REQUEST_SECONDS = 30.0
-
-
-async def load_configuration(kubeconfig: str | None) -> Configuration:
-    """Where the API server is and who we are: from a kubeconfig, or (None) from the pod's own service
-    account.
-
-    Raises ClusterError with a sentence that says what to do.
-    """
-    configuration = Configuration()
-    if kubeconfig is None:
-        try:
-            load_incluster_config(client_configuration=configuration)
-        except ConfigException as error:
-            raise ClusterError(
-                f"no cluster to talk to: not running in a pod ({error}) and no --kubeconfig or KUBECONFIG "
-                f"is set"
-            ) from error
-        return configuration
-    if not Path(kubeconfig).expanduser().is_file():
-        raise ClusterError(f"kubeconfig {kubeconfig} is not a file: check --kubeconfig or KUBECONFIG")
-    try:
-        await load_kube_config(config_file=kubeconfig, client_configuration=configuration)
-    except Exception as error:
-        # A malformed file makes the client library stumble in any way.
-        raise ClusterError(
-            f"kubeconfig {kubeconfig} cannot be used: {' '.join(str(error).split())}"
-        ) from error
-    return configuration
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """How to reach the API server, for another client than ours. Paths of files; token with its scheme."""
-
-    server: str
-    ca_path: str | None
-    insecure: bool
-    token: str | None
-    certificate_path: str | None
-    key_path: str | None
 
 
 MayWrite = Callable[[str], bool]
@@ -87,7 +46,7 @@ def anywhere(namespace: str) -> bool:
 _MAY_SEND: ContextVar[tuple[MayWrite, str]] = ContextVar("may send", default=(anywhere, ""))
 
 
-class _FencedRequest(aiohttp.ClientRequest):
+class _FencedRequest(Request):
     """Asks when a connection is there: to get one may take until long after the Lease is lost."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
@@ -108,15 +67,8 @@ class Cluster:
         self._rate = rate
         self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
-        connector = aiohttp.TCPConnector(ssl=RESTClientObject(configuration).ssl_context, limit=0)
-        base = URL(configuration.host.rstrip("/") + "/")
-        self._session = aiohttp.ClientSession(
-            base_url=base,
-            connector=connector,
-            proxy=_proxy_for(base, configuration.proxy),
-            read_bufsize=2**21,
-            request_class=_FencedRequest,
-        )
+        self._transport = Transport(configuration)
+        self._session = self._transport.session(_FencedRequest)
 
     def fenced(self, may_write: MayWrite) -> Cluster:
         """The same connection for what only the leader does: where the answer is False, NotLeading."""
@@ -124,17 +76,15 @@ class Cluster:
         clone._may_write = may_write
         return clone
 
-    async def credentials(self) -> Credentials:
-        """Fresh credentials of this connection."""
-        configuration = self.configuration
-        return Credentials(
-            server=configuration.host,
-            ca_path=configuration.ssl_ca_cert,
-            insecure=not configuration.verify_ssl,
-            token=await configuration.get_api_key_with_prefix("BearerToken", alias="authorization"),
-            certificate_path=configuration.cert_file,
-            key_path=configuration.key_file,
-        )
+    def paced(self, rate: RateLimit | None) -> Cluster:
+        """The same connection for writes that have a budget of their own, or (None) whose caller has."""
+        clone = copy.copy(self)
+        clone._rate = rate
+        return clone
+
+    def session_of_another_client(self) -> aiohttp.ClientSession:
+        """The same way to the API server for another client than ours, which closes it."""
+        return self._transport.session_of_another_client(self._user_agent)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -213,11 +163,8 @@ class Cluster:
         self, target: Reference, propagation: Propagation, grace_seconds: int | None = None
     ) -> dict[str, Any]:
         """Delete the object of this name and UID; returns it where it lingers (foreground), else a Status."""
-        options: dict[str, Any] = {
-            "kind": "DeleteOptions",
-            "apiVersion": "v1",
-            "propagationPolicy": propagation,
-        }
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        options["propagationPolicy"] = propagation
         if target.uid:
             options["preconditions"] = {"uid": target.uid}
         if grace_seconds is not None:
@@ -262,9 +209,6 @@ class Cluster:
         }
         merged.update(headers or {})
         try:
-            token = await self.configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-            if token:
-                merged["Authorization"] = token
             may_write = anywhere if method == "GET" else self._may_write
             _MAY_SEND.set((may_write, namespace_in(path)))
             async with self._session.request(
@@ -273,21 +217,14 @@ class Cluster:
                 params=dict(query or {}),
                 headers=merged,
                 data=data,
-                server_hostname=self.configuration.tls_server_name,
                 timeout=timeout or self._timeout,
             ) as response:
                 self.on_response(method, response.status)
                 yield response
-        except (TimeoutError, aiohttp.ClientError, OSError, ConfigException) as error:
-            reason = str(error) or type(error).__name__
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            # aiohttp shows the TLS context as Python does.
+            reason = re.sub(r" ssl:<[^>]*>", "", str(error)) or type(error).__name__
             raise Unreachable(f"{method} {path} at {self.configuration.host}: {reason}") from error
-
-
-def _proxy_for(server: URL, configured: str | None) -> URL | None:
-    """Asked once: aiohttp's `trust_env` asks in a thread per request, and sends passwords from ~/.netrc."""
-    if configured is None and not urllib.request.proxy_bypass(server.host or ""):
-        configured = urllib.request.getproxies().get(server.scheme)
-    return URL(configured) if configured else None
 
 
 def _encode(value: object) -> object:

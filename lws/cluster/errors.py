@@ -3,6 +3,7 @@
 ClusterError                 something went wrong; `message` is the server's own sentence, if any
 ├─ Unreachable               no answer: connection refused, reset, timed out
 ├─ NotLeading                we hold no fresh Lease, so nothing was sent
+├─ Overtaken                 the object is not as the plan saw it any more, so nothing was written
 └─ ApiError                  the server answered with an error: `status`, `reason`
    ├─ NotFound               404
    ├─ AlreadyExists          409, reason AlreadyExists
@@ -34,6 +35,10 @@ class Unreachable(ClusterError):
 
 class NotLeading(ClusterError):
     """Our Lease is not fresh: another manager may be acting."""
+
+
+class Overtaken(ClusterError):
+    """Somebody else changed the object between the plan and the write: no fault of anybody's."""
 
 
 class ApiError(ClusterError):

@@ -1,18 +1,62 @@
-"""What do several Events of one kind say together?
+"""Which Events of one kind are told together, and what do they say then?
 
-In: `Announce`s that differ only in the object that they name. Out: one of them, word for word where it is
-alone, else one that names all.
+In: `Announce`s that differ only in the object that they name, as they come. Out: those that are told at once,
+word for word; of the others one that names all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from lws.actions import Announce
 from lws.kube.names import parent_and_ordinal
 
+FEW = 9
+"""Groups that have an Event each in a window, in the words of the original."""
+
+WINDOW_SECONDS = 60.0
+# Soon for somebody who looks, and in the long run one Event a minute.
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 5.0, 60.0
 _RUNS = 10
+
+
+@dataclass(slots=True)
+class Window:
+    """Events of one key that come close together. since: seconds on a clock that does not go back.
+
+    It ends when nothing was gathered for its length: many groups that take long are one matter.
+    """
+
+    since: float
+    _alone: set[str] = field(default_factory=set)
+    _gathered: list[Announce] = field(default_factory=list)
+    _wait: float = _FIRST_WAIT_SECONDS
+
+    def is_over(self, now: float) -> bool:
+        """The next Event of this key begins a new one."""
+        return not self._gathered and now - self.since >= WINDOW_SECONDS
+
+    def goes_alone(self, announce: Announce) -> bool:
+        """True for the Events of a few groups; from the tenth group on they are gathered."""
+        if announce.fold is not None and len(self._alone | {announce.fold.member}) <= FEW:
+            self._alone.add(announce.fold.member)
+            return True
+        self._gathered.append(announce)
+        return False
+
+    @property
+    def due_in(self) -> float | None:
+        """Seconds until the gathered ones are due, right after the first of them; else None."""
+        return self._wait if len(self._gathered) == 1 else None
+
+    def take(self, now: float) -> Announce | None:
+        """What the gathered ones say together; None where there are none."""
+        gathered, self._gathered = self._gathered, []
+        if not gathered:
+            return None
+        self.since, self._wait = now, min(2 * self._wait, _LONGEST_WAIT_SECONDS)
+        return folded(gathered)
 
 
 def fold_key(announce: Announce) -> Hashable | None:
@@ -30,7 +74,7 @@ def folded(announces: Sequence[Announce]) -> Announce:
     if last.fold is None or len(names) == 1:
         return last
     # No single object is meant any more.
-    return replace(last, note=last.fold.template.format(listed(names)), related=None)
+    return replace(last, note=last.fold.template.format(listed(names)), related=last.fold.related)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -1,7 +1,8 @@
 """How users hear from us: Kubernetes Events (events.k8s.io/v1), in the background, repeated ones counted.
 
 In: `Announce`s. Out: one Event each, or one more in the series of an equal one. An Event that cannot be
-written is logged and forgotten: it never holds a pass. A hundred groups that do the same are one Event.
+written is logged and forgotten: it never holds a pass. Of a hundred groups that do the same a few have an
+Event each, and the others one together.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 from lws.actions import Announce, Reference
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import ClusterError, NotFound
-from lws.cluster.event_folds import fold_key, folded
+from lws.cluster.event_folds import WINDOW_SECONDS, Window, fold_key
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +28,6 @@ REPORTING_CONTROLLER = "leaderworkerset"
 _SERIES_SECONDS = 360.0
 # A series that goes on is written this often, however fast it grows.
 _SERIES_WRITE_SECONDS = 60.0
-# Long enough for a wave of a rollout, short enough for somebody who looks.
-_FOLD_SECONDS = 5.0
 _REMEMBERED = 4096
 _WAITING = 2000
 _NOTE_BYTES = 1024
@@ -53,24 +52,51 @@ class EventRecorder:
         self._clock = clock
         self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_WAITING)
         self._known: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
-        self._folds: dict[Hashable, list[Announce]] = {}
+        self._windows: dict[Hashable, Window] = {}
+        self._said: OrderedDict[tuple[Any, ...], None] = OrderedDict()
 
     def announce(self, announce: Announce) -> None:
         """Have an Event written soon; when too many wait already, this one is only logged."""
+        if announce.once and not self._is_news(announce):
+            return
         log.info("%s %s: %s", announce.regarding, announce.reason, announce.note)
         key = fold_key(announce)
         if key is None:
             self._enqueue(announce)
-        elif key in self._folds:
-            self._folds[key].append(announce)
-        else:
-            self._folds[key] = [announce]
-            asyncio.get_running_loop().call_later(_FOLD_SECONDS, self._unfold, key)
+            return
+        window = self._windows.get(key)
+        if window is None or window.is_over(self._clock()):
+            window = self._windows[key] = Window(self._clock())
+            self._later(WINDOW_SECONDS, self._close, key, window)
+        if window.goes_alone(announce):
+            self._enqueue(announce)
+        elif window.due_in is not None:
+            self._later(window.due_in, self._write_together, window)
 
-    def _unfold(self, key: Hashable) -> None:
+    def _is_news(self, announce: Announce) -> bool:
+        identity = _identity(announce)
+        is_news = identity not in self._said
+        self._said[identity] = None
+        self._said.move_to_end(identity)
+        if len(self._said) > _REMEMBERED:
+            self._said.popitem(last=False)
+        return is_news
+
+    def _later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
+        asyncio.get_running_loop().call_later(seconds, call, *arguments)
+
+    def _close(self, key: Hashable, window: Window) -> None:
+        if self._windows.get(key) is not window:
+            return
+        if window.is_over(self._clock()):
+            del self._windows[key]
+        else:
+            self._later(WINDOW_SECONDS, self._close, key, window)
+
+    def _write_together(self, window: Window) -> None:
         # Nothing where it was drained meanwhile.
-        if announces := self._folds.pop(key, None):
-            self._enqueue(folded(announces))
+        if (announce := window.take(self._clock())) is not None:
+            self._enqueue(announce)
 
     def _enqueue(self, announce: Announce) -> None:
         try:
@@ -91,8 +117,8 @@ class EventRecorder:
 
     def hurry(self) -> None:
         """Write soon what waits for more of its kind: it may be too late for that later."""
-        for key in list(self._folds):
-            self._unfold(key)
+        for window in self._windows.values():
+            self._write_together(window)
 
     async def drain(self) -> None:
         """Wait until all that was announced is written."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from lws.actions import Object
-from lws.kube.metadata import controller_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.disruption import wants_disruption_budget
+from lws.leaderworkerset.likeness import may_be_adopted
 from lws.leaderworkerset.revisions import Recorded
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
@@ -28,7 +28,7 @@ def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool
 
 def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:
     """Something that the set may adopt."""
-    if any(obj is not None and controller_of(obj) is None for obj in objects):
+    if any(obj is not None and may_be_adopted(obj) for obj in objects):
         return True
     return any(recorded.is_orphan for recorded in revisions)
 

@@ -7,7 +7,7 @@ groups that were ready once, across processes; this is quicker, and knows which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from lws.actions import Object
@@ -17,17 +17,21 @@ from lws.group.snapshot import GroupSnapshot
 
 @dataclass(slots=True)
 class _Group:
-    """leader: UID of the leader pod. pods: name → UID. replaced: names, kept while the leader is the same."""
+    """leader: UID of the leader pod. pods: name → UID. replaced: names, kept while the leader is the same.
+    disrupted: those of them whose former pods went through no fault of their own.
+    """
 
     leader: str
     pods: dict[str, str] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)
+    disrupted: set[str] = field(default_factory=set)
 
 
 class GroupMemory:
-    """One per process."""
+    """One per process. was_disrupted: has the pod of a UID gone through no fault of its own?"""
 
-    def __init__(self) -> None:
+    def __init__(self, was_disrupted: Callable[[str], bool]) -> None:
+        self._was_disrupted = was_disrupted
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def with_losses(self, group: GroupSnapshot, size: int) -> GroupSnapshot:
@@ -35,13 +39,17 @@ class GroupMemory:
 
         What the policy of the set lets pass is not held against the group later.
         """
-        found = replace(group, replaced=self.replaced(group.leader, members(group, size)))
+        known = self._look(group.leader, members(group, size))
+        found = replace(group, replaced=tuple(sorted(known.replaced)), disrupted=frozenset(known.disrupted))
         if ignores_losses(found, size):
             self.accept(group.leader)
         return found
 
     def replaced(self, leader: Object, workers: Iterable[Object]) -> tuple[str, ...]:
         """Names of workers replaced under this very leader. A missing pod is not: it may come back."""
+        return tuple(sorted(self._look(leader, workers).replaced))
+
+    def _look(self, leader: Object, workers: Iterable[Object]) -> _Group:
         metadata = leader["metadata"]
         key = (metadata["namespace"], metadata["name"])
         group = self._groups.get(key)
@@ -49,16 +57,20 @@ class GroupMemory:
             group = self._groups[key] = _Group(metadata["uid"])
         for pod in workers:
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-            if group.pods.setdefault(name, uid) != uid:
+            former = group.pods.setdefault(name, uid)
+            if former != uid:
                 group.pods[name] = uid
+                if self._was_disrupted(former) and name not in group.replaced:
+                    group.disrupted.add(name)
                 group.replaced.add(name)
-        return tuple(sorted(group.replaced))
+        return group
 
     def accept(self, leader: Object) -> None:
         """Nothing follows from what was replaced so far."""
         group = self._groups.get((leader["metadata"]["namespace"], leader["metadata"]["name"]))
         if group is not None:
             group.replaced.clear()
+            group.disrupted.clear()
 
     def forget(self, namespace: str, name: str) -> None:
         """There is no leader pod of this name any more."""

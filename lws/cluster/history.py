@@ -6,19 +6,24 @@ as StatefulSets have them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from lws.actions import Object
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import NotFound
+from lws.cluster.membership import Membership
 from lws.cluster.memory import WriteMemory
 from lws.cluster.resources import CONTROLLER_REVISIONS
 from lws.cluster.store import Store
-from lws.kube.metadata import controller_of, is_controlled_by, labels_of
+from lws.kube.metadata import controller_of, is_controlled_by, is_mapping, labels_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running, claim_templates_of
 from lws.leaderworkerset.canonical import without_marker
+from lws.leaderworkerset.keys import key_of_template
+from lws.leaderworkerset.revision_identity import identified
 from lws.leaderworkerset.revisions import Recorded, find, is_ours
+from lws.leaderworkerset.shape import is_pod_template
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
@@ -26,40 +31,66 @@ from lws_api.leaderworkerset.v1 import REVISION_LABEL
 class History:
     """The history of sets; reads live only where a revision is missing."""
 
-    def __init__(self, cluster: Cluster, store: Store, memory: WriteMemory) -> None:
+    def __init__(self, cluster: Cluster, store: Store, memory: WriteMemory, members: Membership) -> None:
         self._cluster = cluster
         self._store = store
         self._memory = memory
+        self._members = members
 
     def recorded(self, lws: Object) -> tuple[Recorded, ...]:
         """Revisions that the set owns, whatever their labels, or may adopt."""
         owned = self._store.controlled_by(spec.uid_of(lws), "ControllerRevision")
         labelled = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "ControllerRevision")
-        orphans = (each for each in labelled if controller_of(each) is None and is_ours(each, lws))
-        return tuple(self._memory.parsed(revision) for revision in (*owned, *orphans))
+        parsed = (self._memory.parsed(revision) for revision in owned)
+        orphans = ((each, self._memory.parsed(each)) for each in labelled if controller_of(each) is None)
+        # What is broken was looked at once; that is enough.
+        may_be_adopted = (found for each, found in orphans if not found.broken and is_ours(each, lws))
+        # Of all groups, whichever is asked about: passes over a set and over its groups see the same history.
+        return identified((*parsed, *may_be_adopted), lambda: self._carried(lws))
+
+    def _carried(self, lws: Object) -> frozenset[str]:
+        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
+        if leader is None:
+            return self.left_keys(lws)
+        if not is_controlled_by(leader, spec.uid_of(lws)):
+            return frozenset()
+        return carried_keys(leader, self._members.groups_of(leader)) | self.held_keys(leader)
+
+    def taken(self, lws: Object) -> tuple[Object, ...]:
+        """What has names that revisions of the set were to get, and is neither its own nor to be adopted."""
+        return tuple(each for each in self._memory.taken.of_set(spec.uid_of(lws)) if not is_ours(each, lws))
+
+    def left_keys(self, lws: Object) -> frozenset[str]:
+        """Keys of worker StatefulSets, whose leaders a StatefulSet that is lost may have left behind."""
+        siblings = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "StatefulSet")
+        return frozenset(key for each in siblings if (key := labels_of(each).get(REVISION_LABEL)))
+
+    def shows_held(self, leader: Object) -> bool:
+        """Whether the store has every revision of its own that the leader StatefulSet reports."""
+        namespace = leader["metadata"]["namespace"]
+        return all(self._store.get("ControllerRevision", namespace, name) for name in _held(leader))
 
     def held_keys(self, leader: Object) -> frozenset[str]:
         """Keys that leaders may come back with: those of the templates that their StatefulSet holds."""
         namespace = leader["metadata"]["namespace"]
         held = (self._store.get("ControllerRevision", namespace, name) for name in _held(leader))
         own = (each for each in held if each is not None and _is_of(leader, each))
-        return frozenset(key for each in own if (key := labels_of(each).get(REVISION_LABEL)))
+        return frozenset(key for each in own if (key := key_of_template(each)))
 
     async def unrecorded(
-        self, lws: Object, leader: Object, keys: Iterable[str], first: Object | None = None
+        self, lws: Object, leader: Object, keys: Collection[str], first: Object | None = None
     ) -> tuple[Running, ...]:
         """What runs under those of the keys that no revision records.
 
         leader: the leader StatefulSet, controlled by the set. first: the worker StatefulSet to be looked at
         before any other.
         """
-        missing = self._missing(lws, keys)
-        if not missing:
+        if not self._missing(lws, keys):
             return ()
         listed = await self._list(lws)
-        return tuple([await self._running(leader, key, listed, first) for key in self._missing(lws, missing)])
+        return tuple([await self._running(leader, key, listed, first) for key in self._missing(lws, keys)])
 
-    def _missing(self, lws: Object, keys: Iterable[str]) -> list[str]:
+    def _missing(self, lws: Object, keys: Collection[str]) -> list[str]:
         recorded = self.recorded(lws)
         return [key for key in sorted(keys) if find(recorded, key) is None]
 
@@ -90,7 +121,7 @@ class History:
         siblings = self._store.labelled(metadata["namespace"], metadata["name"], "StatefulSet")
         known = [first] if first is not None else []
         for each in (*known, *sorted(siblings, key=_creation)):
-            if _carries(each, key) and self._is_of_group(each, leader):
+            if key_of_template(each) == key and self._is_of_group(each, leader):
                 live = await self._read(each)
                 if live is not None:
                     return live
@@ -125,7 +156,16 @@ def _templates(leader: Object, listed: Iterable[Object]) -> Iterator[Object]:
     held = frozenset(_held(leader))
     for each in listed:
         if each["metadata"]["name"] in held and _is_of(leader, each):
-            yield without_marker(each["data"]["spec"]["template"])
+            template = _template_in(each.get("data"))
+            if is_pod_template(template):
+                yield without_marker(template)
+
+
+def _template_in(data: Any) -> Any:
+    """What a StatefulSet's own revision holds, whatever it is."""
+    for part in ("spec", "template"):
+        data = data.get(part) if is_mapping(data) else None
+    return data
 
 
 def _is_of(leader: Object, obj: Object) -> bool:
@@ -142,7 +182,7 @@ def _creation(obj: Object) -> tuple[str, str]:
 
 def carried_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
     """Keys that the leader StatefulSet, leaders and worker StatefulSets carry."""
-    keys = {labels_of(leader).get(REVISION_LABEL)} if leader is not None else set()
+    keys = {key_of_template(leader)} if leader is not None else set()
     for group in groups:
         keys |= {group.leader_key, group.worker_key}
     return frozenset(key for key in keys if key)

@@ -1,5 +1,8 @@
 """One stream of one kind: list, watch, resume, list again when the server forgot where we were.
 
+The kubernetes client's own `Watch` is not used: it fails at events that are longer than its buffer, and makes
+a model of each object, which takes longer than all that is done with it here.
+
 In: a resource, narrowed on the server by a label. Out: objects into a `Sink`, for ever, and how fresh the
 stream is.
 """
@@ -17,6 +20,7 @@ from lws.cluster.answers import decoded
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import ApiError, ClusterError, Gone, Throttled, api_error
 from lws.cluster.resources import Resource
+from lws.cluster.rollback import Rollback
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +42,8 @@ class Sink(Protocol):
 
     def retain(self, kind: str, uids: Collection[str], version: str) -> None: ...
 
+    def version_of(self, obj: Mapping[str, Any]) -> int: ...
+
 
 class Informer:
     """Keeps a sink current with one collection. `run` never returns by itself."""
@@ -56,14 +62,25 @@ class Informer:
         self._query = {"labelSelector": selector} if selector else {}
         self._sink = sink
         self._clock = clock
+        self.rollback = Rollback()
+        """What is told when a list is older than what was listed or watched before."""
         self._heard_at = clock()
         self._version = ""
+        self._newest = 0
         self._has_heard = False
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the stream last said anything: an object, a bookmark or a list."""
+        """Seconds since the stream last said anything, an object, a bookmark or a list, or was known not to:
+        a server that does not answer is no fault of this process.
+        """
         return self._clock() - self._heard_at
+
+    async def refresh(self) -> None:
+        """Return once everything is known that was stored before the call; what is watched goes on. Raises
+        ClusterError.
+        """
+        await self._read()
 
     async def run(self) -> None:
         """List and watch for ever. Without an answer the stream is resumed where it was, after an error from
@@ -80,6 +97,7 @@ class Informer:
             except ClusterError as error:
                 level = logging.INFO if isinstance(error, Gone) else logging.WARNING
                 log.log(level, "%s: %s", self.resource.plural, error.message)
+                self._heard_at = self._clock()
                 if isinstance(error, ApiError):
                     wanted = error.retry_after or 0.0
                     # Only a server that has too much to do will go on from there later.
@@ -91,17 +109,23 @@ class Informer:
             await asyncio.sleep(delay)
 
     async def _list(self) -> None:
+        self._version = await self._read()
+        self._heard_at = self._clock()
+        self.listed.set()
+
+    async def _read(self) -> str:
+        """Take in all objects; returns the version of the list, which is not from a cache."""
         uids: set[str] = set()
+        newest = self._newest
         page = await self._page("")
+        self._note(self.rollback.check(self.resource.plural, page["metadata"]["resourceVersion"], newest))
         # While one page is taken in, the server makes the next one.
         while token := page["metadata"].get("continue"):
             page, _ = await asyncio.gather(self._page(token), self._take_in(page, uids))
         await self._take_in(page, uids)
         version: str = page["metadata"]["resourceVersion"]
         self._sink.retain(self.resource.kind, uids, version)
-        self._version = version
-        self._heard_at = self._clock()
-        self.listed.set()
+        return version
 
     async def _page(self, token: str) -> dict[str, Any]:
         query = {**self._query, "limit": _PAGE, **({"continue": token} if token else {})}
@@ -115,7 +139,14 @@ class Informer:
             item = items.pop()
             # Items of a list come without the kind that they have in an event.
             item["kind"], item["apiVersion"] = self.resource.kind, self.resource.api_version
-            uids.add(item["metadata"]["uid"])
+            metadata = item["metadata"]
+            uids.add(metadata["uid"])
+            self.rollback.compare(
+                self.resource.plural,
+                page["metadata"]["resourceVersion"],
+                _number(metadata.get("resourceVersion", "")),
+                self._sink.version_of(item),
+            )
             self._sink.put(item)
 
     async def _watch(self) -> None:
@@ -140,6 +171,14 @@ class Informer:
         elif kind != "BOOKMARK":
             self._sink.put(obj)
         self._version = obj["metadata"]["resourceVersion"]
+        self._note(_number(self._version))
+
+    def _note(self, version: int) -> None:
+        self._newest = max(self._newest, version)
+
+
+def _number(version: str) -> int:
+    return int(version) if version.isdigit() else 0
 
 
 async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

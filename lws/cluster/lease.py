@@ -21,6 +21,7 @@ from typing import Any
 
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import ClusterError, Conflict, NotFound
+from lws.cluster.rollback import Rollback
 
 log = logging.getLogger(__name__)
 
@@ -48,6 +49,8 @@ class Lease:
     ) -> None:
         self.identity = identity
         self.name = name
+        self.rollback = Rollback()
+        """What is told when the Lease is read in an older version than before."""
         self._cluster = cluster
         self._namespace = namespace
         self._times = times
@@ -59,6 +62,8 @@ class Lease:
         # The Lease as our last successful write left it.
         self._stored: dict[str, Any] | None = None
         # What we last saw of another holder, and when it last changed: its clock is never compared with ours.
+        # The newest version of it that was read or written.
+        self._newest = 0
         self._seen: Any = None
         self._seen_at = 0.0
 
@@ -84,8 +89,7 @@ class Lease:
         """Begin to measure how long whoever holds it is silent, without taking it."""
         try:
             async with asyncio.timeout(self._times.renew_deadline / 2):
-                lease = await self._cluster.get("Lease", self._namespace, self.name)
-                self._may_take(lease.get("spec") or {})
+                self._may_take((await self._read()).get("spec") or {})
         except (ClusterError, TimeoutError) as error:
             log.debug("lease %s: %s", self.name, str(error) or "no answer in time")
 
@@ -128,6 +132,7 @@ class Lease:
         if stored is None:
             self._holds = False
             return
+        self._check_version(stored)
         if not self.is_held():
             self._gains += 1
         self._holds = True
@@ -148,12 +153,22 @@ class Lease:
     async def _take(self) -> dict[str, Any] | None:
         """Read it, and write it where it may be ours; None where it may not."""
         try:
-            lease = await self._cluster.get("Lease", self._namespace, self.name)
+            lease = await self._read()
         except NotFound:
             return await self._cluster.create(self._with_us(self._unwritten()))
         if not self._may_take(lease.get("spec") or {}):
             return None
         return await self._cluster.replace(self._with_us(lease))
+
+    async def _read(self) -> dict[str, Any]:
+        """As it is stored: what is read by name comes from no cache."""
+        lease = await self._cluster.get("Lease", self._namespace, self.name)
+        self._check_version(lease)
+        return lease
+
+    def _check_version(self, lease: dict[str, Any]) -> None:
+        version = lease["metadata"].get("resourceVersion", "")
+        self._newest = self.rollback.check(f"lease {self.name}", version, self._newest)
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
         """What is written over a Lease that may be ours."""

@@ -21,6 +21,9 @@ from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL, NAME_LABEL
 
 log = logging.getLogger(__name__)
 
+# What says how large a group is may have been edited, and may say any number.
+_MOST_WORKERS = 10_000
+
 
 class Leaving:
     """Looks for pods in the store, and for nodes at the API server."""
@@ -54,7 +57,8 @@ class Leaving:
         of a group of this size need. An orphan is none of them: the next StatefulSet adopts it.
         """
         namespace, name = leader["metadata"]["namespace"], leader["metadata"]["name"]
-        found = (self._store.get("Pod", namespace, f"{name}-{index}") for index in range(1, size))
+        indices = range(1, min(size, _MOST_WORKERS))
+        found = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
         return tuple(pod for pod in found if pod is not None and _owner(pod) == name)
 
     async def nodes(self, pods: Iterable[Object], now: datetime) -> dict[str, Object | None]:

@@ -42,11 +42,19 @@ class Lookup:
         return self._store.get(kind, namespace, name)
 
     async def reread(self, obj: Object) -> Object | None:
-        """The object as it is now, past every cache."""
+        """This very object as it is now, past every cache; None where it is gone. The store has what was read
+        from then on.
+        """
+        metadata = obj["metadata"]
         try:
-            return await self._cluster.get(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
+            live = await self._cluster.get(obj["kind"], metadata["namespace"], metadata["name"])
         except NotFound:
+            live = None
+        if live is None or live["metadata"]["uid"] != metadata["uid"]:
+            self._store.drop(obj)
             return None
+        self._store.put(live)
+        return live
 
     async def node_of(self, pod: Object) -> Object | None:
         """The node that a pod was placed on."""

@@ -14,11 +14,14 @@ from typing import Any
 from lws.actions import Apply, Object
 from lws.cluster.refusals import Refusals
 from lws.cluster.store import Store
+from lws.cluster.taken_names import TakenNames
 from lws.kube.applied import digest
 from lws.leaderworkerset.revisions import Recorded, parse
+from lws.leaderworkerset.shape import spec_fault
 from lws_api.leaderworkerset.v1 import KIND
 
 _PARSED = 4096
+_CHECKED = 16384
 _APPLIED = 65536
 _WRITTEN = 16384
 # As long as the status of a set waits at most.
@@ -33,12 +36,14 @@ class WriteMemory:
 
     applied: UID of an applied object → (digest of the intent, generation that it led to). An intent that
     others keep rewriting is applied once, not for ever. refusals: writes that the API server did not take.
+    taken: names that creates of ours did not get.
     going: UIDs that plans under way are deleting, so that no other plan counts on them.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self.refusals = Refusals(clock)
+        self.taken = TakenNames(store)
         self.going: set[str] = set()
         self._store = store
         self._clock = clock
@@ -46,6 +51,7 @@ class WriteMemory:
         self._moving: OrderedDict[str, float] = OrderedDict()
         self._dropped_at = float("-inf")
         self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
+        self._checked: OrderedDict[tuple[str, int], str] = OrderedDict()
 
     @property
     def drops_start_ordinal(self) -> bool:
@@ -102,6 +108,16 @@ class WriteMemory:
             found = self._parsed[key] = parse(revision)
             if len(self._parsed) > _PARSED:
                 self._parsed.popitem(last=False)
+        return found
+
+    def fault_of(self, lws: Object) -> str:
+        """Why the spec of a set cannot be read, empty if it can; looked at once for each generation."""
+        key = (lws["metadata"]["uid"], lws["metadata"].get("generation", 0))
+        found = self._checked.get(key)
+        if found is None:
+            found = self._checked[key] = spec_fault(lws)
+            if len(self._checked) > _CHECKED:
+                self._checked.popitem(last=False)
         return found
 
 

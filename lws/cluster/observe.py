@@ -6,7 +6,7 @@ nothing to decide about.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from lws.cluster.connection import Cluster
 from lws.cluster.gaps import Named, has_gaps, lacks_start_ordinal
 from lws.cluster.group_memory import GroupMemory
 from lws.cluster.history import History, carried_keys
+from lws.cluster.identities import Identities
 from lws.cluster.leaving import Leaving
 from lws.cluster.lookup import Lookup
 from lws.cluster.membership import Membership
@@ -23,21 +24,22 @@ from lws.cluster.owners import Owners
 from lws.cluster.shortages import Shortage, Shortages
 from lws.cluster.store import Store
 from lws.group.gang import GangProvider
-from lws.group.identity import group_size_of
 from lws.group.incident import incident_of
 from lws.group.placement import is_placed
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import controller_of, is_controlled_by, is_terminating, labels_of
+from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running
+from lws.leaderworkerset.keys import key_of_template
 from lws.leaderworkerset.leader_service import leader_service_name
-from lws.leaderworkerset.revisions import Recorded, find
+from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.likeness import may_be_adopted
+from lws.leaderworkerset.revisions import Recorded
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.storage import claims_of
 from lws_api.leaderworkerset.v1 import (
     KIND,
-    REVISION_LABEL,
 )
 
 # What was refused is tried again by whoever met it, and a success wakes nobody.
@@ -55,6 +57,7 @@ class _Children:
     groups: tuple[GroupFacts, ...]
     revisions: tuple[Recorded, ...]
     live_keys: frozenset[str]
+    knows_live_keys: bool
     unrecorded: tuple[Running, ...]
 
     @property
@@ -85,11 +88,14 @@ class Observer:
         self._lookup = Lookup(cluster, store)
         self.members = Membership(store, memory.going)
         """Which pods make up groups, as far as the store knows."""
-        self._history = History(cluster, store, memory)
-        self._groups = GroupMemory()
+        self._history = History(cluster, store, memory, self.members)
+        self._identities = Identities(store, self.members, self._history, self._lookup)
+        self._groups = GroupMemory(store.was_disrupted)
         self._shortages = Shortages(cluster)
         self.gang: GangProvider | None = None
         """Who schedules groups as a whole; None for nobody, or as long as its API is not there."""
+        self.covers: Callable[[str], Awaitable[bool]] = _everywhere
+        """Whether the pod webhook sees pods of a namespace."""
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
         """Everything about one set; None if there is no such set."""
@@ -97,13 +103,19 @@ class Observer:
         if lws is None:
             self._forget(namespace, name)
             return None
+        if is_terminating(lws):
+            # The garbage collector takes it down: there is nothing to decide.
+            return SetSnapshot(lws, now)
+        if fault := self._memory.fault_of(lws):
+            return SetSnapshot(lws=lws, now=now, fault=fault)
+        if why_left_alone(lws, covered := await self.covers(namespace)) is not None:
+            return SetSnapshot(lws, now, is_covered=covered)
         children = await self._children(lws)
         # What is made or adopted now would be made in vain for a set whose end the stream has missed.
         in_doubt = has_gaps(lws, children.named, children.revisions) or bool(children.unrecorded)
         reread = await self._lookup.reread(lws) if in_doubt else None
-        if in_doubt and (reread is None or spec.uid_of(reread) != spec.uid_of(lws)):
-            self._store.drop(lws)
-            return None
+        if in_doubt and (reread is None or is_terminating(reread)):
+            return SetSnapshot(reread, now) if reread is not None else None
         shortage = await self._shortage(lws, children, now)
         leaving = self._leaving.of_set(lws)
         return SetSnapshot(
@@ -116,6 +128,8 @@ class Observer:
             groups=children.groups,
             revisions=children.revisions,
             live_keys=children.live_keys,
+            knows_live_keys=children.knows_live_keys,
+            taken=self._history.taken(lws),
             unrecorded=children.unrecorded,
             claims=self._claims(lws),
             owners_alive=self._owners.alive(*children.named),
@@ -138,7 +152,7 @@ class Observer:
         namespace, name, uid = spec.namespace_of(lws), spec.name_of(lws), spec.uid_of(lws)
         leader = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=True)
         is_ours = leader is not None and is_controlled_by(leader, uid)
-        groups = self.members.groups_of(leader) if leader is not None and is_ours else ()
+        groups = await self._groups_of(leader) if leader is not None and is_ours else ()
         live_keys, unrecorded = await self._keys(lws, leader, groups)
         return _Children(
             leader=leader,
@@ -149,8 +163,19 @@ class Observer:
             # After those that are not: they may be recorded meanwhile.
             revisions=self._history.recorded(lws),
             live_keys=live_keys,
+            knows_live_keys=leader is None or self._history.shows_held(leader),
             unrecorded=unrecorded,
         )
+
+    async def _groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
+        groups = self.members.groups_of(leader)
+        hidden = [each for each in groups if each.workers is None and self.members.hides_workers(each.leader)]
+        for each in hidden:
+            place = each.leader["metadata"]
+            await self._lookup.named(
+                "StatefulSet", place["namespace"], place["name"], "", look_when_absent=True
+            )
+        return self.members.groups_of(leader) if hidden else groups
 
     def _forget(self, namespace: str, name: str) -> None:
         self._shortages.forget(namespace, name)
@@ -170,7 +195,9 @@ class Observer:
     ) -> tuple[frozenset[str], tuple[Running, ...]]:
         """Keys that something of the set carries or comes back with, and what runs under unrecorded ones."""
         keys = carried_keys(leader, groups)
-        if leader is None or not is_controlled_by(leader, spec.uid_of(lws)):
+        if leader is None:
+            return keys | self._history.left_keys(lws), ()
+        if not is_controlled_by(leader, spec.uid_of(lws)):
             return keys, ()
         unrecorded = await self._history.unrecorded(lws, leader, keys)
         return keys | self._history.held_keys(leader), unrecorded
@@ -195,81 +222,60 @@ class Observer:
         return Shortage((*refused, *short.obstructions), _REFUSED_SECONDS)
 
     async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
-        """Everything about the group of one leader pod; None without such a pod or a set that owns it."""
+        """Everything about the group of a leader pod; None without it, or a readable set that owns it."""
         leader = self._store.get("Pod", namespace, name)
         lws = self.members.set_of_leader(leader) if leader is not None else None
-        if leader is None or lws is None:
+        leaders = self._store.get("StatefulSet", namespace, spec.name_of(lws)) if lws is not None else None
+        if leader is None or lws is None or leaders is None or self._memory.fault_of(lws):
             self._groups.forget(namespace, name)
             return None
+        if why_left_alone(lws, covered := await self.covers(namespace)) is not None:
+            return GroupSnapshot(lws, leader, now, is_covered=covered)
         leaving = self._leaving.of_group(leader)
         nodes, loss = await self._leaving.nodes(leaving, now), self._node_loss
+        # All that is decided about a group that goes is whether it can, and its going is many events.
+        going = GroupSnapshot(lws, leader, now, leaving=leaving, nodes=nodes, node_loss=loss)
         if is_terminating(leader) or is_terminating(lws):
-            # All that is decided about a group that goes is whether it can, and its going is many events.
-            return GroupSnapshot(lws, leader, now, leaving=leaving, nodes=nodes, node_loss=loss)
+            return going
         uid = leader["metadata"]["uid"]
-        workers = await self._lookup.named("StatefulSet", namespace, name, uid)
+        is_hidden = self.members.hides_workers(leader)
+        workers = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=is_hidden)
+        group = await self._identities.of_group(going, leaders, workers)
         service = await self._lookup.named("Service", namespace, name, uid)
-        pod_group = await self._pod_group(leader)
+        pod_group = await self._pod_group(group.leader)
         named = (workers, service, pod_group)
-        orphaned = any(obj is not None and controller_of(obj) is None for obj in named)
-        revision, unrecorded = await self._revision(lws, leader, workers)
-        is_placing = workers is None and is_placed(lws, revision, leader)
-        snapshot = GroupSnapshot(
-            lws=lws,
-            leader=leader,
-            now=now,
-            revision=revision,
-            unrecorded=unrecorded,
-            worker_statefulset=workers,
-            workers=self._pods_of(workers),
+        orphaned = any(obj is not None and may_be_adopted(obj) for obj in named)
+        reread = await self._lookup.reread(leader) if orphaned else None
+        if orphaned and (reread is None or is_terminating(reread)):
+            return replace(going, leader=reread) if reread is not None else None
+        is_placing = workers is None and is_placed(lws, group.revision, leader)
+        snapshot = replace(
+            group,
             service=service,
             owners_alive=self._owners.alive(*named),
             node=await self._lookup.node_of(leader) if is_placing else None,
-            reread=await self._lookup.reread(leader) if orphaned else None,
+            reread=reread,
             gang=self.gang,
             pod_group=pod_group,
             drops_start_ordinal=self._memory.drops_start_ordinal,
-            leaving=leaving,
-            nodes=nodes,
-            node_loss=loss,
         )
-        return self._with_losses(self._with_former_workers(snapshot))
+        return self._with_losses(self._with_former_workers(snapshot), leaders)
 
     def _with_former_workers(self, snapshot: GroupSnapshot) -> GroupSnapshot:
         """Who has the names that the workers of a new group need."""
         if snapshot.worker_statefulset is not None:
             return snapshot
-        found = self._leaving.former_workers(snapshot.leader, _size(snapshot))
+        found = self._leaving.former_workers(snapshot.leader, snapshot.size)
         return replace(snapshot, former_workers=found) if found else snapshot
 
-    def _pods_of(self, workers: Object | None) -> tuple[Object, ...]:
-        if workers is None:
-            return ()
-        return tuple(self._store.controlled_by(workers["metadata"]["uid"], "Pod"))
-
-    def _with_losses(self, snapshot: GroupSnapshot) -> GroupSnapshot:
+    def _with_losses(self, snapshot: GroupSnapshot, leaders: Object) -> GroupSnapshot:
         """What is remembered of its workers; where that costs the group, how its siblings stand."""
-        lws = snapshot.lws
-        size = _size(snapshot)
+        size = snapshot.size
         found = self._groups.with_losses(snapshot, size)
-        leaders = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
-        if leaders is None or incident_of(found, size) is None:
+        if incident_of(found, size) is None:
             return found
-        key = labels_of(leaders).get(REVISION_LABEL, "")
+        key = key_of_template(leaders) or ""
         return replace(found, siblings=self.members.groups_of(leaders), wanted_key=key)
-
-    async def _revision(
-        self, lws: Object, pod: Object, workers: Object | None
-    ) -> tuple[Recorded | None, Running | None]:
-        """The revision of a leader pod; where none is recorded, what runs under its key."""
-        key = labels_of(pod).get(REVISION_LABEL, "")
-        revision = find(self._history.recorded(lws), key)
-        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
-        if revision is not None or not key or leader is None:
-            return revision, None
-        found = await self._history.unrecorded(lws, leader, [key], first=workers)
-        # It may have been recorded meanwhile.
-        return find(self._history.recorded(lws), key), found[0] if found else None
 
     async def _pod_group(self, leader: Object) -> Object | None:
         metadata = leader["metadata"]
@@ -279,9 +285,5 @@ class Observer:
         return await self._lookup.named("PodGroup", metadata["namespace"], name, metadata["uid"])
 
 
-def _size(group: GroupSnapshot) -> int:
-    """Pods that the group has when it is complete, by its own revision or what else tells."""
-    if group.revision is not None:
-        return spec.recorded_size(group.revision.spec)
-    told = group_size_of(group.leader)
-    return told if told is not None else spec.size_of(group.lws)
+async def _everywhere(namespace: str) -> bool:
+    return True

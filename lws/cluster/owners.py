@@ -21,11 +21,6 @@ class Owners:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def is_foreign(self, obj: Object) -> bool:
-        """It belongs to somebody who lives, or to nobody and does not look like ours."""
-        owner = controller_of(obj)
-        return self._is_alive(obj, owner) if owner is not None else NAME_LABEL not in labels_of(obj)
-
     def alive(self, *objects: Object | None) -> frozenset[str]:
         """UIDs of the controllers that live."""
         return frozenset(

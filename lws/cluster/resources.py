@@ -47,6 +47,7 @@ CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevi
 PODS = Resource("v1", "Pod", "pods")
 POD_DISRUPTION_BUDGETS = Resource("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 NODES = Resource("v1", "Node", "nodes", False)
+NAMESPACES = Resource("v1", "Namespace", "namespaces", False)
 SERVICES = Resource("v1", "Service", "services")
 CLAIMS = Resource("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 SECRETS = Resource("v1", "Secret", "secrets")
@@ -76,6 +77,7 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
             PODS,
             POD_DISRUPTION_BUDGETS,
             NODES,
+            NAMESPACES,
             SERVICES,
             CLAIMS,
             SECRETS,
@@ -92,17 +94,20 @@ RESOURCES: Mapping[str, Resource] = MappingProxyType(
 
 VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {
-        ("", "pods"): frozenset({"get", "list", "watch", "delete"}),
+        # Labels and annotations that tell who a pod is are put back.
+        ("", "pods"): frozenset({"get", "list", "watch", "patch", "delete"}),
         # Owner references with blockOwnerDeletion need `update` on the finalizers of the *owner*
         # (admission plugin OwnerReferencesPermissionEnforcement): pods own worker sets.
         ("", "pods/finalizers"): frozenset({"update"}),
         # Workers of exclusively placed groups select a label of their leader's node; that of a pod that
         # waits too long for its kubelet says whether it is lost.
         ("", "nodes"): frozenset({"get"}),
+        # Which of them the namespaceSelector of the pod webhook selects, where it has one.
+        ("", "namespaces"): frozenset({"list"}),
         # The same plugin lets only those who may delete an object change its owners: adoption needs `delete`.
         ("", "services"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
-        # Claims of workers are made to go with their set: owners again.
-        ("", "persistentvolumeclaims"): frozenset({"list", "watch", "patch", "delete"}),
+        # Claims of workers are made to go with their set: owners again, of the claim as it is at that moment.
+        ("", "persistentvolumeclaims"): frozenset({"get", "list", "watch", "patch", "delete"}),
         # Server-side apply of an object that does not exist yet is authorised as `patch` *and* `create`.
         ("apps", "statefulsets"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
         ("apps", "controllerrevisions"): frozenset({"get", "list", "watch", "create", "patch", "delete"}),

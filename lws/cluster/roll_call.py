@@ -11,12 +11,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import AlreadyExists, ClusterError, Conflict
 from lws.cluster.lease import Lease, LeaseTimes, given_up
+from lws.cluster.rollback import Rollback
 
 log = logging.getLogger(__name__)
 
@@ -29,13 +30,16 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """Who stands for Leases. name: of the one that a single manager would hold. identity: its own."""
+    """Who stands for Leases. name: of the one that a single manager would hold. identity: its own. rollback:
+    what is told of Leases in older versions.
+    """
 
     namespace: str
     name: str
     identity: str
     times: LeaseTimes
     clock: Callable[[], float] = time.monotonic
+    rollback: Rollback = field(default_factory=Rollback)
 
 
 @dataclass(slots=True)
@@ -56,6 +60,7 @@ class RollCall(Lease):
 
     def __init__(self, cluster: Cluster, who: Candidate, shards: int) -> None:
         super().__init__(cluster, who.namespace, who.name, f"{shards}-shards", who.times, who.clock)
+        self.rollback = who.rollback
         self.holds: frozenset[int] = frozenset()
         self._who = who.identity
         self._shards = shards

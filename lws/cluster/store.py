@@ -14,6 +14,7 @@ from lws.actions import Object
 from lws.cluster.trim import trim
 from lws.kube.metadata import controller_of
 from lws.kube.nodes import waits_for_kubelet
+from lws.kube.pods import disruption_of
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 Key = tuple[str, str]
@@ -61,10 +62,18 @@ class Store:
         self._leaving = _Index(_leaving_key)
         # UIDs that are gone, with the resourceVersion at which they went: late news must not bring them back.
         self._gone: dict[str, int] = {}
+        # UIDs of pods that are gone, in the order in which they went.
+        self._disrupted: dict[str, None] = {}
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """The object of this name."""
         return self._objects[kind].get((namespace, name))
+
+    def version_of(self, obj: Mapping[str, Any]) -> int:
+        """The newest version that is known of this very object; 0 of one that is not known."""
+        known = self._objects[obj["kind"]].get(_key(obj))
+        is_known = known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]
+        return _version(known) if known is not None and is_known else 0
 
     def of_kind(self, kind: str) -> tuple[Object, ...]:
         """Every object of a kind."""
@@ -84,6 +93,10 @@ class Store:
         """Pods that carry the name label of a set, are being deleted, and wait for their kubelet."""
         return self._leaving.find((namespace, set_name), "Pod")
 
+    def was_disrupted(self, uid: str) -> bool:
+        """A pod of this UID has gone, and through no fault of its own (`disruption_of`)."""
+        return uid in self._disrupted
+
     def put(self, obj: Mapping[str, Any]) -> None:
         """Take in the state of an object, unless we know a newer one."""
         trimmed = trim(obj)
@@ -97,6 +110,8 @@ class Store:
         # Whatever its UID: a former object of this name is older than the one that took its place.
         if known is not None and _version(known) >= version:
             return
+        if known is not None and known["metadata"]["uid"] != uid:
+            self._note_end(known)
         self._forget(known)
         self._remember(trimmed)
         if known is None or not _is_same(known, trimmed):
@@ -126,6 +141,7 @@ class Store:
 
     def _lose(self, known: Object, version: int) -> None:
         self._bury(known["metadata"]["uid"], version)
+        self._note_end(known)
         self._forget(known)
         self._on_change(known, None)
 
@@ -133,6 +149,12 @@ class Store:
         self._gone[uid] = version
         if len(self._gone) > _BURIED:
             del self._gone[next(iter(self._gone))]
+
+    def _note_end(self, obj: Object) -> None:
+        if obj["kind"] == "Pod" and disruption_of(obj):
+            self._disrupted[obj["metadata"]["uid"]] = None
+            if len(self._disrupted) > _BURIED:
+                del self._disrupted[next(iter(self._disrupted))]
 
     def _remember(self, obj: Object) -> None:
         self._objects[obj["kind"]][_key(obj)] = obj

@@ -6,17 +6,23 @@ memory, and an event that changes none of these fields wakes nobody.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from lws.group.tpu import tpu_containers
+from lws.kube.metadata import controller_of, labels_of
+from lws.kube.pods import DISRUPTED, SCHEDULED, disruption_of, wait_for_node
+from lws.kube.shapes import is_deep
+from lws.leaderworkerset.keys import STATEFULSET_REVISION_LABEL, template_labels
 from lws.leaderworkerset.scale_down import DELETION_COST_ANNOTATION
+from lws.leaderworkerset.shape import readable_status
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 _PREFIX = "leaderworkerset.sigs.k8s.io/"
 # Which of its StatefulSet's own revisions a pod was made from; of which gang it is; may it go first.
 _ALSO_KEPT = frozenset(
     {
-        "controller-revision-hash",
+        STATEFULSET_REVISION_LABEL,
         "scheduling.k8s.io/group-name",
         "scheduling.x-k8s.io/pod-group",
         DELETION_COST_ANNOTATION,
@@ -44,20 +50,19 @@ def trim(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _leaderworkerset(lws: Mapping[str, Any]) -> dict[str, Any]:
-    """What users ask for, whole; not who wrote which field, which is more than half of it."""
+    """What users ask for, whole; not who wrote which field, which is more than half of it. Of the status what
+    can be read: another definition may have let anything in.
+    """
     metadata = {field: value for field, value in lws["metadata"].items() if field != "managedFields"}
-    return {**lws, "metadata": metadata}
+    trimmed = {**lws, "metadata": metadata}
+    return {**trimmed, "status": readable_status(lws["status"])} if "status" in lws else trimmed
 
 
 def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
     status = pod.get("status", {})
     trimmed_status: dict[str, Any] = {
         "phase": status.get("phase", "Pending"),
-        "conditions": [
-            {"type": "Ready", "status": condition["status"]}
-            for condition in status.get("conditions") or ()
-            if condition["type"] == "Ready"
-        ],
+        "conditions": [*_conditions(pod, status.get("conditions") or ())],
     }
     if status.get("reason"):
         trimmed_status["reason"] = status["reason"]
@@ -72,6 +77,20 @@ def _pod(pod: Mapping[str, Any]) -> dict[str, Any]:
         "spec": _pod_spec(pod.get("spec") or {}, trimmed_status.get("initContainerStatuses") or ()),
         "status": trimmed_status,
     }
+
+
+def _conditions(pod: Mapping[str, Any], stored: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Is it ready; why does it go, where that is not its fault; when did it get its node, of those that had
+    to wait for one.
+    """
+    for each in stored:
+        if each["type"] == "Ready":
+            yield {"type": "Ready", "status": each["status"]}
+        elif each["type"] == SCHEDULED and wait_for_node(pod) is not None:
+            fields = ("type", "status", "lastTransitionTime")
+            yield {field: each[field] for field in fields if field in each}
+        elif each["type"] == DISRUPTED and (reason := disruption_of(pod)):
+            yield {"type": DISRUPTED, "status": "True", "reason": reason}
 
 
 def _telling(statuses: Sequence[Mapping[str, Any]], field: str) -> list[Mapping[str, Any]]:
@@ -131,6 +150,7 @@ def _statefulset(statefulset: Mapping[str, Any]) -> dict[str, Any]:
     spec = statefulset.get("spec", {})
     status = statefulset.get("status", {})
     kept = {key: spec[key] for key in ("replicas", "ordinals") if key in spec}
+    kept |= _unlike_labels(statefulset)
     if (spec.get("persistentVolumeClaimRetentionPolicy") or {}).get("whenDeleted") == "Delete":
         kept["persistentVolumeClaimRetentionPolicy"] = {"whenDeleted": "Delete"}
     return {
@@ -140,6 +160,21 @@ def _statefulset(statefulset: Mapping[str, Any]) -> dict[str, Any]:
         "spec": kept,
         "status": {key: status[key] for key in _WORKERS_STATUS if key in status},
     }
+
+
+def _unlike_labels(statefulset: Mapping[str, Any]) -> dict[str, Any]:
+    """By which labels it chooses its pods and which it gives them, only where its own were edited: of
+    thousands that say the same twice, once is enough.
+    """
+    spec, carried = statefulset.get("spec", {}), labels_of(statefulset)
+    kept: dict[str, Any] = {}
+    chosen = (spec.get("selector") or {}).get("matchLabels") or {}
+    if any(carried.get(name) != value for name, value in chosen.items()):
+        kept["selector"] = {"matchLabels": chosen}
+    inside = template_labels(statefulset)
+    if inside is not None and inside.get(REVISION_LABEL) != carried.get(REVISION_LABEL):
+        kept["template"] = {"metadata": {"labels": _ours(inside)}}
+    return kept
 
 
 def _leader_statefulset(statefulset: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,17 +190,24 @@ def _leader_statefulset(statefulset: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _service(service: Mapping[str, Any]) -> dict[str, Any]:
-    """Headless ones have no ports."""
+    """Headless ones have no ports. Of one that nobody controls also whether it is headless, and what a writer
+    of our name has written: by that it is told whether it is ours.
+    """
     spec = service.get("spec", {})
     kept = {"selector": spec.get("selector") or {}}
     if spec.get("ports"):
         kept |= {"ports": spec["ports"], "type": spec.get("type")}
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(service, _ours),
-        "spec": kept,
-    }
+    if controller_of(service) is None and spec.get("clusterIP"):
+        kept |= {"clusterIP": spec["clusterIP"]}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": _with_writer(service), "spec": kept}
+
+
+def _with_writer(obj: Mapping[str, Any]) -> dict[str, Any]:
+    metadata = _metadata(obj, _ours)
+    if controller_of(obj) is None:
+        entries = obj["metadata"].get("managedFields") or ()
+        metadata["managedFields"] = [entry for entry in entries if entry.get("manager") == "lws"]
+    return metadata
 
 
 def _whose(obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,18 +216,20 @@ def _whose(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _disruption_budget(budget: Mapping[str, Any]) -> dict[str, Any]:
-    """What its own controller reports of it changes with every pod, and decides nothing here."""
+    """What its own controller reports of it changes with every pod, and decides nothing here. Of one that
+    nobody controls also what a writer of our name has written.
+    """
     return {
         "apiVersion": budget["apiVersion"],
         "kind": "PodDisruptionBudget",
-        "metadata": _metadata(budget, _ours),
+        "metadata": _with_writer(budget),
         "spec": budget.get("spec") or {},
     }
 
 
 def _controller_revision(revision: Mapping[str, Any]) -> dict[str, Any]:
-    """StatefulSets' own revisions carry our labels too (they copy the pod template's): their data is not
-    kept.
+    """StatefulSets' own revisions carry our labels too (they copy the pod template's): of their data no more
+    is kept than whose key it is, where the label was edited.
     """
     trimmed = {
         "apiVersion": revision["apiVersion"],
@@ -195,8 +239,14 @@ def _controller_revision(revision: Mapping[str, Any]) -> dict[str, Any]:
     }
     data = revision.get("data")
     spec = data.get("spec") if isinstance(data, dict) else None
-    if isinstance(spec, dict) and "leaderWorkerTemplate" in spec:
+    # What is deep enough cannot even be compared.
+    if isinstance(spec, dict) and "leaderWorkerTemplate" in spec and not is_deep(data):
         trimmed["data"] = data
+    elif (inside := template_labels(revision) or {}).get(REVISION_LABEL) not in (
+        None,
+        labels_of(revision).get(REVISION_LABEL),
+    ):
+        trimmed["data"] = {"spec": {"template": {"metadata": {"labels": _ours(inside)}}}}
     return trimmed
 
 

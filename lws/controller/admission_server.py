@@ -69,13 +69,15 @@ class AdmissionServer:
         self._endpoints = endpoints
         self._tls = tls
         self._on_answer = on_answer
+        self._webhookfn: kopf.WebhookFn | None = None
+        self._opened = asyncio.Event()
         self._port: int | None = None
         self.in_flight = 0
 
     @property
     def is_listening(self) -> bool:
         """The port is open and reviews are answered."""
-        return self._port is not None
+        return self._port is not None and self._webhookfn is not None
 
     @property
     def port(self) -> int | None:
@@ -83,14 +85,19 @@ class AdmissionServer:
         return self._port
 
     async def __call__(self, webhookfn: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
-        """Serve until cancelled or closed; yields once the port is open. Raises OSError if it is taken."""
+        """Have this function answer from now on; yields once the port is open. It goes on to answer while
+        kopf is started anew, until kopf brings another one.
+        """
+        self._webhookfn = webhookfn
+        await self._opened.wait()
+        yield kopf.WebhookClientConfig(url=f"https://{self._address.host or 'localhost'}:{self._port}")
+        await asyncio.Event().wait()
+
+    async def run(self) -> None:
+        """Serve until cancelled, once there is a certificate. Raises OSError if the port is taken."""
         await self._tls.loaded()
-
-        async def serve(request: web.Request) -> web.Response:
-            return await self._serve(webhookfn, request)
-
         application = web.Application(client_max_size=MAX_BODY_BYTES)
-        application.router.add_route("*", "/{path:.*}", serve)
+        application.router.add_route("*", "/{path:.*}", self._serve)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=_GRACE_SECONDS)
         await runner.setup()
         try:
@@ -98,18 +105,19 @@ class AdmissionServer:
             await web.TCPSite(runner, host, self._address.port, ssl_context=self._tls.context).start()
             self._port = runner.addresses[0][1]
             log.info("webhooks listen on %s port %d", host or "all interfaces", self._port)
-            yield kopf.WebhookClientConfig(url=f"https://{host or 'localhost'}:{self._port}")
+            self._opened.set()
             await asyncio.Event().wait()
         finally:
+            self._opened.clear()
             self._port = None
             await runner.cleanup()
 
-    async def _serve(self, webhookfn: kopf.WebhookFn, request: web.Request) -> web.Response:
+    async def _serve(self, request: web.Request) -> web.Response:
         started = time.perf_counter()
         webhook = request.path[1:]
         self.in_flight += 1
         try:
-            body = await self._answer(webhookfn, webhook, request)
+            body = await self._answer(webhook, request)
             response = web.Response(body=body, content_type="application/json")
         except _Refused as refused:
             response = web.Response(status=refused.status, text=f"{refused.text}\n", headers=refused.headers)
@@ -119,7 +127,7 @@ class AdmissionServer:
         self._on_answer(webhook if webhook in self._endpoints else "", response.status, seconds)
         return response
 
-    async def _answer(self, webhookfn: kopf.WebhookFn, webhook: str, request: web.Request) -> bytes:
+    async def _answer(self, webhook: str, request: web.Request) -> bytes:
         resource = self._endpoints.get(webhook)
         if resource is None:
             raise _Refused(404, f"no webhook here; there are /{', /'.join(self._endpoints)}")
@@ -127,8 +135,10 @@ class AdmissionServer:
             raise _Refused(405, f"reviews are POSTed, {request.method} means nothing here", {"Allow": "POST"})
         if request.content_type != "application/json":
             raise _Refused(400, f"the content type must be application/json, not {request.content_type}")
+        if self._webhookfn is None:
+            raise _Refused(503, "not ready yet: the API server was not reached so far")
         try:
-            return await reviewed(webhookfn, webhook, resource, await _body(request))
+            return await reviewed(self._webhookfn, webhook, resource, await _body(request))
         except BadReview as error:
             raise _Refused(400, str(error)) from error
 

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 from lws.cluster.connection import Cluster
-from lws.cluster.errors import ClusterError
+from lws.cluster.errors import ApiError, ClusterError
 from lws.cluster.informer import Informer
 from lws.cluster.observe import Observer
 from lws.cluster.resources import Resource
+from lws.cluster.rollback import Rollback
 from lws.cluster.store import Store
 from lws.controller.silence import Silence
 from lws.group.gang import KIND, PLURAL, GangProvider
@@ -47,6 +48,9 @@ class Gangs:
         self._wake = wake
         self._clock = clock
         self._wrong: Callable[[], str | None] = _nothing
+        self._serving: Informer | None = None
+        self.rollback = Rollback()
+        """What is told when a list is older than what was seen before."""
 
     def wrong(self) -> str | None:
         """For the liveness probe: what is wrong with the stream, once it has begun.
@@ -54,6 +58,17 @@ class Gangs:
         An API that is not there, or that we may not read, is no fault of this process.
         """
         return self._wrong()
+
+    async def refresh(self) -> None:
+        """Return once every PodGroup is known that was stored before the call, as far as we are served them:
+        sets without gangs do not wait for an API that is gone or refused. Raises Unreachable.
+        """
+        if self._serving is None:
+            return
+        try:
+            await self._serving.refresh()
+        except ApiError as error:
+            log.warning("gang scheduling: %s", error.message)
 
     async def run(self) -> None:
         """Wait for the API and keep the store current while it is there, for ever. Groups are made without
@@ -89,6 +104,7 @@ class Gangs:
         resource = _resource(provider.api_version)
         self._cluster.learn(resource)
         informer = Informer(self._cluster, resource, NAME_LABEL, self._store, self._clock)
+        informer.rollback = self.rollback
         stream = asyncio.ensure_future(informer.run())
         listed = asyncio.ensure_future(informer.listed.wait())
         try:
@@ -100,7 +116,7 @@ class Gangs:
             if stream.done():
                 stream.result()
         finally:
-            self._observer.gang, self._wrong = None, _nothing
+            self._observer.gang, self._wrong, self._serving = None, _nothing, None
             stream.cancel()
             listed.cancel()
 
@@ -122,7 +138,7 @@ class Gangs:
         silence = Silence(self._clock)
         silence.begin()
         self._wrong = silence.check(informer)
-        self._observer.gang = provider
+        self._observer.gang, self._serving = provider, informer
         log.info("gang scheduling: %s gets a PodGroup for each group (%s)", self._name, provider.api_version)
         self._wake()
 

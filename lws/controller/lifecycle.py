@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any
+
+from lws.cluster.errors import ClusterError
 
 log = logging.getLogger(__name__)
 
@@ -26,18 +28,6 @@ class Lifecycle:
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, self._stop.set)
 
-    async def until_stopped(self, work: Awaitable[None]) -> bool:
-        """Wait for `work`; False if a signal came first."""
-        task = asyncio.ensure_future(work)
-        stopped = start("stop", self._stop.wait())
-        await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
-        stopped.cancel()
-        if not task.done():
-            task.cancel()
-            return False
-        task.result()
-        return True
-
     async def supervise(self, tasks: list[asyncio.Task[Any]]) -> int:
         """Until a signal comes (0) or a part ends, which none does by itself (1)."""
         stopped = start("stop", self._stop.wait())
@@ -45,16 +35,15 @@ class Lifecycle:
         if stopped in done:
             log.info("stopping: passes that run are finished first")
             return 0
-        for task in done:
-            error = task.exception() if not task.cancelled() else None
-            log.error(
-                "%s has ended: %s; the process ends too",
-                task.get_name(),
-                error or "without a reason",
-                exc_info=error,
-            )
+        _say_why(done, "the process ends too")
         stopped.cancel()
         return 1
+
+
+async def first_end(tasks: list[asyncio.Task[Any]], consequence: str) -> None:
+    """Return once a part has ended, which none does by itself; it is logged with the consequence."""
+    done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    _say_why(done, consequence)
 
 
 def start(name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -67,3 +56,12 @@ async def cancel(tasks: list[asyncio.Task[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _say_why(ended: Iterable[asyncio.Task[Any]], consequence: str) -> None:
+    for task in ended:
+        error = task.exception() if not task.cancelled() else None
+        why, is_bug = error or "without a reason", not isinstance(error, ClusterError)
+        log.error(
+            "%s has ended: %s; %s", task.get_name(), why, consequence, exc_info=error if is_bug else None
+        )

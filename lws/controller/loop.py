@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 # A namespace on its way out takes everything with it: nothing to do, and nothing to say.
 _TERMINATING_NAMESPACE_SECONDS = 60.0
 _UNKNOWN_KIND_SECONDS = 2.0
+# What somebody else changed need not be anything that the streams tell us of.
+_OVERTAKEN_SECONDS = 1.0
 # Events of a key may start passes that take a fiftieth of the time at most: a small set reacts at once, a set
 # of a thousand groups is not looked at for each of its pods.
 _REST_PER_SECOND = 50.0
@@ -107,6 +109,8 @@ class Loop:
 
 
 def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
+    if outcome.overtaken and not outcome.errors:
+        return Again(after=_OVERTAKEN_SECONDS)
     if not outcome.errors:
         return Again(after=plan.again_after)
     if any(isinstance(error, NotLeading) for error in outcome.errors):

@@ -1,6 +1,6 @@
 """Who may scrape the metrics, and how: HTTPS with a bearer token that the API server vouches for.
 
-In: GET /metrics. Out: the text of `Metrics`, or 401, 403, 500.
+In: GET /metrics. Out: the text of `Metrics`, or 401, 403, 429, 500.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
 
 _PATH = "/metrics"
 _LOOK_SECONDS = 86400.0
+_REFUSALS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
 
 
 class MetricsServer:
@@ -79,7 +80,5 @@ class MetricsServer:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         status = await self._authorizer.status(token.strip() if scheme.lower() == "bearer" else "", _PATH)
         if status != 200:
-            return web.Response(
-                status=status, text={401: "Unauthorized", 403: "Forbidden"}.get(status, "Error")
-            )
+            return web.Response(status=status, text=_REFUSALS.get(status, "Error"))
         return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})

@@ -7,10 +7,9 @@ In: the store, the admission server, a connection. Out: one coroutine that ends 
 from __future__ import annotations
 
 import asyncio
-import datetime
 import itertools
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any
 
@@ -27,8 +26,6 @@ from lws_api.leaderworkerset.v1 import KIND
 # What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.
 _REFUSAL = "failed permanently"
 
-# Service-account tokens are renewed by the kubelet long before they expire; kopf asks again this often.
-_LOGIN_SECONDS = 600.0
 _LONGEST_BACKOFF = 5.0
 # kopf has a task for each set that was told of lately, which keeps the whole set as it was told.
 _IDLE_SECONDS = 0.5
@@ -68,20 +65,10 @@ def build_registry(
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
-    async def login(**_: Any) -> kopf.ConnectionInfo:
-        credentials = await cluster.credentials()
-        scheme, _space, token = (credentials.token or "").rpartition(" ")
-        lifetime = datetime.timedelta(seconds=_LOGIN_SECONDS)
-        return kopf.ConnectionInfo(
-            server=credentials.server,
-            ca_path=credentials.ca_path,
-            insecure=credentials.insecure,
-            scheme=scheme.capitalize() or None,
-            token=token or None,
-            certificate_path=credentials.certificate_path,
-            private_key_path=credentials.key_path,
-            expiration=datetime.datetime.now(datetime.UTC) + lifetime if token else None,
-        )
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        # kopf knows no TLS name of a server, and keeps a token and a CA for as long as it keeps a session.
+        server = cluster.configuration.host
+        return kopf.AiohttpSession(server=server, aiohttp_session=cluster.session_of_another_client())
 
     watch.register(registry, store)
     if server is not None:
@@ -100,26 +87,37 @@ async def run_operator(
     stop: asyncio.Event,
     on_start: Callable[[], None],
 ) -> None:
-    """Run kopf until `stop` is set; raises what kopf could not live with.
+    """Run kopf until `stop` is set; raises what kopf could not live with. It may be run anew after that.
 
     on_start: called once kopf runs. It takes SIGINT and SIGTERM for itself then, so whoever wants to end in
     an order of their own takes them back here.
     """
-
-    @kopf.on.startup(registry=registry)
-    async def started(**_: Any) -> None:
-        # Not before the coroutine that installs kopf's own signal handlers has had its turn.
-        asyncio.get_running_loop().call_soon(on_start)
-
     # kopf logs every event of every object at DEBUG, in which nobody would find ours.
     logging.getLogger("kopf").setLevel(max(logging.INFO, logging.getLogger().level))
     objects = logging.getLogger("kopf.objects")
     objects.setLevel(logging.WARNING)
     objects.addFilter(lambda record: _REFUSAL not in record.getMessage())
-    await kopf.operator(
+    tasks = await kopf.spawn_tasks(
         registry=registry,
         settings=settings,
         standalone=True,
         clusterwide=True,
         stop_flag=stop,
     )
+    on_start()
+    await kopf.run_tasks(tasks, ignored=_Everything())
+
+
+class _Everything(Collection[Any]):
+    """Contains whatever is looked for. kopf takes each task that began after its own for its own, and would
+    cancel them all when it ends: passes, and connections of callers.
+    """
+
+    def __contains__(self, task: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0

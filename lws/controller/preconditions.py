@@ -1,6 +1,7 @@
 """What must be there before anything can be done? An API server that answers and serves our definition.
 
-In: a connection. Out: nothing, once it is so; what is missing is said in sentences.
+In: a connection. Out: nothing, once it is so; what is missing is said in sentences meanwhile, for as long as
+it takes: an API server that is away for hours must not find its managers in a back-off of restarts.
 """
 
 from __future__ import annotations
@@ -14,31 +15,41 @@ from lws_api.leaderworkerset.v1 import API_VERSION
 
 log = logging.getLogger(__name__)
 
-_RETRY_SECONDS = 5.0
+_FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 15.0
 
 
-async def check_reachable(cluster: Cluster) -> None:
-    """Fail at once, and say what to do, where there is nobody to talk to."""
-    try:
-        await cluster.version()
-    except Unreachable as error:
-        raise ClusterError(
-            f"{error.message}; check that the API server is up and that the kubeconfig names the right one"
-        ) from error
+class Preconditions:
+    """Waited for before each start of what lists and watches."""
 
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._missing: str | None = "the API server was not asked yet"
 
-async def until_defined(cluster: Cluster) -> None:
-    """Return once the API server serves LeaderWorkerSets."""
-    while True:
+    def not_met(self) -> str | None:
+        """What is missing, for the readiness probe; None once nothing was."""
+        return self._missing
+
+    async def wait(self) -> None:
+        """Return once the API server serves LeaderWorkerSets."""
+        delay = _FIRST_SECONDS
+        while (missing := await self._look()) is not None:
+            self._missing = missing
+            log.error("%s; looking again in %.0f s", missing, delay)
+            await asyncio.sleep(delay)
+            delay = min(2 * delay, _LONGEST_SECONDS)
+        self._missing = None
+
+    async def _look(self) -> str | None:
         try:
-            if await cluster.exists(f"/apis/{API_VERSION}"):
-                return
-            log.error(
-                "the API server does not serve %s: install the CustomResourceDefinition (it comes with "
-                "the Helm chart); looking again every %.0f s",
-                API_VERSION,
-                _RETRY_SECONDS,
-            )
+            if await self._cluster.exists(f"/apis/{API_VERSION}"):
+                return None
+        except Unreachable as error:
+            return f"{error.message}: is the API server up, and does the kubeconfig name the right one?"
         except ClusterError as error:
-            log.error("%s; trying again every %.0f s", error.message, _RETRY_SECONDS)
-        await asyncio.sleep(_RETRY_SECONDS)
+            # It may be no more than "Unauthorized".
+            host = self._cluster.configuration.host
+            return f"the API server at {host} does not say whether it serves {API_VERSION}: {error.message}"
+        return (
+            f"the API server does not serve {API_VERSION}: install the CustomResourceDefinition "
+            "(it comes with the Helm chart)"
+        )

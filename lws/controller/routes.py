@@ -59,7 +59,11 @@ def _of_pod(pod: Object) -> Iterator[Key]:
     else:
         # The StatefulSet of workers has the name of their leader.
         yield Key("group", namespace, owner["name"])
-        if waits_for_kubelet(pod) and set_name:
+        if set_name and parent_and_ordinal(owner["name"])[0] != set_name:
+            # Its name label was edited: it may be a leader.
+            yield Key("group", namespace, pod["metadata"]["name"])
+            yield Key("set", namespace, owner["name"])
+        elif set_name and waits_for_kubelet(pod):
             # A lost node may hold it, which the set tells.
             yield Key("set", namespace, set_name)
 

@@ -12,7 +12,7 @@ from lws.kube.metadata import controller_of, labels_of
 from lws.kube.nodes import node_of
 from lws.kube.pods import is_ready
 from lws.kube.statefulsets import is_settled, is_short
-from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
 _VERSION = frozenset({"resourceVersion", "managedFields"})
 _CONTAINERS = ("initContainerStatuses", "containerStatuses")
@@ -28,8 +28,15 @@ def is_routine(before: Object, after: Object) -> bool:
     if after["kind"] == "StatefulSet":
         return _is_same_but_for(before, after, "status")
     return comes_up(before, after) and not (
-        labels_of(after).get(WORKER_INDEX_LABEL) == "0"
-        and (node_of(before) != node_of(after) or is_ready(before) != is_ready(after))
+        _is_leader(after) and (node_of(before) != node_of(after) or is_ready(before) != is_ready(after))
+    )
+
+
+def _is_leader(pod: Object) -> bool:
+    """By either of the two labels that say it: one of them may be edited."""
+    labels, owner = labels_of(pod), controller_of(pod)
+    return labels.get(WORKER_INDEX_LABEL) == "0" or (
+        owner is not None and owner["name"] == labels.get(NAME_LABEL)
     )
 
 

@@ -51,6 +51,7 @@ class ShardElection:
         self._acting: dict[int, Term] = {}
         self._yielding: frozenset[int] = frozenset()
         for lease in self._leases:
+            lease.rollback = who.rollback
             on_leading(lease.name, False)
 
     def may_write(self, namespace: str) -> bool:

@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import os
 import ssl
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +77,25 @@ def _context(policy: TlsPolicy) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    with _in_memory(certificate) as certificate_path, _in_memory(key) as key_path:
+    with _as_file(certificate) as certificate_path, _as_file(key) as key_path:
         # Without a password OpenSSL would ask for one on the terminal.
         context.load_cert_chain(certificate_path, key_path, password="")
 
 
 @contextmanager
-def _in_memory(content: bytes) -> Iterator[str]:
-    """A path under which OpenSSL finds the content, although no private key ever touches a disk."""
-    descriptor = os.memfd_create("lws-tls")
-    try:
-        with os.fdopen(descriptor, "wb", closefd=False) as file:
-            file.write(content)
-        yield f"/proc/self/fd/{descriptor}"
-    finally:
-        os.close(descriptor)
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path under which OpenSSL finds the content; on Linux no private key ever touches a disk."""
+    if sys.platform == "linux":
+        descriptor = os.memfd_create("lws-tls")
+        try:
+            with os.fdopen(descriptor, "wb", closefd=False) as file:
+                file.write(content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+    else:
+        # Nobody else may look into this directory, and it is gone before the connection is made.
+        with tempfile.TemporaryDirectory(prefix="lws-tls-") as directory:
+            path = Path(directory, "pem")
+            path.write_bytes(content)
+            yield str(path)

@@ -27,6 +27,7 @@ from lws.cluster.resources import (
     SERVICES,
     STATEFULSETS,
 )
+from lws.cluster.rollback import Rollback
 from lws.cluster.store import Store
 from lws_api.leaderworkerset.v1 import GROUP, KIND, NAME_LABEL, VERSION
 
@@ -38,9 +39,15 @@ _CATCH_UP_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 
 
-def informers_of(cluster: Cluster, store: Store) -> list[Informer]:
-    """One stream for each kind that sets produce, narrowed by the server to objects with the name label."""
-    return [Informer(cluster, resource, NAME_LABEL, store) for resource in CHILDREN]
+def informers_of(cluster: Cluster, store: Store, rollback: Rollback | None = None) -> list[Informer]:
+    """One stream for each kind that sets produce, narrowed by the server to objects with the name label.
+
+    rollback: what is told of lists that are older than what was seen before.
+    """
+    informers = [Informer(cluster, resource, NAME_LABEL, store) for resource in CHILDREN]
+    for informer in informers:
+        informer.rollback = rollback or informer.rollback
+    return informers
 
 
 def register(registry: kopf.OperatorRegistry, store: Store) -> None:
@@ -69,12 +76,26 @@ class SetStream:
         self._store = store
         self._clock = clock
         self._agreed_at = clock()
+        self._newest = 0
+        self.rollback = Rollback()
+        """What is told when a list is older than the one before."""
         self.listed = asyncio.Event()
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the store last agreed with the API server about which sets there are."""
+        """Seconds since the store last agreed with the API server about which sets there are, or the API
+        server did not answer, which is no fault of this process.
+        """
         return self._clock() - self._agreed_at
+
+    async def refresh(self) -> None:
+        """Return once the store has every set as it was stored before the call, or later. Raises
+        ClusterError.
+        """
+        pause = _CATCH_UP_SECONDS
+        while not await self._agrees():
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _RETRY_SECONDS)
 
     async def run(self, interval: float) -> None:
         """Compare for ever: at short intervals until the first agreement and while they differ."""
@@ -90,6 +111,7 @@ class SetStream:
                     log.warning("leaderworkersets: the stream is behind the API server for %.0f s", behind)
             except ClusterError as error:
                 log.warning("leaderworkersets: %s", error.message)
+                self._agreed_at = self._clock()
                 pause = _RETRY_SECONDS
             await asyncio.sleep(pause)
 
@@ -100,14 +122,18 @@ class SetStream:
         gone meanwhile.
         """
         listed: dict[str, int] = {}
-        version = ""
+        version, newest = "", self._newest
         async for page in pages(self._cluster, LEADERWORKERSETS, {}, metadata_only=True):
             for item in page.get("items") or ():
                 listed[item["metadata"]["uid"]] = int(item["metadata"]["resourceVersion"])
             version = page["metadata"]["resourceVersion"]
+            read = self.rollback.check(LEADERWORKERSETS.plural, version, newest)
+            self._newest = max(self._newest, read)
         self._store.retain(KIND, listed.keys(), version)
         known = {_uid(lws): _version(lws) for lws in self._store.of_kind(KIND)}
-        return all(known.get(uid, -1) >= version for uid, version in listed.items())
+        for uid, read in listed.items():
+            self.rollback.compare(LEADERWORKERSETS.plural, version, read, known.get(uid, 0))
+        return all(known.get(uid, -1) >= read for uid, read in listed.items())
 
 
 def _uid(obj: Object) -> str:

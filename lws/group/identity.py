@@ -53,6 +53,13 @@ def leader_address(leader: str, subdomain: str, namespace: str) -> str:
     return f"{leader}.{subdomain}.{namespace}"
 
 
+def is_worker_of(pod: Mapping[str, Any], leader: str, size: int) -> bool:
+    """Whether the pod has one of the names that the workers of a group of this size have."""
+    name = pod["metadata"]["name"]
+    index = parent_and_ordinal(name)[1]
+    return 0 < index < size and bool(name == f"{leader}-{index}")
+
+
 def index_by_name(pod: Mapping[str, Any]) -> int:
     """The ordinal that a StatefulSet gave the pod: of a leader its group, of a worker its place in the group;
     -1 for a pod of nobody.

@@ -7,15 +7,18 @@ what there is, not from what was seen happen: so it is found after a manager was
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
 from lws.actions import Object
-from lws.group.identity import index_by_name
+from lws.group.identity import index_by_name, is_worker_of
 from lws.group.snapshot import GroupSnapshot
+from lws.kube.conditions import moment_of
 from lws.kube.metadata import annotations_of, is_controlled_by, is_terminating, labels_of
 from lws.kube.pods import (
     ContainerEnd,
+    deletion_asked_at,
+    disruption_of,
     ended_containers,
     is_failed,
     is_pending,
@@ -30,30 +33,41 @@ from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION, RE
 
 _REPLACED = "it was replaced by another pod of that name"
 _ONE_REPLACED = "it, or another worker as young as it, was replaced by another pod of that name"
+_LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
     """pod: the name of the pod that is the reason. why: what befell it, a clause of which it is the subject
     or the place.
+
+    is_disruption: the pod goes or went because it was evicted, preempted or drained, which is no failure of
+    the group. since: not later than anything that befell the group; what does not show is taken for old.
     """
 
     pod: str
     why: str
+    is_disruption: bool = False
+    since: datetime = field(default=_LONG_AGO, compare=False)
 
 
 def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
     """The reason to recreate the group, or None.
 
     size: pods that the group has when it is complete, by its own revision. The policies are those of the
-    original controller. A leader that is already on its way out needs no second reason.
+    original controller. A leader that is already on its way out needs no second reason. Where a pod was
+    disrupted, that is the reason: others fail because they lose it.
     """
     if is_terminating(group.leader) or ignores_losses(group, size):
         return None
     workers = members(group, size)
     pods = (group.leader, *workers)
     since = max(map(left_pending_at, pods)) if _waits_for_start(group) else ""
-    return next(chain(_befallen(group, pods, since), _replaced(group, workers, size)), None)
+    found = [*_befallen(group, pods, since), *_replaced(group, workers, size)]
+    if not found:
+        return None
+    chosen = next((each for each in found if each.is_disruption), found[0])
+    return replace(chosen, since=min(each.since for each in found))
 
 
 def ignores_losses(group: GroupSnapshot, size: int) -> bool:
@@ -79,11 +93,10 @@ def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
         return ()
     key = labels_of(group.leader).get(REVISION_LABEL)
     leader = group.leader["metadata"]["name"]
-    names = {f"{leader}-{index}" for index in range(1, size)}
     return tuple(
         pod
         for pod in group.workers
-        if labels_of(pod).get(REVISION_LABEL) == key and pod["metadata"]["name"] in names
+        if labels_of(pod).get(REVISION_LABEL) == key and is_worker_of(pod, leader, size)
     )
 
 
@@ -99,15 +112,22 @@ def _befallen(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Ite
     """What shows on the pods themselves. since: restarts before this moment belong to the start."""
     exempt, spares_sidecars = spec.restart_exempt_containers(group.lws), spec.exempts_sidecars(group.lws)
     for pod in pods:
-        name = pod["metadata"]["name"]
+        name, disruption = pod["metadata"]["name"], disruption_of(pod)
         if is_terminating(pod):
-            yield Incident(name, "it is being deleted")
+            why = f"it is being deleted ({disruption})" if disruption else "it is being deleted"
+            yield Incident(name, why, bool(disruption), deletion_asked_at(pod) or _LONG_AGO)
         if is_failed(pod):
-            yield Incident(name, _failure(pod))
+            yield Incident(name, _failure(pod), bool(disruption), _created(pod))
         for end in restarted_containers(pod):
             is_exempt = end.container in exempt or (spares_sidecars and end.is_sidecar)
             if not is_exempt and not (end.at and end.at < since):
-                yield Incident(name, f"{_ended(end)} and was restarted")
+                # Of the first of several restarts nothing shows but that the pod was there.
+                began = moment_of(end.at) if end.is_first else None
+                yield Incident(name, f"{_ended(end)} and was restarted", since=began or _created(pod))
+
+
+def _created(pod: Object) -> datetime:
+    return moment_of(pod["metadata"].get("creationTimestamp")) or _LONG_AGO
 
 
 def _failure(pod: Object) -> str:
@@ -127,10 +147,12 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
     """Pods that are others than they were under this leader: as this process has seen it, or by the UIDs that
     the status remembers.
     """
-    names = {pod["metadata"]["name"] for pod in workers}
+    pods = {pod["metadata"]["name"]: pod for pod in workers}
     for name in group.replaced:
-        if name in names:
-            yield Incident(name, _REPLACED)
+        if name in pods:
+            is_disruption = name in group.disrupted
+            why = f"{_REPLACED} after a disruption" if is_disruption else _REPLACED
+            yield Incident(name, why, is_disruption, _created(pods[name]))
     if mark_on(group.lws, index_by_name(group.leader), group.leader):
         yield Incident(group.leader["metadata"]["name"], "its group had failed before")
     elif workers and len(workers) == size - 1 and not _are_remembered(group, workers):
@@ -141,7 +163,8 @@ def _youngest_replaced(workers: tuple[Object, ...]) -> Incident:
     """The status remembers all workers as one: which of them is new tells their age, in whole seconds."""
     newest = max(pod["metadata"]["creationTimestamp"] for pod in workers)
     names = [pod["metadata"]["name"] for pod in workers if pod["metadata"]["creationTimestamp"] == newest]
-    return Incident(max(names), _REPLACED if len(names) == 1 else _ONE_REPLACED)
+    why = _REPLACED if len(names) == 1 else _ONE_REPLACED
+    return Incident(max(names), why, since=moment_of(newest) or _LONG_AGO)
 
 
 def _are_remembered(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:

@@ -25,6 +25,7 @@ from lws.leaderworkerset.storage import build_worker_storage
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     LEADER_REQUESTS_TPUS_ANNOTATION,
     NAME_LABEL,
@@ -88,7 +89,10 @@ def _worker_template(
     if tpu_containers(leader.get("spec") or {}):
         annotations[LEADER_REQUESTS_TPUS_ANNOTATION] = "true"
     template = decorated(spec.template_of(restored)["workerTemplate"], labels, annotations)
-    pod = template["spec"]
+    # Pods take it for what a later release of the original wrote down.
+    template["metadata"]["annotations"].pop(LEADER_ADDRESS_ANNOTATION, None)
+    # Groups of one need no template of workers, and may have an empty one recorded.
+    pod = template["spec"] = dict(template.get("spec") or {})
     if placement.node_selector:
         pod["nodeSelector"] = {**(pod.get("nodeSelector") or {}), **placement.node_selector}
     if placement.tolerations:
@@ -96,9 +100,8 @@ def _worker_template(
     return template
 
 
-def build_group_service(restored: Object, leader: Object) -> dict[str, Any]:
+def build_group_service(set_name: str, leader: Object) -> dict[str, Any]:
     """The headless Service of one group (KEP-173), owned by its leader pod."""
     index = leader["metadata"]["labels"][GROUP_INDEX_LABEL]
-    set_name = spec.name_of(restored)
     selector = {NAME_LABEL: set_name, GROUP_INDEX_LABEL: index}
     return build_service(leader["metadata"]["name"], set_name, selector, leader)

@@ -110,7 +110,7 @@ def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
     if revision.topology is not None:
         return restored
     live = annotations_of(lws)
-    told = {key: value for key, value in annotations_of(leader).items() if key in spec.PLACEMENT_ANNOTATIONS}
+    told = spec.placement_given(leader, spec.leader_template_of(restored), spec.placement_annotations(lws))
     kept = {key: value for key, value in live.items() if key not in spec.PLACEMENT_ANNOTATIONS}
     return {**restored, "metadata": {**restored["metadata"], "annotations": {**kept, **told}}}
 

@@ -6,12 +6,12 @@ In: a GroupSnapshot. Out: a Plan.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
-from lws.actions import Action, Announce, Create, Delete, Fold, Merge, Object, Plan, Reference
+from lws.actions import Action, Announce, Create, Delete, Fold, Object, Plan, Reference, SetOwner
 from lws.group.delays import plan_delay
+from lws.group.edits import plan_existing_workers, put_back, relabelled
 from lws.group.gang_kubernetes import hand_on
-from lws.group.identity import group_index_of, group_size_of
+from lws.group.identity import group_index_of
 from lws.group.node_loss import plan_node_loss
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import restored_for, worker_placement
@@ -19,21 +19,25 @@ from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import (
     annotations_of,
+    controller_of,
     is_controlled_by,
     is_terminating,
     labels_of,
-    missing_labels,
 )
-from lws.kube.ownership import Standing, clash_note, standing_of
+from lws.kube.ownership import Standing, clash_note
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import as_recorded, reconstruct
-from lws.leaderworkerset.objects import build_adoption
+from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.likeness import (
+    standing_of_pod_group,
+    standing_of_service,
+    standing_of_workers,
+)
 from lws.leaderworkerset.revisions import Recorded
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     LEADER_NAME_ANNOTATION,
-    NAME_LABEL,
     REVISION_LABEL,
     SubdomainPolicy,
 )
@@ -41,14 +45,15 @@ from lws_api.leaderworkerset.v1 import (
 # A clash or a missing revision ends by somebody else's deed, which no event of ours may show.
 _LOOK_AGAIN_SECONDS = 30.0
 
-_IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
-
 _NEEDS_START_ORDINAL = "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
 
 
 def plan(group: GroupSnapshot) -> Plan:
     """One step towards a complete group."""
-    return _together(_plan_group(group), plan_node_loss(group))
+    problem = why_left_alone(group.lws, group.is_covered)
+    if problem is not None:
+        return Plan(waiting_for=problem.message)
+    return _together(put_back(group.edited), _plan_group(group), plan_node_loss(group))
 
 
 def _plan_group(group: GroupSnapshot) -> Plan:
@@ -94,13 +99,9 @@ def _together(*plans: Plan) -> Plan:
 def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
     if spec.subdomain_policy_of(restored) != SubdomainPolicy.UNIQUE_PER_REPLICA:
         return Plan()
-    standing = standing_of(
-        group.service,
-        group.leader["metadata"]["uid"],
-        {NAME_LABEL: spec.name_of(group.lws)},
-        group.owners_alive,
-    )
-    service = build_group_service(restored, group.leader)
+    service = build_group_service(spec.name_of(group.lws), group.leader)
+    uid = group.leader["metadata"]["uid"]
+    standing = standing_of_service(group.service, uid, service, group.owners_alive)
     failed = "Failed to create headless service for error"
     failure = _event(group, "FailedCreate", "Create", failed, "Warning")
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
@@ -111,9 +112,8 @@ def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
     if group.gang is None or not group.gang.name_of(group.leader):
         return Plan()
     leader = group.leader["metadata"]
-    standing = standing_of(
-        group.pod_group, leader["uid"], {NAME_LABEL: spec.name_of(group.lws)}, group.owners_alive
-    )
+    name = spec.name_of(group.lws)
+    standing = standing_of_pod_group(group.pod_group, group.leader, name, group.owners_alive)
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
         # Deleted or not, it is there for as long as its pods are.
         standing = Standing.OURS
@@ -132,18 +132,15 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
     if delay is not None:
         return delay
     leader = group.leader["metadata"]["name"]
-    standing = standing_of(
-        group.worker_statefulset,
-        group.leader["metadata"]["uid"],
-        {NAME_LABEL: spec.name_of(group.lws), GROUP_KEY_LABEL: labels_of(group.leader)[GROUP_KEY_LABEL]},
-        group.owners_alive,
+    standing = standing_of_workers(
+        group.worker_statefulset, group.leader, spec.name_of(group.lws), group.owners_alive
     )
     intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.leader)
     if standing == Standing.OURS and group.worker_statefulset is not None:
-        return _plan_existing_workers(group.worker_statefulset, intent)
+        return plan_existing_workers(group.worker_statefulset, intent)
     failed = f"Failed to create worker statefulset for leader pod {leader}"
     created = f"Created worker statefulset for leader pod {leader}"
-    fold = Fold("Created worker statefulsets for leader pods {}", leader)
+    fold = Fold("Created worker statefulsets for leader pods {}", leader, _leaders(group))
     create = Create(
         intent,
         why="the leader pod has no workers yet",
@@ -153,21 +150,12 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
     return _plan_child(group, standing, group.worker_statefulset, create)
 
 
-def _plan_existing_workers(existing: Object, intent: Object) -> Plan:
-    """Edits by others: number and labels of workers are put back; a new template would roll pods."""
-    patch: dict[str, Any] = {}
-    reasons = []
-    found, wanted = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
-    if found != wanted:
-        patch["spec"] = {"replicas": wanted}
-        reasons.append(f"workers were scaled to {found} by hand, the group has {wanted}")
-    labels = missing_labels(existing, intent["spec"]["template"]["metadata"]["labels"], _IDENTITY)
-    if labels:
-        patch["metadata"] = {"labels": labels}
-        reasons.append("labels that tell whose workers they are were edited")
-    if not patch:
-        return Plan()
-    return Plan(sequences=((Merge(Reference.to(existing), patch, why="; ".join(reasons)),),))
+def _leaders(group: GroupSnapshot) -> Reference | None:
+    """The StatefulSet that all leader pods of the set belong to."""
+    owner, namespace = controller_of(group.leader), group.leader["metadata"]["namespace"]
+    if owner is None:
+        return None
+    return Reference(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])
 
 
 def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | None, create: Create) -> Plan:
@@ -177,7 +165,9 @@ def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | Non
         waiting_for = f"the {kind} of the former leader pod to be gone"
         return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=waiting_for)
     if standing == Standing.OURS and existing is not None:
-        return _relabelled(existing, create.intent)
+        return relabelled(existing, create.intent)
+    if standing == Standing.SUFFICIENT:
+        return Plan(again_after=_LOOK_AGAIN_SECONDS)
     if standing == Standing.CLASH and existing is not None:
         note = clash_note(existing, "LeaderWorkerSet", spec.name_of(group.lws))
         warning = _event(group, "FailedCreate", "Create", note, "Warning")
@@ -186,18 +176,9 @@ def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | Non
     if standing == Standing.ABSENT:
         sequence = (create,)
     elif standing == Standing.ORPHAN and existing is not None and _is_leader_alive(group):
-        adoption = build_adoption(existing, create.intent["metadata"]["ownerReferences"][0])
-        sequence = (Merge(Reference.to(existing), adoption, why=f"this {kind} of the group has no owner"),)
+        (owner,) = create.intent["metadata"]["ownerReferences"]
+        sequence = (SetOwner(Reference.to(existing), owner, why=f"this {kind} of the group has no owner"),)
     return Plan(sequences=(sequence,) if sequence else ())
-
-
-def _relabelled(existing: Object, intent: Object) -> Plan:
-    """Without its name label an object of ours would drop out of every stream."""
-    labels = missing_labels(existing, intent["metadata"]["labels"], (NAME_LABEL,))
-    if not labels:
-        return Plan()
-    patch = {"metadata": {"labels": labels}}
-    return Plan(sequences=((Merge(Reference.to(existing), patch, why="its name label was edited"),),))
 
 
 def _is_leader_alive(group: GroupSnapshot) -> bool:
@@ -241,8 +222,7 @@ def _rebuilt_revision(group: GroupSnapshot) -> Recorded | None:
 def _missing_revision(group: GroupSnapshot) -> Plan:
     """Nothing is left that shows what its workers were: the group gets what new leaders get."""
     key, leader = labels_of(group.leader).get(REVISION_LABEL, ""), group.leader["metadata"]["name"]
-    told = group_size_of(group.leader)
-    size = told if told is not None else spec.size_of(group.lws)
+    size = group.size
     restart = plan_restart(group, size)
     if restart is not None or size == 1:
         return restart or Plan()
@@ -251,6 +231,8 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
     note = f"leader pod {leader} has revision key {key!r}, of which no ControllerRevision is left"
     if group.unrecorded is None:
         return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)
+    if not group.is_shown:
+        return _unknown_revision(group, note)
     index = group_index_of(group.leader)
     delete = Delete(
         Reference.to(group.leader),
@@ -267,6 +249,16 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
         ),
     )
     return Plan(sequences=((delete,),))
+
+
+def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
+    """The label may have been edited, and no pod goes for that."""
+    leader = group.leader["metadata"]["name"]
+    said = (
+        f"{note}, and nothing else says what it was made from: delete pod {leader} and its group is made anew"
+    )
+    warning = _event(group, "MissingRevision", "Wait", said, "Warning")
+    return Plan(announce=(warning,), again_after=_LOOK_AGAIN_SECONDS, waiting_for=said)
 
 
 def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: str = "Normal") -> Announce:

@@ -7,18 +7,21 @@ is told by `incident`; how often that was by `lws.leaderworkerset.restarts`.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from lws.actions import Announce, Delete, EventType, Merge, Plan, Reference
 from lws.group.identity import index_by_name
 from lws.group.incident import Incident, incident_of, is_to_be_judged
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.conditions import timestamp
+from lws.kube.conditions import moment_of, timestamp
+from lws.kube.pods import deletion_asked_at
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.groups import Wanted, group_states
+from lws.leaderworkerset.groups import GroupState, Wanted, group_states
 from lws.leaderworkerset.limits import budget_of
 from lws.leaderworkerset.restarts import (
     GOING,
     KEPT,
+    LONGEST_DELAY_SECONDS,
     Restarts,
     is_used_up,
     key_of,
@@ -26,6 +29,7 @@ from lws.leaderworkerset.restarts import (
     memory_of,
     restarts_of,
 )
+from lws.leaderworkerset.snapshot import GroupFacts
 
 # Other groups that get ready wake their set, not this group; nor do its own pods that come up.
 _LOOK_AGAIN_SECONDS = 5.0
@@ -35,7 +39,8 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     """What follows from an incident in the group, None without one. size: see `incident_of`.
 
     The restart is written into the status before it is done, and only once: where the deletion fails after
-    that, it is repeated without being counted again.
+    that, it is repeated without being counted again. One for which the group is not to blame, an eviction, a
+    preemption or a drain, waits for no back-off and is not counted.
     """
     incident, index = incident_of(group, size), index_by_name(group.leader)
     mark = mark_on(group.lws, index, group.leader)
@@ -47,18 +52,26 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     if mark == GOING:
         return Plan(sequences=((_deletion(group, incident),),))
     past = restarts_of(group.lws, index, key_of(group.leader), group.now)
-    if is_used_up(group.lws, past):
+    # What is kept has failed, whatever takes its pods since.
+    is_counted = not incident.is_disruption or mark == KEPT
+    if is_counted and is_used_up(group.lws, past):
         return _left_as_it_is(group, incident, past, is_news=mark != KEPT)
-    if past.due > group.now:
+    if is_counted and past.due > group.now:
         return _delayed(group, incident, past)
-    if not _is_affordable(group):
-        waiting_for = "other groups to be ready before this one, which serves, is recreated"
-        return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=waiting_for)
-    counted = past.and_one(group.now)
+    return _unaffordable(group, incident) or _restart(group, incident, past if is_counted else None)
+
+
+def _restart(group: GroupSnapshot, incident: Incident, past: Restarts | None) -> Plan:
+    """past: None for a restart that is not counted."""
+    index = index_by_name(group.leader)
+    counted = past.and_one(group.now) if past is not None else None
+    why = f"group {index} goes because of a disruption, which is not counted"
+    if counted is not None:
+        why = f"restart {counted.count} of group {index} on revision {counted.key}"
     remember = Merge(
         Reference.to(group.lws),
         {"status": memory_of(index, group.leader, counted, GOING)},
-        why=f"restart {counted.count} of group {index} on revision {past.key}",
+        why=why,
         subresource="status",
     )
     return Plan(sequences=((remember, _deletion(group, incident)),))
@@ -99,10 +112,10 @@ def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_
     why = f"pod {incident.pod}: {incident.why}"
     note = (
         f"group {index} failed and is left as it is for diagnosis: it was recreated {past.count} times on "
-        f"this revision, as often as spec.maxGroupRestarts allows; change the template, raise the limit, or "
+        f"this revision, as often as maxGroupRestarts allows; change the template, raise the limit, or "
         f"delete pod {leader}; {why}"
     )
-    waiting_for = f"a new template, a higher spec.maxGroupRestarts, or the deletion of pod {leader}: {why}"
+    waiting_for = f"a new template, a higher maxGroupRestarts, or the deletion of pod {leader}: {why}"
     if not is_news:
         return Plan(waiting_for=waiting_for)
     remember = Merge(
@@ -115,13 +128,45 @@ def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_
     return Plan(sequences=((remember,),), waiting_for=waiting_for)
 
 
+def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
+    """Waits for the budget of a rollout, None where there is room."""
+    until = _at_the_latest(group, incident)
+    if until <= group.now or _is_affordable(group):
+        return None
+    return Plan(
+        again_after=min(_LOOK_AGAIN_SECONDS, (until - group.now).total_seconds()),
+        waiting_for="other groups to be ready before this one, which serves, is recreated, at the latest at "
+        f"{timestamp(until)}",
+    )
+
+
+def _at_the_latest(group: GroupSnapshot, incident: Incident) -> datetime:
+    """A rollout that is stuck never makes room: nothing waits longer for it than for the longest back-off,
+    counted from when the last group went that is not back yet. So those that wait go one at a time, and none
+    of them waits for more turns than there are groups.
+    """
+    longest, replicas = timedelta(seconds=LONGEST_DELAY_SECONDS), spec.replicas_of(group.lws)
+    ready = {state.index for state in _states(group) if state.ready}
+    down = (each for each in group.siblings if each.index < replicas and each.index not in ready)
+    away = [_went_at(group, each) for each in down]
+    return min(max((incident.since, *away)) + longest, incident.since + longest * max(1, replicas))
+
+
+def _went_at(group: GroupSnapshot, other: GroupFacts) -> datetime:
+    """When a group that is not ready began to go; of one that was made anew, when that was."""
+    asked = deletion_asked_at(other.leader)
+    if asked is None and other.going:
+        return group.now
+    return asked or moment_of(other.leader["metadata"].get("creationTimestamp")) or group.now
+
+
 def _is_affordable(group: GroupSnapshot) -> bool:
     """During a rollout a group that serves goes only where the others leave room for it.
 
     One that is down costs nothing. The budget counts as one group at least: where all others are ready, a
     restart is never put off.
     """
-    states = group_states(group.siblings, Wanted(group.wanted_key, {}))
+    states = _states(group)
     index = index_by_name(group.leader)
     serves = any(state.index == index and state.ready for state in states)
     if not serves or not any(state.outdated for state in states):
@@ -129,6 +174,10 @@ def _is_affordable(group: GroupSnapshot) -> bool:
     replicas = spec.replicas_of(group.lws)
     unavailable = max(1, budget_of(group.lws).unavailable)
     return sum(state.ready for state in states) > replicas - unavailable
+
+
+def _states(group: GroupSnapshot) -> tuple[GroupState, ...]:
+    return group_states(group.siblings, Wanted(group.wanted_key, {}))
 
 
 def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: EventType = "Normal") -> Announce:

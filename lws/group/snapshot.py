@@ -12,7 +12,10 @@ from datetime import datetime
 
 from lws.actions import Object
 from lws.group.gang import GangProvider
+from lws.group.identity import group_size_of
+from lws.group.labels import Edited
 from lws.kube.nodes import NodeLossPolicy
+from lws.leaderworkerset import spec
 from lws.leaderworkerset.backfill import Running
 from lws.leaderworkerset.revisions import Recorded
 from lws.leaderworkerset.snapshot import GroupFacts
@@ -23,7 +26,9 @@ class GroupSnapshot:
     """One group.
 
     lws: the set that owns the leader StatefulSet that owns the leader pod (by UID at each step).
-    leader: the leader pod.
+    leader: the leader pod. It and `workers` say who they are, whatever their labels and annotations were
+    edited to. edited: what of that has to be put back. is_shown: more than its label says from which revision
+    the leader is.
     revision: the recorded revision of the leader's key, if it is still there.
     unrecorded: where it is not, what runs under that key, as reads past every cache found it.
     worker_statefulset: the StatefulSet that has the leader's name, whoever owns it.
@@ -31,6 +36,7 @@ class GroupSnapshot:
     former_workers: pods of a StatefulSet that is gone, under names that workers need, only where there is no
     `worker_statefulset`.
     replaced: names of workers that are other pods by now than this process has seen under this leader.
+    disrupted: those of `replaced` that were evicted, preempted or drained, so that their loss is no failure.
     siblings: all groups of the set, this one included, only where this one may have to be recreated.
     wanted_key: revision key that the leader StatefulSet carries.
     service: the Service that has the leader's name, whoever owns it.
@@ -43,6 +49,7 @@ class GroupSnapshot:
     leaving: pods of the group, and former ones of the same names, that are being deleted and wait for their
     kubelet.
     nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
+    is_covered: the pod webhook sees pods of the namespace; where it does not, nothing else was read.
     """
 
     lws: Object
@@ -50,10 +57,13 @@ class GroupSnapshot:
     now: datetime
     revision: Recorded | None = None
     unrecorded: Running | None = None
+    is_shown: bool = True
+    edited: tuple[Edited, ...] = ()
     worker_statefulset: Object | None = None
     workers: tuple[Object, ...] = ()
     former_workers: tuple[Object, ...] = ()
     replaced: tuple[str, ...] = ()
+    disrupted: frozenset[str] = frozenset()
     siblings: tuple[GroupFacts, ...] = ()
     wanted_key: str = ""
     service: Object | None = None
@@ -66,3 +76,12 @@ class GroupSnapshot:
     leaving: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
+    is_covered: bool = True
+
+    @property
+    def size(self) -> int:
+        """Pods that the group has when it is complete, by its own revision or what else tells."""
+        if self.revision is not None:
+            return spec.recorded_size(self.revision.spec)
+        told = group_size_of(self.leader)
+        return told if told is not None else spec.size_of(self.lws)

@@ -61,9 +61,8 @@ def is_configured(containers: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The port of each TPU container, as text for its environment.
-
-    Raises ValueError where a port is known only inside of one container, and others would need it.
+    """The port of each TPU container, as text for its environment; empty where a port is known only inside of
+    one container, and others would need it, as in the original.
     """
     ports = []
     for place, container in enumerate(containers):
@@ -72,22 +71,16 @@ def ports_of(containers: Sequence[Mapping[str, Any]]) -> list[str]:
             ports.append(str(_FIRST_PORT + place))
         elif own.get("valueFrom") is None:
             ports.append(str(own.get("value") or ""))
-        elif len(containers) == 1:
-            # The kubelet puts the value in: the variable comes before those that refer to it.
-            ports.append(f"$({PORT_ENV})")
         else:
-            name = container.get("name")
-            raise ValueError(
-                f"container {name}: {PORT_ENV} has a valueFrom, but every one of {len(containers)} TPU "
-                f"containers must know the port: write it as a value"
-            )
+            # Alone, the kubelet puts the value in: the variable comes before those that refer to it.
+            ports.append(f"$({PORT_ENV})" if len(containers) == 1 else "")
     return ports
 
 
 def variables(slice: Slice, pod: int, containers: Sequence[Mapping[str, Any]]) -> list[list[dict[str, Any]]]:
     """What each of a pod's TPU containers gets, in order, behind its own environment.
 
-    pod: its place in the group. Raises ValueError where it is not in the slice, or for `ports_of`.
+    pod: its place in the group. Raises ValueError where it is not in the slice.
     """
     if pod not in slice.pods:
         raise ValueError(f"pod {pod} of the group is none of the pods of its TPU slice")

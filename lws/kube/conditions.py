@@ -76,5 +76,5 @@ def moment_of(text: str | None) -> datetime | None:
     """The other way, in UTC; None for what is missing or cannot be read."""
     try:
         return datetime.fromisoformat(text).astimezone(UTC) if text else None
-    except ValueError:
+    except (ValueError, OverflowError):
         return None

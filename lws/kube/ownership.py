@@ -6,11 +6,11 @@ owners. Out: its `Standing`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from enum import Enum, auto
 from typing import Any
 
-from lws.kube.metadata import controller_of, is_terminating, labels_of
+from lws.kube.metadata import controller_of, is_terminating, metadata_of
 
 
 class Standing(Enum):
@@ -21,7 +21,9 @@ class Standing(Enum):
     LEAVING = auto()
     """Being deleted, or its owner is gone or being replaced: it will go by itself."""
     ORPHAN = auto()
-    """No controller, and the labels are those we would have given it: may be adopted."""
+    """No controller, and it is like what we would have made: may be adopted."""
+    SUFFICIENT = auto()
+    """It belongs to somebody else and does what ours would do: never touched, and nothing is missing."""
     CLASH = auto()
     """It belongs to somebody else, or to nobody and is not like ours: never touched."""
 
@@ -29,13 +31,13 @@ class Standing(Enum):
 def standing_of(
     obj: Mapping[str, Any] | None,
     owner_uid: str,
-    labels: Mapping[str, str],
+    is_like_ours: Callable[[Mapping[str, Any]], bool],
     owners_alive: Collection[str],
 ) -> Standing:
     """The standing of `obj` towards the owner with `owner_uid`.
 
-    labels: those that an object of ours carries at least. owners_alive: UIDs of other controllers known to
-    live.
+    is_like_ours: whether we could have made an object that nobody controls. owners_alive: UIDs of other
+    controllers known to live.
     """
     if obj is None:
         return Standing.ABSENT
@@ -47,19 +49,32 @@ def standing_of(
         return Standing.CLASH if alive and not is_terminating(obj) else Standing.LEAVING
     if is_terminating(obj):
         return Standing.LEAVING
-    carried = labels_of(obj)
-    is_like_ours = all(carried.get(key) == value for key, value in labels.items())
-    return Standing.ORPHAN if is_like_ours else Standing.CLASH
+    return Standing.ORPHAN if is_like_ours(obj) else Standing.CLASH
 
 
-def clash_note(obj: Mapping[str, Any], owner_kind: str, owner_name: str) -> str:
-    """One sentence for users that names both objects and says what to do."""
+def owners_with(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The owners of an object, `reference` among them in place of any other to the same owner."""
+    return [*owners_without(obj, reference), reference]
+
+
+def owners_without(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The owners of an object but the one that `reference` leads to."""
+    owners = metadata_of(obj).get("ownerReferences") or ()
+    return [owner for owner in owners if owner.get("uid") != reference["uid"]]
+
+
+def existing_note(obj: Mapping[str, Any]) -> str:
+    """The beginning of a sentence: what is there, and whose it is."""
     controller = controller_of(obj)
     owner = "not controlled by anything"
     if controller is not None:
         owner = f"controlled by {controller['kind']} {controller['name']}"
-    kind, name = obj["kind"], obj["metadata"]["name"]
+    return f"{obj['kind']} {obj['metadata']['name']} exists and is {owner}"
+
+
+def clash_note(obj: Mapping[str, Any], owner_kind: str, owner_name: str) -> str:
+    """One sentence for users that names both objects and says what to do."""
     return (
-        f"{kind} {name} exists and is {owner}: {owner_kind} {owner_name} needs this name and leaves it "
+        f"{existing_note(obj)}: {owner_kind} {owner_name} needs this name and leaves it "
         f"untouched; delete or rename one of them"
     )

@@ -1,4 +1,4 @@
-"""What the status of a pod says: ready, running, pending, failed, restarted.
+"""What the status of a pod says: ready, running, pending, without a node, failed, restarted.
 
 In: pods as plain JSON data, as the API server or the trimmed store has them. Out: answers; the pods are never
 changed.
@@ -8,13 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
-from lws.kube.conditions import is_true
+from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
 
 __all__ = [
+    "DISRUPTED",
+    "SCHEDULED",
     "ContainerEnd",
+    "NodeWait",
+    "deletion_asked_at",
+    "disruption_of",
     "ended_containers",
     "is_failed",
     "is_pending",
@@ -24,12 +30,18 @@ __all__ = [
     "left_pending_at",
     "reason_of",
     "restarted_containers",
+    "wait_for_node",
 ]
+
+SCHEDULED = "PodScheduled"
+DISRUPTED = "DisruptionTarget"
+# Condition and creation are told in whole seconds.
+_AT_ONCE = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerEnd:
-    """How a container ended, for the last time if more than once.
+    """How a container ended, for the last time unless is_first: the first time, or the only one.
 
     exit_code, reason: None and "" where they are unknown. at: moment as the kubelet writes it (RFC 3339, UTC,
     whole seconds, so that text compares as time); "" if unknown. is_sidecar: an init container that runs
@@ -41,6 +53,17 @@ class ContainerEnd:
     reason: str = ""
     at: str = ""
     is_sidecar: bool = False
+    is_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWait:
+    """A pod that the scheduler could not place, or was not to. since: when it was created. until: when it got
+    its node, None while it has none.
+    """
+
+    since: datetime
+    until: datetime | None = None
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
@@ -68,6 +91,41 @@ def is_failed(pod: Mapping[str, Any]) -> bool:
 def reason_of(pod: Mapping[str, Any]) -> str:
     """One word on why the pod is in its phase, such as Evicted; "" where nothing is said."""
     return str(_status(pod).get("reason") or "")
+
+
+def wait_for_node(pod: Mapping[str, Any]) -> NodeWait | None:
+    """How long the pod had to wait, or waits, for its node: gated, or no node would do. None where it got one
+    at once, and where no scheduler has looked at it.
+    """
+    scheduled = find(_status(pod).get("conditions"), SCHEDULED)
+    since = moment_of(pod["metadata"].get("creationTimestamp"))
+    if scheduled is None or since is None:
+        return None
+    if scheduled.get("status") == "False":
+        return NodeWait(since)
+    until = moment_of(scheduled.get("lastTransitionTime"))
+    is_long = scheduled.get("status") == "True" and until is not None and until - since > _AT_ONCE
+    return NodeWait(since, until) if is_long else None
+
+
+def disruption_of(pod: Mapping[str, Any]) -> str:
+    """Why the pod goes, or is to go, through no fault of its own: evicted, preempted, drained, its node shut
+    down or gone; "" where nothing of that kind is said.
+
+    Kubernetes says so by a condition (KEP-3329). The reason Evicted alone says less: a pod that has filled
+    its own disk is evicted too.
+    """
+    found = find(_status(pod).get("conditions"), DISRUPTED)
+    if found is None or found.get("status") != "True":
+        return ""
+    return str(found.get("reason") or DISRUPTED)
+
+
+def deletion_asked_at(pod: Mapping[str, Any]) -> datetime | None:
+    """When the deletion was accepted; its timestamp is the end of the grace period."""
+    metadata = pod["metadata"]
+    end, grace = moment_of(metadata.get("deletionTimestamp")), metadata.get("deletionGracePeriodSeconds")
+    return end - timedelta(seconds=int(grace or 0)) if end is not None else None
 
 
 def restarted_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
@@ -119,6 +177,7 @@ def _end_of(entry: Mapping[str, Any], field: str, is_sidecar: bool = False) -> C
         reason=end.get("reason") or "",
         at=end.get("finishedAt") or "",
         is_sidecar=is_sidecar,
+        is_first=entry.get("restartCount") == 1,
     )
 
 

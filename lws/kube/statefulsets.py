@@ -55,10 +55,21 @@ def observed_generation_of(statefulset: Mapping[str, Any]) -> int:
     return int(_status(statefulset).get("observedGeneration") or 0)
 
 
-def is_observed(statefulset: Mapping[str, Any]) -> bool:
-    """True once its controller has seen the spec as it stands."""
+def has_seen_template(statefulset: Mapping[str, Any]) -> bool:
+    """True once its controller has said so of the spec as it stands."""
     seen = observed_generation_of(statefulset)
     return seen > 0 and seen >= int(metadata_of(statefulset).get("generation") or 0)
+
+
+def is_observed(statefulset: Mapping[str, Any]) -> bool:
+    """True once its controller has seen the spec as it stands.
+
+    `status.observedGeneration` is optional, and simulators leave it out: then it has if it counts as many
+    pods as are wanted.
+    """
+    if not _leaves_generation_out(statefulset):
+        return has_seen_template(statefulset)
+    return int(_status(statefulset).get("replicas") or 0) == wanted_replicas(statefulset)
 
 
 def is_settled(statefulset: Mapping[str, Any]) -> bool:
@@ -76,7 +87,8 @@ def is_settled(statefulset: Mapping[str, Any]) -> bool:
 def is_short(statefulset: Mapping[str, Any]) -> bool:
     """True if its controller has seen the spec as it stands and has not made all pods of it."""
     existing = int(_status(statefulset).get("replicas") or 0)
-    return is_observed(statefulset) and existing < wanted_replicas(statefulset)
+    has_counted = _leaves_generation_out(statefulset) or is_observed(statefulset)
+    return has_counted and existing < wanted_replicas(statefulset)
 
 
 def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | None:
@@ -90,6 +102,13 @@ def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | Non
     ]
     # RFC 3339 in UTC sorts as text.
     return datetime.fromisoformat(max(moments)).astimezone(UTC) if moments else None
+
+
+def _leaves_generation_out(statefulset: Mapping[str, Any]) -> bool:
+    """Something was reported, but not on which generation; the API server itself begins with counts of 0."""
+    status = _status(statefulset)
+    has_counted = any(status.get(field) for field in ("replicas", "currentRevision", "updateRevision"))
+    return has_counted and status.get("observedGeneration") is None
 
 
 def _rolling_update(statefulset: Mapping[str, Any]) -> Mapping[str, Any]:

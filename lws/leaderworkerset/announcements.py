@@ -7,10 +7,13 @@ In: the set and what was decided. Out: `Announce`s for actions to carry.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from lws.actions import Announce, EventType, Object, Reference
+from lws.kube.ownership import existing_note
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.problems import Problem
+from lws.leaderworkerset.revisions import Recorded
 from lws.leaderworkerset.scale_down import Leftover
 from lws.leaderworkerset.storage import risk_of_claims
 
@@ -32,6 +35,24 @@ def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -
         f"groups of this key that are rebuilt get it"
     )
     return _event(lws, "RevisionIncomplete", "Create", note, revision, "Warning")
+
+
+def passed_over(lws: Object, stranger: Object, instead: Reference) -> Announce:
+    """A revision got another number than it would have got: the name of the first is taken."""
+    note = (
+        f"{existing_note(stranger)}: the revision is recorded as {instead.name} instead, with the same key; "
+        f"{stranger['metadata']['name']} is left untouched"
+    )
+    return _event(lws, "NameClash", "Create", note, Reference.to(stranger), "Warning")
+
+
+def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> Announce:
+    """fields: labels and annotations of a revision that are not as they were recorded."""
+    note = (
+        f"ControllerRevision {revision.name} was edited: {', '.join(sorted(fields))}. It counts as it was "
+        f"recorded, and is put back"
+    )
+    return _event(lws, "RevisionEdited", "Update", note, revision, "Warning")
 
 
 def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, ...]:
@@ -103,6 +124,15 @@ def failed_disruption_budget(lws: Object) -> Announce:
     """The PodDisruptionBudget was refused."""
     note = f"Failed to create pod disruption budget {lws['metadata']['name']}"
     return _event(lws, "FailedCreate", "Create", note, type_="Warning")
+
+
+def broken_revisions(lws: Object, revisions: Iterable[Recorded]) -> tuple[Announce, ...]:
+    """Revisions that nothing can be made from, each once."""
+    return tuple(
+        replace(_event(lws, "BrokenRevision", "Read", each.broken, each.reference, "Warning"), once=True)
+        for each in revisions
+        if each.broken
+    )
 
 
 def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:

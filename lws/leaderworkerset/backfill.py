@@ -21,6 +21,7 @@ from lws.leaderworkerset.storage import claims_of, common_claim
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     LEADER_REQUESTS_TPUS_ANNOTATION,
     NAME_LABEL,
@@ -37,6 +38,7 @@ _OUR_LABELS = frozenset({NAME_LABEL, WORKER_INDEX_LABEL, GROUP_INDEX_LABEL, GROU
 _OUR_ANNOTATIONS = frozenset(
     {
         SIZE_ANNOTATION,
+        LEADER_ADDRESS_ANNOTATION,
         LEADER_NAME_ANNOTATION,
         LEADER_REQUESTS_TPUS_ANNOTATION,
         SUBDOMAIN_POLICY_ANNOTATION,
@@ -45,7 +47,7 @@ _OUR_ANNOTATIONS = frozenset(
         *spec.PLACEMENT_ANNOTATIONS,
     }
 )
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,9}")
+_WHOLE_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 # Nothing that runs depends on them: they are recorded as the set has them.
 _NOT_IN_PODS = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
@@ -85,7 +87,7 @@ def reconstruct(lws: Object, running: Running) -> Reconstruction | None:
     if running.leader is None and running.workers is None:
         return None
     wanted = record(lws)
-    topology = _topology(running)
+    topology = _topology(lws, running)
     # The key is a hash of what was recorded: then the templates need not be asked.
     is_hash = wanted.key == running.key
     shown, live = _shown(lws, running), _live(lws, running)
@@ -122,7 +124,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
     workers = running.workers
     worker_template = workers["spec"]["template"] if workers is not None else None
     leader_template = running.leader if running.leader is not None else spec.leader_template_of(lws)
-    told = annotations_of(running.leader if running.leader is not None else worker_template or {})
+    told = _given(lws, running)
     size, subgroup_size = told.get(SIZE_ANNOTATION, ""), told.get(SUBGROUP_SIZE_ANNOTATION, "")
     policy: dict[str, Any] = {}
     if _WHOLE_NUMBER.fullmatch(subgroup_size):
@@ -135,9 +137,8 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
         workers["spec"].get("volumeClaimTemplates") or () if workers is not None else ()
     )
     return _shape(
-        leader_template,
-        worker_template,
-        running,
+        (leader_template, worker_template),
+        _topology(lws, running),
         {
             "size": int(size) if _WHOLE_NUMBER.fullmatch(size) else spec.size_of(lws),
             "volumeClaimTemplates": [_claim(claim) for claim in claims],
@@ -152,9 +153,8 @@ def _live(lws: Object, running: Running) -> dict[str, Any]:
     template = spec.template_of(lws)
     claims = claims_of(lws)
     return _shape(
-        spec.leader_template_of(lws),
-        template["workerTemplate"],
-        running,
+        (spec.leader_template_of(lws), template["workerTemplate"]),
+        _topology(lws, running),
         {
             "size": spec.size_of(lws),
             "volumeClaimTemplates": [_claim(claim) for claim in claims],
@@ -165,12 +165,16 @@ def _live(lws: Object, running: Running) -> dict[str, Any]:
 
 
 def _shape(
-    leader: Object, workers: Object, running: Running, rest: Mapping[str, Any], policy: SubdomainPolicy
+    made_from: tuple[Object, Object],
+    topology: Mapping[str, str],
+    rest: Mapping[str, Any],
+    policy: SubdomainPolicy,
 ) -> dict[str, Any]:
-    told = _topology(running)
+    """made_from: the templates of leaders and of workers."""
+    leader, workers = made_from
     templates = {
-        "leaderTemplate": _stripped(leader, told, ""),
-        "workerTemplate": _stripped(workers, told, spec.group_topology(told)),
+        "leaderTemplate": _stripped(leader, topology, ""),
+        "workerTemplate": _stripped(workers, topology, spec.group_topology(topology)),
     }
     return {
         "leaderWorkerTemplate": {**templates, **rest},
@@ -244,17 +248,34 @@ def _comparable(shape: Object) -> dict[str, Any]:
     return {**shape, "leaderWorkerTemplate": template}
 
 
-def _topology(running: Running) -> dict[str, str]:
-    template = running.leader
-    if template is None:
-        template = running.workers["spec"]["template"] if running.workers is not None else {}
-    told = annotations_of(template)
-    return {key: told[key] for key in spec.PLACEMENT_ANNOTATIONS if told.get(key)}
+def _topology(lws: Object, running: Running) -> dict[str, str]:
+    return spec.placement_given(*_template_in_use(lws, running), spec.placement_annotations(lws))
+
+
+def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
+    """A template that shows what the set was, the leaders' where there is one, and what the user wrote."""
+    if running.leader is not None:
+        return running.leader, spec.leader_template_of(lws)
+    workers = running.workers["spec"]["template"] if running.workers is not None else {}
+    return workers, spec.template_of(lws)["workerTemplate"]
+
+
+def _given(lws: Object, running: Running) -> dict[str, str]:
+    """Annotations by which controllers told pods of their set; those that the user wrote are none of them."""
+    used, written = _template_in_use(lws, running)
+    own, asked = annotations_of(written), spec.subgroup_annotations(lws)
+    if spec.subdomain_policy_of(lws) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+        asked[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
+    return {
+        key: value
+        for key, value in annotations_of(used).items()
+        if key == SIZE_ANNOTATION or own.get(key) != value or asked.get(key) == value
+    }
 
 
 def _subdomain_policy(lws: Object, running: Running) -> SubdomainPolicy:
     if running.leader is not None:
-        told = annotations_of(running.leader).get(SUBDOMAIN_POLICY_ANNOTATION)
+        told = _given(lws, running).get(SUBDOMAIN_POLICY_ANNOTATION)
         is_shared = told != SubdomainPolicy.UNIQUE_PER_REPLICA
     else:
         assert running.workers is not None

@@ -7,7 +7,8 @@ original controller, the key that follows from it, and the form in which equal s
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count, islice
 from typing import Any
 
 from lws.actions import Object
@@ -17,7 +18,7 @@ from lws_api.leaderworkerset.v1 import SubdomainPolicy, SubGroupPolicyType
 
 PATCH_MARKER = "$patch"
 
-_TYPES: Table = {
+TYPES: Table = {
     **POD_TYPES,
     "LeaderWorkerTemplate": {
         "leaderTemplate": "*PodTemplateSpec",
@@ -31,9 +32,14 @@ _TYPES: Table = {
     "NetworkConfig": {"subdomainPolicy": "*s"},
     "SubGroupPolicy": {"subGroupPolicyType": "*s", "subGroupSize": "*i"},
 }
+"""The types of what revisions record."""
 
 _NO_MATTER = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
 """Recorded, but no running pod depends on them: an edit takes effect at once and rolls nothing."""
+
+
+_NOT_RECORDED = ("maxGroupRestarts",)
+"""Neither recorded nor compared, as in the original: it takes effect at once, on every revision."""
 
 
 def _template_defaults(template: Fields) -> None:
@@ -50,9 +56,9 @@ def _subgroup_defaults(policy: Fields) -> None:
     policy.setdefault("subGroupPolicyType", SubGroupPolicyType.LEADER_WORKER.value)
 
 
-_AS_WRITTEN = Normaliser(_TYPES)
+_AS_WRITTEN = Normaliser(TYPES)
 _AS_STORED = Normaliser(
-    _TYPES,
+    TYPES,
     {
         **DEFAULTS,
         "LeaderWorkerTemplate": _template_defaults,
@@ -112,18 +118,31 @@ def key_of(text: str, probe: int = 0) -> str:
 
     probe: 0 for the key that the original computes; any other number gives another key for the same text.
     """
-    value = _FNV_OFFSET
-    for byte in (text + str(probe or "")).encode():
+    return next(islice(keys_of(text), probe, None))
+
+
+def keys_of(text: str) -> Iterator[str]:
+    """The key of the text for every probe, one after the other; the text is read once."""
+    value = _hashed(text, _FNV_OFFSET)
+    for probe in count():
+        found = str(_hashed(str(probe or ""), value))
+        yield "".join(_SAFE_ALPHABET[ord(digit) % len(_SAFE_ALPHABET)] for digit in found)
+
+
+def _hashed(text: str, value: int) -> int:
+    for byte in text.encode():
         value = (value * _FNV_PRIME & _FNV_MASK) ^ byte
-    return "".join(_SAFE_ALPHABET[ord(digit) % len(_SAFE_ALPHABET)] for digit in str(value))
+    return value
 
 
 def _parts(spec: Object, normaliser: Normaliser) -> tuple[Fields, Fields]:
     network = spec.get("networkConfig")
     if network is None:
         network = {"subdomainPolicy": SubdomainPolicy.SHARED.value}
+    asked = without_marker(spec.get("leaderWorkerTemplate") or {})
+    template = {key: value for key, value in asked.items() if key not in _NOT_RECORDED}
     return (
-        normaliser.write("LeaderWorkerTemplate", without_marker(spec.get("leaderWorkerTemplate") or {})),
+        normaliser.write("LeaderWorkerTemplate", template),
         normaliser.write("NetworkConfig", without_marker(network)),
     )
 

@@ -20,11 +20,12 @@ from typing import Any
 from lws.actions import Create, Delete, Merge, Object, Reference
 from lws.kube import quantities
 from lws.kube.metadata import is_terminating, missing_labels, owner_reference
-from lws.kube.ownership import Standing, standing_of
+from lws.kube.ownership import Standing
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import announcements, spec
 from lws.leaderworkerset.groups import GroupState
 from lws.leaderworkerset.leaders import Part, adopt, clash
+from lws.leaderworkerset.likeness import standing_of_budget
 from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -35,8 +36,7 @@ _ZERO = re.compile(r"0+%")
 def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Part:
     """The set has a PodDisruptionBudget of its name if and only if it asks for one."""
     lws, stored = snapshot.lws, snapshot.disruption_budget
-    labels = {NAME_LABEL: spec.name_of(lws)}
-    standing = standing_of(stored, spec.uid_of(lws), labels, snapshot.owners_alive)
+    standing = standing_of_budget(snapshot)
     try:
         granted = granted_groups(lws)
     except ValueError as error:

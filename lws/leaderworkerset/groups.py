@@ -14,14 +14,14 @@ from datetime import datetime, timedelta
 from lws.actions import Object
 from lws.kube import statefulsets
 from lws.kube.metadata import annotations_of, labels_of
+from lws.leaderworkerset.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
-from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, REVISION_LABEL, SIZE_ANNOTATION
+from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
 
 FIELD_MANAGER = "lws"
 PATIENCE = timedelta(seconds=10)
 """How long a StatefulSet controller that has reported before is given to report on our last write."""
 
-_STATEFULSET_REVISION_LABEL = "controller-revision-hash"
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,10}")
 
 
@@ -77,7 +77,7 @@ class LeaderStatefulSet:
 
     replicas, partition: as stored.
     asked: `spec.replicas` of the set when it was last applied; None if that is missing or garbled.
-    is_current: it carries the wanted key.
+    is_current: its template carries the wanted key.
     observed: its controller has reported on it as it stands.
     awaited: that report is still out, but our write is young and a report can be expected.
     max_unavailable: as stored, None where the feature MaxUnavailableStatefulSet is off.
@@ -117,7 +117,7 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
         replicas=statefulsets.wanted_replicas(statefulset),
         partition=statefulsets.partition_of(statefulset),
         asked=_whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
-        is_current=labels_of(statefulset).get(REVISION_LABEL) == key,
+        is_current=key_of_template(statefulset) == key,
         observed=observed,
         awaited=not observed and _is_report_due(statefulset, now),
         max_unavailable=statefulsets.max_unavailable_of(statefulset),
@@ -137,7 +137,7 @@ def _group_state(group: GroupFacts, wanted: Wanted) -> GroupState:
         terminating=terminating,
         leader_ready=leader_ready,
         # Without the label nothing says that the pod would come back the same.
-        replaceable=labels_of(group.leader).get(_STATEFULSET_REVISION_LABEL) != wanted.update_revision,
+        replaceable=labels_of(group.leader).get(STATEFULSET_REVISION_LABEL) != wanted.update_revision,
     )
 
 

@@ -13,10 +13,11 @@ from typing import Any
 from lws.actions import Create, Delete, Merge, Object, Reference
 from lws.kube.applied import covers
 from lws.kube.metadata import is_controlled_by, missing_labels, owner_reference
-from lws.kube.ownership import Standing, standing_of
+from lws.kube.ownership import Standing
 from lws.kube.patches import merge_patch
 from lws.leaderworkerset import announcements, spec
-from lws.leaderworkerset.leaders import Part, adopt, clash
+from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, adopt, clash
+from lws.leaderworkerset.likeness import standing_of_service
 from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
@@ -34,15 +35,16 @@ def plan_leader_service(snapshot: SetSnapshot) -> Part:
     if spec.leader_service_of(lws) is None:
         is_own = stored is not None and is_controlled_by(stored, spec.uid_of(lws))
         return _remove(stored) if stored is not None and is_own else Part()
-    labels = {NAME_LABEL: spec.name_of(lws)}
-    standing = standing_of(stored, spec.uid_of(lws), labels, snapshot.owners_alive)
+    intent = build_leader_service(lws)
+    standing = standing_of_service(stored, spec.uid_of(lws), intent, snapshot.owners_alive)
     if standing == Standing.LEAVING:
         return Part(waiting_for="the former Service of the leaders to be gone")
     if stored is not None and standing == Standing.CLASH:
         return clash(snapshot, stored)
     if stored is not None and standing == Standing.ORPHAN:
         return adopt(snapshot, stored)
-    intent = build_leader_service(lws)
+    if standing == Standing.SUFFICIENT:
+        return Part(again_after=LOOK_AGAIN_SECONDS)
     if not intent["spec"]["ports"]:
         note = (
             "spec.leaderService: no port is known: give it ports, or declare ports of containers in the "

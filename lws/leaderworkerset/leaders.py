@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lws.actions import Action, Apply, Delete, Merge, Object, Reference
+from lws.actions import Action, Apply, Delete, Merge, Object, Reference, SetOwner
 from lws.kube import applied
-from lws.kube.metadata import labels_of, missing_labels, owner_reference
+from lws.kube.metadata import missing_labels, owner_reference
 from lws.kube.ownership import Standing, clash_note
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import announcements, spec
@@ -23,10 +23,10 @@ from lws.leaderworkerset.groups import (
     LeaderStatefulSet,
     leader_statefulset,
 )
+from lws.leaderworkerset.keys import key_of_template
 from lws.leaderworkerset.limits import budget_of, floor_of, told_max_unavailable
 from lws.leaderworkerset.objects import (
     RollingUpdate,
-    build_adoption,
     build_leader_statefulset,
     is_tools_own,
 )
@@ -93,7 +93,7 @@ def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...])
     if leader is None or told is None:
         created = _create_leaders(snapshot, choice, rollout)
         return Part((*choice.actions, created), waiting_for=rollout.waiting_for)
-    if known is not None and not told.is_current and not current_revision_of(leader):
+    if known is not None and not told.is_current and not (told.observed or current_revision_of(leader)):
         # A StatefulSet learns the former of its two templates by its first report.
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
         return Part(choice.actions, waiting_for=waiting_for, again_after=PATIENCE.total_seconds())
@@ -119,8 +119,7 @@ def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...])
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
     """What must be remembered before the StatefulSet is told; nothing where it stays where it is."""
-    # Not by the label of the StatefulSet, which anybody may have edited.
-    is_new = labels_of(leader["spec"]["template"]).get(REVISION_LABEL) != key
+    is_new = key_of_template(leader) != key
     if not is_new and position.partition == partition_of(leader):
         return ()
     return (remember(lws, position),) if position != remembered_position(lws) else ()
@@ -223,5 +222,4 @@ def adopt(snapshot: SetSnapshot, orphan: Object) -> Part:
     if not snapshot.is_set_alive:
         return Part(waiting_for="the set to be seen alive before it adopts anything")
     why = f"the {orphan['kind']} of the set has no owner"
-    adoption = build_adoption(orphan, owner_reference(snapshot.lws))
-    return Part((Merge(Reference.to(orphan), adoption, why=why),))
+    return Part((SetOwner(Reference.to(orphan), owner_reference(snapshot.lws), why),))

@@ -1,7 +1,7 @@
 """The objects a set consists of: leader StatefulSet and shared headless Service.
 
 In: the set, the revision key, partition and replicas. Out: complete new objects; what exists is looked at for
-what cannot be changed, and for the owners of what is adopted.
+what cannot be changed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Object
-from lws.kube.metadata import copied, owner_reference
+from lws.kube.metadata import copied, labels_of, owner_reference
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.group_nodes import selects_by_group
 from lws.leaderworkerset.storage import build_leader_storage
@@ -20,6 +20,7 @@ from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
+    ROLE_LABEL,
     SIZE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
     WORKER_INDEX_LABEL,
@@ -67,7 +68,7 @@ def build_leader_statefulset(
         "metadata": {
             "name": name,
             "namespace": spec.namespace_of(lws),
-            "labels": {**labels_of_set(lws), NAME_LABEL: name, REVISION_LABEL: key},
+            "labels": {**labels_of_set(lws), **_role_in(stored), NAME_LABEL: name, REVISION_LABEL: key},
             "annotations": {**annotations_of_set(lws), REPLICAS_ANNOTATION: str(spec.replicas_of(lws))},
             "ownerReferences": [owner_reference(lws)],
         },
@@ -87,6 +88,12 @@ def build_leader_statefulset(
     return statefulset
 
 
+def _role_in(stored: Object | None) -> dict[str, str]:
+    """The label that later releases of the original write: it stays, so that a takeover writes nothing."""
+    found = labels_of(stored).get(ROLE_LABEL) if stored is not None else None
+    return {} if found is None else {ROLE_LABEL: found}
+
+
 def _leader_pod_template(lws: Object, key: str) -> dict[str, Any]:
     annotations = {SIZE_ANNOTATION: str(spec.size_of(lws))}
     placement = spec.placement_annotations(lws)
@@ -97,8 +104,9 @@ def _leader_pod_template(lws: Object, key: str) -> dict[str, Any]:
     template = decorated(spec.leader_template_of(lws), labels, annotations)
     if selects_by_group(placement):
         # The webhook, which says for each leader where it goes, takes it off: without it none goes elsewhere.
-        gates = template["spec"].get("schedulingGates") or []
-        template["spec"]["schedulingGates"] = [*gates, {"name": PLACEMENT_GATE}]
+        pod = template.get("spec") or {}
+        gates = [*(pod.get("schedulingGates") or ()), {"name": PLACEMENT_GATE}]
+        template["spec"] = {**pod, "schedulingGates": gates}
     return template
 
 
@@ -129,13 +137,6 @@ def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: 
         },
         "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)},
     }
-
-
-def build_adoption(orphan: Object, reference: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that gives `orphan` the controller of this reference; references to others stay."""
-    others = orphan["metadata"].get("ownerReferences") or ()
-    kept = [other for other in others if other["uid"] != reference["uid"]]
-    return {"metadata": {"ownerReferences": [*kept, reference]}}
 
 
 def labels_of_set(lws: Object) -> dict[str, str]:

@@ -13,13 +13,15 @@ from typing import Any
 
 from lws.actions import Announce, Object, Plan, Reference, Status
 from lws.kube.metadata import is_controlled_by, is_terminating
-from lws.kube.ownership import Standing, standing_of
+from lws.kube.ownership import Standing
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import announcements, node_loss, spec
 from lws.leaderworkerset.disruption import plan_disruption_budget
 from lws.leaderworkerset.groups import GroupState, Wanted, group_states
 from lws.leaderworkerset.leader_service import plan_leader_service
 from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, plan_leaders
+from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
+from lws.leaderworkerset.likeness import standing_of_leaders
 from lws.leaderworkerset.limits import floor_of
 from lws.leaderworkerset.members import current_members
 from lws.leaderworkerset.pacing import status_delay
@@ -35,9 +37,14 @@ from lws.leaderworkerset.revision_choice import (
 )
 from lws.leaderworkerset.service import plan_service
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status import Observed, Revisions, SetStatus, is_update_done, set_status
+from lws.leaderworkerset.status import (
+    Observed,
+    Revisions,
+    SetStatus,
+    is_update_done,
+    set_status,
+)
 from lws.leaderworkerset.storage import claims_at_risk, plan_owners
-from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
 def plan(snapshot: SetSnapshot) -> Plan:
@@ -45,12 +52,10 @@ def plan(snapshot: SetSnapshot) -> Plan:
     if is_terminating(snapshot.lws):
         # Everything hangs from the set by owner references: the garbage collector takes it down.
         return Plan(waiting_for="the set to be gone")
-    standing = standing_of(
-        snapshot.leader,
-        spec.uid_of(snapshot.lws),
-        {NAME_LABEL: spec.name_of(snapshot.lws)},
-        snapshot.owners_alive,
-    )
+    problem = why_left_alone(snapshot.lws, snapshot.is_covered, snapshot.fault)
+    if problem is not None:
+        return plan_left_alone(snapshot, problem)
+    standing = standing_of_leaders(snapshot)
     choice = choose_revision(snapshot, standing)
     groups = _groups(snapshot, choice)
     leaders = plan_leaders(snapshot, standing, choice, groups)
@@ -64,8 +69,8 @@ def plan(snapshot: SetSnapshot) -> Plan:
     problems = problems_of(snapshot, [*met, *node_loss.problems(snapshot)])
     sequences = [*(part.sequence for part in parts), plan_adoption(snapshot, choice)]
     sequences.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
-    if is_done:
-        sequences.append(plan_pruning(snapshot, choice))
+    if standing in (Standing.OURS, Standing.ABSENT):
+        sequences.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
     revisions = _revisions_to_tell(snapshot, choice, leaders, is_done)
     status = _status(snapshot, groups, problems, revisions, leaders)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
@@ -75,7 +80,10 @@ def plan(snapshot: SetSnapshot) -> Plan:
     return Plan(
         sequences=tuple(sequence for sequence in sequences if sequence),
         statuses=(written,) if status.patch is not None and delay is None else (),
-        announce=announcements.problems(snapshot.lws, problems),
+        announce=(
+            *announcements.problems(snapshot.lws, problems),
+            *announcements.broken_revisions(snapshot.lws, snapshot.revisions),
+        ),
         again_after=_soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
         waiting_for=next((part.waiting_for for part in parts if part.waiting_for), ""),
     )
@@ -87,6 +95,12 @@ def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, leaders: Part, is_
         return Revisions()
     current = choice.name if is_done else former_revision(snapshot, choice)
     return Revisions(current, choice.name, choice.collisions)
+
+
+def _remembered_names(lws: Object) -> tuple[str, ...]:
+    """Revisions that a leader StatefulSet which is lost in this rollout would be made anew with."""
+    position, current = remembered_position(lws), (lws.get("status") or {}).get("currentRevision")
+    return (*((position.revision,) if position is not None else ()), str(current or ""))
 
 
 def _soonest(waits: Iterable[float | None]) -> float | None:
@@ -118,6 +132,7 @@ def _status(
             rollout=_position_to_tell(lws, revisions, leaders),
             has_moved=leaders.has_moved,
             given_up=given_up(lws, snapshot.groups, snapshot.now),
+            waits=tuple(wait for each in snapshot.groups if each.index not in ready for wait in each.waits),
         ),
     )
     return replace(status, announce=(*status.announce, *_taken_over(snapshot, revisions)))

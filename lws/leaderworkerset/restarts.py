@@ -98,10 +98,13 @@ def mark_on(lws: Object, index: int, leader: Object) -> str:
     return known.workers if known.workers in (GOING, KEPT) else ""
 
 
-def memory_of(index: int, leader: Object, restarts: Restarts, mark: str) -> dict[str, Any]:
-    """The patch of the status that remembers what was decided about the group of this leader."""
+def memory_of(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
+    """The patch of the status that remembers what was decided about the group of this leader; restarts: None
+    where nothing is counted.
+    """
     marked = Members(Members.of(leader["metadata"]["uid"], ()).leader, mark)
-    return {"restarts": {str(index): str(restarts)}, "members": {str(index): str(marked)}}
+    counted = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
+    return {**counted, "members": {str(index): str(marked)}}
 
 
 def failed(stored: Iterable[Mapping[str, Any]], given_up: Sequence[int]) -> Iterator[Condition]:
@@ -109,7 +112,7 @@ def failed(stored: Iterable[Mapping[str, Any]], given_up: Sequence[int]) -> Iter
     if given_up:
         listed = ", ".join(map(str, given_up[:_LISTED])) + (", …" if len(given_up) > _LISTED else "")
         named = f"Group {listed} has" if len(given_up) == 1 else f"Groups {listed} have"
-        said = f"{named} failed once more than spec.maxGroupRestarts allows, left as found for diagnosis"
+        said = f"{named} failed once more than maxGroupRestarts allows, left as found for diagnosis"
         yield Condition(FAILED, True, "GroupRestartsExhausted", said)
     elif find(stored, FAILED) is not None:
         yield Condition(FAILED, False, "GroupRestartsLeft", "No group has used up its restarts")

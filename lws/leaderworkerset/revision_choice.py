@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from lws.actions import Action, Create, Delete, Merge, Object, Reference
-from lws.kube.metadata import labels_of, owner_reference
+from lws.actions import Action, Announce, Create, Delete, Merge, Object, Reference, SetOwner
+from lws.kube.metadata import controller_of, labels_of, owner_reference
 from lws.kube.ownership import Standing
 from lws.leaderworkerset import announcements, spec
 from lws.leaderworkerset.backfill import Reconstruction, Running, as_recorded, claim_templates_of, reconstruct
+from lws.leaderworkerset.revision_diff import describe
+from lws.leaderworkerset.revision_names import HIGHEST_NUMBER, Place, free_place, storable
+from lws.leaderworkerset.revision_seal import placement_patch
 from lws.leaderworkerset.revisions import (
     Recorded,
     build_revision,
-    describe,
+    collisions_of,
     find,
     free_probe,
     next_number,
@@ -26,7 +30,7 @@ from lws.leaderworkerset.revisions import (
     record,
 )
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class _Fill:
-    """A revision that pods run under and that nothing records."""
+    """A revision that pods run under and that nothing records. number: that of its name."""
 
     made: Reconstruction
     create: Create
+    number: int
 
     @property
     def key(self) -> str:
@@ -104,14 +109,14 @@ def choose_revision(snapshot: SetSnapshot, standing: Standing) -> Choice:
 def _reused(snapshot: SetSnapshot, known: Recorded, fills: int) -> Choice:
     """Adopt it if it is an orphan, make it the newest if it is not (Controller History); its key stays."""
     patch: dict[str, object] = {}
-    if known.is_orphan and snapshot.is_set_alive:
-        patch["metadata"] = {"ownerReferences": [owner_reference(snapshot.lws)]}
     why = "an orphan of the set is adopted"
-    number = next_number(snapshot.revisions) + fills
-    if known.number < number - 1:
-        patch["revision"] = number
+    newest = next_number(snapshot.revisions) - 1 + fills
+    if known.number < min(newest, HIGHEST_NUMBER):
+        patch["revision"] = storable(newest + 1)
         why = f"the set asks again for what revision {known.number} holds"
-    actions = (Merge(known.reference, patch, why=why),) if patch else ()
+    actions: tuple[Action, ...] = (Merge(known.reference, patch, why=why),) if patch else ()
+    if known.is_orphan and snapshot.is_set_alive:
+        actions = (SetOwner(known.reference, owner_reference(snapshot.lws), why, patch=patch),)
     return Choice(known.key, known.name, _sizes(snapshot.revisions), known.reference, actions)
 
 
@@ -120,24 +125,27 @@ def _recorded(snapshot: SetSnapshot, template: Object | None, running: str, fill
     history = (*snapshot.revisions, *(as_recorded(lws, fill.made) for fill in fills))
     before = find(history, running)
     probe = free_probe(wanted, history, template)
-    intent = build_revision(lws, wanted, next_number(snapshot.revisions) + len(fills), probe=probe)
+    place = _place(snapshot, wanted.key_at(probe), fills)
+    intent = build_revision(lws, wanted, place.number, probe=probe)
     key, name, reference = wanted.key_at(probe), intent["metadata"]["name"], Reference.to(intent)
     occasion, why = "a newly created LeaderWorkerSet", "the first revision of the set"
     if before is not None:
         occasion, why = "updated LWS", f"template changed: {'; '.join(describe(before, wanted)[:3])}"
-    create = Create(
-        intent, why=why, announce=(announcements.creating_revision(lws, reference, key, occasion),)
-    )
+    announce = announcements.creating_revision(lws, reference, key, occasion)
+    create = Create(intent, why=why, announce=(announce, *_passed(snapshot, place, reference)))
     sizes = {**_sizes(snapshot.revisions), key: spec.size_of(lws)}
-    return Choice(key, name, sizes, reference, (create,), _collisions(lws, probe))
+    collisions = _collisions(lws, collisions_of(wanted, probe, history))
+    return Choice(key, name, sizes, reference, (create,), collisions)
 
 
 def _running_key(leader: Object | None, recorded: Sequence[Recorded]) -> str:
-    """The key that leaders come up with; the template knows it where the StatefulSet's label was edited."""
+    """The key that leaders come up with: the template says it, whatever the StatefulSet's label was edited
+    to.
+    """
     if leader is None:
         return ""
     told, carried = (labels_of(each).get(REVISION_LABEL, "") for each in (leader, leader["spec"]["template"]))
-    return carried if find(recorded, told) is None and find(recorded, carried) is not None else told
+    return carried if find(recorded, carried) is not None else told
 
 
 def _fills(snapshot: SetSnapshot, leader: Object | None, running: str) -> list[_Fill]:
@@ -149,16 +157,21 @@ def _fills(snapshot: SetSnapshot, leader: Object | None, running: str) -> list[_
     missing = [each for each in shown.values() if each.key and find(snapshot.revisions, each.key) is None]
     made = [found for each in missing if (found := reconstruct(snapshot.lws, each)) is not None]
     made.sort(key=lambda each: (each.is_wanted, each.key == running, each.key))
-    first = next_number(snapshot.revisions)
-    return [_Fill(each, _fill(snapshot.lws, each, number)) for number, each in enumerate(made, first)]
+    fills: list[_Fill] = []
+    for each in made:
+        place = _place(snapshot, each.record.key, fills)
+        fills.append(_Fill(each, _fill(snapshot, each, place), place.number))
+    return fills
 
 
-def _fill(lws: Object, made: Reconstruction, number: int) -> Create:
-    intent = build_revision(lws, made.record, number, key=made.key)
+def _fill(snapshot: SetSnapshot, made: Reconstruction, place: Place) -> Create:
+    lws = snapshot.lws
+    intent = build_revision(lws, made.record, place.number, key=made.key)
     reference = Reference.to(intent)
     announce = [announcements.creating_revision(lws, reference, made.key, "existing LeaderWorkerSet")]
     if made.guessed:
         announce.append(announcements.guessed_revision(lws, reference, made.key, made.guessed))
+    announce += _passed(snapshot, place, reference)
     why = f"pods run under key {made.key}, which no revision records"
     return Create(intent, why=why, announce=tuple(announce))
 
@@ -181,32 +194,52 @@ def former_revision(snapshot: SetSnapshot, choice: Choice) -> str | None:
 
 def plan_adoption(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
     """The rest of an orphaned history comes along with the wanted revision (ControllerRef rules), and what
-    lost its name label gets it back: without it a revision would drop out of every stream.
+    was edited of a revision is put back.
     """
-    label = {"metadata": {"labels": {NAME_LABEL: spec.name_of(snapshot.lws)}}}
-    edited = (
-        each
-        for each in snapshot.revisions
-        if not (each.is_orphan or each.is_leaving) and each.set_name != spec.name_of(snapshot.lws)
-    )
-    relabelled = tuple(Merge(each.reference, label, why="its name label was edited") for each in edited)
+    own = (each for each in snapshot.revisions if not (each.is_orphan or each.is_leaving))
+    mended = tuple(merge for each in own if (merge := _put_back(snapshot, choice, each)) is not None)
     if not snapshot.is_set_alive:
-        return relabelled
-    adoption = {"metadata": {"ownerReferences": [owner_reference(snapshot.lws)]}}
+        return mended
+    owner = owner_reference(snapshot.lws)
     orphans = (each for each in snapshot.revisions if each.is_orphan and each.name != choice.name)
     adopted = (
-        Merge(each.reference, adoption, why=f"revision {each.number} has no owner") for each in orphans
+        SetOwner(each.reference, owner, why=f"revision {each.number} has no owner") for each in orphans
     )
-    return (*relabelled, *adopted)
+    return (*mended, *adopted)
 
 
-def plan_pruning(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
-    """Revisions that nothing needs any more; called once a rollout is done."""
+def _put_back(snapshot: SetSnapshot, choice: Choice, each: Recorded) -> Merge | None:
+    """Key and placement as they were recorded, and the name label: without it no stream shows a revision."""
+    name, edits = spec.name_of(snapshot.lws), dict(each.edits)
+    if each.name == choice.name and each.topology is not None and not each.is_sealed:
+        # Recognised by what runs: what its annotations say was not recorded.
+        edits |= _given(annotations=placement_patch(each.topology, spec.placement_annotations(snapshot.lws)))
+    fields = [field for part in edits.values() for field in part]
+    announce = (announcements.edited_revision(snapshot.lws, each.reference, fields),) if fields else ()
+    if each.set_name != name:
+        edits["labels"] = {**edits.get("labels", {}), NAME_LABEL: name}
+        fields.append(NAME_LABEL)
+    if not edits:
+        return None
+    why = f"edited: {', '.join(sorted(fields))}"
+    return Merge(each.reference, {"metadata": edits}, why=why, announce=announce)
+
+
+def _given(**parts: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    return {field: part for field, part in parts.items() if part}
+
+
+def plan_pruning(snapshot: SetSnapshot, choice: Choice, named: Sequence[str]) -> tuple[Action, ...]:
+    """Revisions that nothing needs any more, whether a rollout is done, under way, paused or stuck.
+
+    named: those that the status remembers for as long as the rollout is not done.
+    """
+    if not snapshot.knows_live_keys:
+        return ()
+    needed, limit = snapshot.live_keys | {choice.key}, spec.history_limit_of(snapshot.lws)
     return tuple(
         Delete(each.reference, "Background", why=f"no pod is of revision {each.number} any more")
-        for each in prunable(
-            snapshot.revisions, snapshot.live_keys, choice.key, spec.history_limit_of(snapshot.lws)
-        )
+        for each in prunable(snapshot.revisions, needed, limit, named)
     )
 
 
@@ -214,7 +247,28 @@ def _sizes(recorded: tuple[Recorded, ...]) -> dict[str, int]:
     return {each.key: spec.recorded_size(each.spec) for each in recorded if not each.broken}
 
 
-def _collisions(lws: Object, probe: int) -> int | None:
+def _collisions(lws: Object, found: int) -> int | None:
     # Not a sum: a pass whose writes fail is repeated.
     known = int((lws.get("status") or {}).get("collisionCount") or 0)
-    return max(known, probe) if probe else None
+    return max(known, found) if found else None
+
+
+def _place(snapshot: SetSnapshot, fingerprint: str, fills: Sequence[_Fill]) -> Place:
+    """Where a revision goes that is recorded after these."""
+    lowest = fills[-1].number + 1 if fills else next_number(snapshot.revisions)
+    taken = {each["metadata"]["name"] for each in snapshot.taken} | {each.name for each in snapshot.revisions}
+    return free_place(snapshot.lws, fingerprint, lowest, taken)
+
+
+def _passed(snapshot: SetSnapshot, place: Place, instead: Reference) -> tuple[Announce, ...]:
+    """Names of strangers that were passed over, told once: with the write that does without them. What a
+    former set of this name has left goes by itself, and is nobody's concern.
+    """
+    passed = (each for each in snapshot.taken if each["metadata"]["name"] in place.passed)
+    strangers = (each for each in passed if not _is_of_a_former_set(each, snapshot.lws))
+    return tuple(announcements.passed_over(snapshot.lws, each, instead) for each in strangers)
+
+
+def _is_of_a_former_set(revision: Object, lws: Object) -> bool:
+    controller = controller_of(revision) or {}
+    return (controller.get("kind"), controller.get("name")) == (KIND, spec.name_of(lws))

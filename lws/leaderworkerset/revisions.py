@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any
 
 from lws.actions import Object, Reference, Verbatim
-from lws.kube.comparison import explain
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -23,15 +22,21 @@ from lws.kube.metadata import (
     labels_of,
     owner_reference,
 )
+from lws.leaderworkerset import revision_seal
 from lws.leaderworkerset.canonical import (
     canonical_text,
     equality_form,
-    equality_tree,
     key_of,
-    serialised,
     without_marker,
 )
-from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, placement_annotations
+from lws.leaderworkerset.revision_names import revision_name, stem_of, storable
+from lws.leaderworkerset.shape import recorded_fault
+from lws.leaderworkerset.spec import (
+    PLACEMENT_ANNOTATIONS,
+    leader_template_of,
+    placement_annotations,
+    placement_given,
+)
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,
@@ -42,20 +47,6 @@ _PARTS = ("leaderWorkerTemplate", "networkConfig")
 
 CHANGE_CAUSE_ANNOTATION = "kubernetes.io/change-cause"
 """What users and tools say of a change."""
-
-_NAME_PART = 220
-"""Bytes of the set's name in the name of a revision; leaves room for hash and number within 253."""
-
-_PROBES_TRIED = 16
-"""Collisions after which an orphan is no longer taken for ours; one alone is a matter of 2^-32."""
-
-_WORDS = {
-    "leaderTemplate": "leader template",
-    "leaderWorkerTemplate": "",
-    "networkConfig": "",
-    "volumeClaimTemplates": "claim template",
-    "workerTemplate": "worker template",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +89,8 @@ class Recorded:
     spec: the recorded sub-trees without patch markers. form: equal to the form of whatever means the same.
     topology: annotations that say where groups run; None where an earlier release recorded none.
     broken: why it can be used for nothing, in words; empty when it can. set_name: by its label.
+    fingerprint: the hash in its name. is_sealed: key and topology are proven to be those that were recorded.
+    edits: what of its metadata is not as it was recorded, as the merge patch that puts it back.
     """
 
     reference: Reference
@@ -111,6 +104,9 @@ class Recorded:
     topology: Mapping[str, str] | None
     broken: str = ""
     set_name: str = ""
+    fingerprint: str = ""
+    is_sealed: bool = False
+    edits: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -129,20 +125,24 @@ def record(lws: Object) -> Record:
 
 def parse(revision: Object) -> Recorded:
     """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
-    broken, told = _broken(revision), annotations_of(revision)
+    broken, told, seal = _broken(revision), annotations_of(revision), revision_seal.seal_of(revision)
     spec = {} if broken else _recorded_parts(revision)
+    topology = _topology(told) if EXCLUSIVE_TOPOLOGY_ANNOTATION in told else None
     return Recorded(
         reference=Reference.to(revision),
         number=int(revision.get("revision") or 0),
-        key=labels_of(revision).get(REVISION_LABEL, ""),
+        key=seal.key if seal is not None else labels_of(revision).get(REVISION_LABEL, ""),
         created=revision["metadata"].get("creationTimestamp") or "",
         is_orphan=controller_of(revision) is None,
         is_leaving=is_terminating(revision),
         spec=spec,
         form="" if broken else equality_form(spec),
-        topology=_topology(told) if EXCLUSIVE_TOPOLOGY_ANNOTATION in told else None,
+        topology=seal.topology if seal is not None else topology,
         broken=broken,
         set_name=labels_of(revision).get(NAME_LABEL, ""),
+        fingerprint=revision_seal.fingerprint_of(revision["metadata"]["name"]),
+        is_sealed=seal is not None,
+        edits=revision_seal.edits_of(revision, seal) if seal is not None else {},
     )
 
 
@@ -154,13 +154,12 @@ def is_ours(revision: Object, lws: Object) -> bool:
     """
     if controller_of(revision) is not None:
         return is_controlled_by(revision, lws["metadata"]["uid"])
-    if is_terminating(revision) or _broken(revision):
+    if is_terminating(revision) or _broken(revision) or not labels_of(revision).get(REVISION_LABEL):
         return False
-    match = re.fullmatch(rf"{re.escape(_stem(lws))}-([a-z0-9]+)-[0-9]+", revision["metadata"]["name"])
-    if match is None:
-        return False
-    text = serialised(revision["data"])
-    return any(key_of(text, probe) == match[1] for probe in range(_PROBES_TRIED))
+    # Data whose hash is not in the name is broken.
+    return (
+        re.fullmatch(rf"{re.escape(stem_of(lws))}-[a-z0-9]+-[0-9]+", revision["metadata"]["name"]) is not None
+    )
 
 
 def find(recorded: Iterable[Recorded], key: str) -> Recorded | None:
@@ -179,7 +178,7 @@ def recognise(record: Record, recorded: Iterable[Recorded], running: Object | No
 
 
 def next_number(recorded: Iterable[Recorded]) -> int:
-    """The number that makes a revision the newest."""
+    """The number that makes a revision the newest; it may be more than can be stored."""
     return max((each.number for each in recorded), default=0) + 1
 
 
@@ -193,27 +192,38 @@ def free_probe(record: Record, recorded: Iterable[Recorded], running: Object | N
     return next(probe for probe in count() if record.key_at(probe) not in taken)
 
 
+def collisions_of(record: Record, probe: int, recorded: Iterable[Recorded]) -> int:
+    """How many keys below `probe` were given up because other data has them.
+
+    The same data with other topology annotations is no collision of hashes.
+    """
+    taken = {each.key for each in recorded if not each.broken and each.form != record.form}
+    return sum(record.key_at(each) in taken for each in range(probe))
+
+
 def build_revision(lws: Object, record: Record, number: int, *, probe: int = 0, key: str = "") -> Object:
     """The complete ControllerRevision.
 
     probe: as `free_probe` found it. key: the label of pods that run without history; without it the hash.
     """
     fingerprint = record.key_at(probe)
+    name = revision_name(lws, fingerprint, number)
     # Written even when empty: that tells a set without them from a release that did not record them.
     annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **record.topology}
+    annotations |= revision_seal.sealing(name, key or fingerprint, record.topology)
     if not key and (cause := annotations_of(lws).get(CHANGE_CAUSE_ANNOTATION)):
         annotations[CHANGE_CAUSE_ANNOTATION] = cause
     return {
         "apiVersion": "apps/v1",
         "kind": "ControllerRevision",
         "metadata": {
-            "name": f"{_stem(lws)}-{fingerprint}-{number}",
+            "name": name,
             "namespace": lws["metadata"]["namespace"],
             "labels": {NAME_LABEL: lws["metadata"]["name"], REVISION_LABEL: key or fingerprint},
             "annotations": annotations,
             "ownerReferences": [owner_reference(lws)],
         },
-        "revision": number,
+        "revision": storable(number),
         "data": Verbatim(record.text),
     }
 
@@ -233,49 +243,32 @@ def restore(lws: Object, recorded: Recorded) -> Object:
 
 
 def prunable(
-    recorded: Iterable[Recorded], live_keys: Collection[str], current: str, limit: int
+    recorded: Iterable[Recorded], live_keys: Collection[str], limit: int, named: Collection[str] = ()
 ) -> list[Recorded]:
-    """Revisions that no pod needs, beyond the newest `limit` of them; oldest first.
+    """Revisions that are neither running nor wanted, beyond the newest `limit` of them; oldest first, broken
+    ones last, because somebody may want to look at them.
 
-    current: the key that the set wants. Revisions of it and of live keys, the newest one and orphans stay.
+    live_keys: of what runs, may come back, or is wanted. named: revisions that something remembers by name.
+    Both stay, and so do the newest one and orphans.
     """
     owned = sorted((each for each in recorded if not each.is_orphan and not each.is_leaving), key=_age)
-    spare = [each for each in owned[:-1] if each.key != current and each.key not in live_keys]
+    spare = [each for each in owned[:-1] if each.name not in named]
+    spare = [each for each in spare if each.broken or each.key not in live_keys]
+    spare.sort(key=lambda each: bool(each.broken))
     return spare[: max(0, len(spare) - limit)]
 
 
-def describe(old: Record | Recorded, new: Record | Recorded) -> list[str]:
-    """What changed from one to the other, a line each: `worker template container main image: a:1 → a:2`."""
-    before, after = (
-        {**equality_tree(each.spec), "metadata": {"annotations": each.topology or {}}} for each in (old, new)
-    )
-    return explain(before, after, _WORDS)
-
-
-def _stem(lws: Object) -> str:
-    name: str = lws["metadata"]["name"]
-    return name[:_NAME_PART]
-
-
-def _recorded_spec(revision: Object) -> Mapping[str, Any]:
-    data = revision.get("data")
-    spec = data.get("spec") if isinstance(data, Mapping) else None
-    return spec if isinstance(spec, Mapping) else {}
-
-
 def _recorded_parts(revision: Object) -> Object:
-    spec = _recorded_spec(revision)
+    spec = revision["data"]["spec"]
     return {part: without_marker(spec[part]) for part in _PARTS if spec.get(part) is not None}
 
 
 def _broken(revision: Object) -> str:
-    name, spec = f"ControllerRevision {revision['metadata']['name']}", _recorded_spec(revision)
-    if not isinstance(spec.get("leaderWorkerTemplate"), Mapping):
-        return f"{name} holds no leaderWorkerTemplate: no group can be rebuilt from it"
-    if not isinstance(spec.get("networkConfig"), Mapping | None):
-        return f"{name} holds a networkConfig that is no object: no group can be rebuilt from it"
-    if not labels_of(revision).get(REVISION_LABEL):
-        return f"{name} has no label {REVISION_LABEL}: nothing says which pods were made from it"
+    name = f"ControllerRevision {revision['metadata']['name']}"
+    if fault := recorded_fault(revision.get("data")):
+        return f"{name}: {fault}: no group can be rebuilt from it"
+    if not revision_seal.is_of_data(revision["metadata"]["name"], revision["data"]):
+        return f"{name} holds other data than its name says: it was replaced, and no group is rebuilt from it"
     return ""
 
 
@@ -286,9 +279,15 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, str]:
 def _is_equal(record: Record, each: Recorded, running: Object | None) -> bool:
     if each.broken or each.form != record.form:
         return False
-    if each.topology is not None:
-        return each.topology == record.topology
-    return running is None or _topology(annotations_of(running)) == record.topology
+    if each.topology == record.topology:
+        return True
+    if running is None:
+        return each.topology is None
+    if each.is_sealed or (each.topology is not None and labels_of(running).get(REVISION_LABEL) != each.key):
+        return False
+    # Nothing proves the placement of a revision without seal but what runs.
+    template = leader_template_of({"spec": record.spec})
+    return placement_given(running, template, record.topology) == record.topology
 
 
 def _age(each: Recorded) -> tuple[int, str, str]:

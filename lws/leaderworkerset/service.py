@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from lws.actions import Create, Delete, Merge, Object, Reference
 from lws.kube.metadata import missing_labels
-from lws.kube.ownership import Standing, standing_of
+from lws.kube.ownership import Standing
 from lws.leaderworkerset import announcements, spec
-from lws.leaderworkerset.leaders import Part, adopt, clash
+from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, adopt, clash
+from lws.leaderworkerset.likeness import standing_of_service
 from lws.leaderworkerset.objects import build_service
 from lws.leaderworkerset.revisions import find, restore
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -23,17 +24,20 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Part:
     """
     lws, service = snapshot.lws, snapshot.service
     name = spec.name_of(lws)
-    standing = standing_of(service, spec.uid_of(lws), {NAME_LABEL: name}, snapshot.owners_alive)
+    intent = build_service(name, name, {NAME_LABEL: name}, lws)
+    standing = standing_of_service(service, spec.uid_of(lws), intent, snapshot.owners_alive)
     if not _is_needed(snapshot):
         return _without(snapshot, service) if is_done and standing == Standing.OURS else Part()
     if standing == Standing.ABSENT:
-        intent = build_service(name, name, {NAME_LABEL: name}, lws)
         failure = announcements.failed_service(lws)
         return Part((Create(intent, why="pods of the set find each other through it", failure=failure),))
     if service is not None and standing == Standing.ORPHAN:
         return adopt(snapshot, service)
     if service is not None and standing == Standing.CLASH:
         return clash(snapshot, service)
+    if standing == Standing.SUFFICIENT:
+        # Of the end of what belongs to somebody else no event may tell.
+        return Part(again_after=LOOK_AGAIN_SECONDS)
     labels = missing_labels(service, {NAME_LABEL: name}, (NAME_LABEL,)) if service is not None else {}
     if service is not None and standing == Standing.OURS and labels:
         # Without it the Service would drop out of every stream.

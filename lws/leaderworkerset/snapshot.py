@@ -15,9 +15,10 @@ from functools import cached_property
 from lws.actions import Object
 from lws.kube.metadata import annotations_of, is_terminating, labels_of
 from lws.kube.nodes import NodeLossPolicy
-from lws.kube.pods import is_ready, is_running
+from lws.kube.pods import NodeWait, is_ready, is_running
 from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
 from lws.leaderworkerset.backfill import Running
+from lws.leaderworkerset.keys import key_of_template
 from lws.leaderworkerset.obstructions import Obstruction
 from lws.leaderworkerset.revisions import Recorded
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, SIZE_ANNOTATION
@@ -31,12 +32,14 @@ class GroupFacts:
     """One group as its leader pod and worker StatefulSet show it.
 
     index: ordinal of the leader pod, 0-based.
-    leader: the leader pod, controlled by the leader StatefulSet.
+    leader: the leader pod, controlled by the leader StatefulSet; its revision label says what it was made
+    from, whatever that was edited to.
     workers: the worker StatefulSet, only if *this* leader pod (by UID) controls it.
     obstacle: a StatefulSet, or a Service where the group needs one, that has the leader's name and belongs to
     somebody else who lives, or to nobody.
     worker_uids: UIDs of the ready pods that `workers` controls, those left out that are being deleted.
     going: another pass is deleting the leader at this moment.
+    waits: of its pods, for a node.
     """
 
     index: int
@@ -45,6 +48,7 @@ class GroupFacts:
     obstacle: Object | None = None
     worker_uids: tuple[str, ...] = ()
     going: bool = False
+    waits: tuple[NodeWait, ...] = ()
 
     @cached_property
     def leader_terminating(self) -> bool:
@@ -58,13 +62,13 @@ class GroupFacts:
 
     @cached_property
     def leader_key(self) -> str | None:
-        """Revision key of the leader, None where its label is lost."""
+        """Revision key of the leader, None where nothing shows it."""
         return labels_of(self.leader).get(REVISION_LABEL)
 
     @cached_property
     def worker_key(self) -> str | None:
         """Revision key of the worker StatefulSet, None without one too."""
-        return labels_of(self.workers).get(REVISION_LABEL) if self.workers is not None else None
+        return key_of_template(self.workers) if self.workers is not None else None
 
     @cached_property
     def workers_settled(self) -> bool:
@@ -98,6 +102,9 @@ class SetSnapshot:
     groups: leader pods that the leader StatefulSet controls, by index, terminating ones included.
     revisions: recorded revisions that the set owns or may adopt.
     live_keys: keys that pods or StatefulSets of the set still carry, or come back with.
+    knows_live_keys: False where the leader StatefulSet reports a revision of its own that the store does not
+    have: leaders may come back with another key then.
+    taken: ControllerRevisions of others that have names which ours were to get.
     unrecorded: what runs under keys that no revision records, as reads past every cache found it.
     claims: PersistentVolumeClaims that carry the name of the set, whoever owns them; none where the set has
     no claim templates.
@@ -115,6 +122,8 @@ class SetSnapshot:
     leaving: pods of the set, and former ones of the same names, that are being deleted and wait for their
     kubelet.
     nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
+    is_covered: the pod webhook sees pods of the namespace; where it does not, nothing else was read.
+    fault: why the spec cannot be read; then nothing else is known. Empty where it can.
     """
 
     lws: Object
@@ -126,6 +135,8 @@ class SetSnapshot:
     groups: tuple[GroupFacts, ...] = ()
     revisions: tuple[Recorded, ...] = ()
     live_keys: frozenset[str] = frozenset()
+    knows_live_keys: bool = True
+    taken: tuple[Object, ...] = ()
     unrecorded: tuple[Running, ...] = ()
     claims: tuple[Object, ...] = ()
     owners_alive: frozenset[str] = frozenset()
@@ -141,6 +152,8 @@ class SetSnapshot:
     leaving: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
+    is_covered: bool = True
+    fault: str = ""
 
     @property
     def is_set_alive(self) -> bool:

@@ -99,8 +99,8 @@ def restart_policy_of(lws: Object) -> RestartPolicy:
 
 def max_group_restarts_of(lws: Object) -> int | None:
     """How often a group may be recreated on one revision; None for without limit, as by default."""
-    limit = lws["spec"].get("maxGroupRestarts")
-    return None if limit is None else int(limit)
+    own, limit = lws["spec"].get("maxGroupRestarts"), template_of(lws).get("maxGroupRestarts")
+    return None if own is None and limit is None else int(_or(own, limit))
 
 
 def restart_exempt_containers(lws: Object) -> frozenset[str]:
@@ -152,9 +152,10 @@ def history_limit_of(lws: Object) -> int:
     return int(_or(lws["spec"].get("revisionHistoryLimit"), 10))
 
 
-def progress_deadline_of(lws: Object) -> int:
-    """Seconds without progress after which the set counts as stalled, 600 by default as for Deployments."""
-    return int(_or(lws["spec"].get("progressDeadlineSeconds"), 600))
+def progress_deadline_of(lws: Object) -> int | None:
+    """Seconds without progress after which the set counts as stalled; None where it never does."""
+    asked = lws["spec"].get("progressDeadlineSeconds")
+    return int(asked) if asked is not None else None
 
 
 def placement_annotations(lws: Object) -> dict[str, str]:
@@ -172,6 +173,20 @@ def placement_annotations(lws: Object) -> dict[str, str]:
     if scope == ExclusiveTopologyScope.NAMESPACE or not any(key in found for key in _EXCLUSIVE):
         found.pop(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, None)
     return found
+
+
+def placement_given(pod: Object, template: Object, asked: Mapping[str, str]) -> dict[str, str]:
+    """Annotations about where groups run that a pod (or a template in use) has from its set.
+
+    template: the one that the user wrote for it. What that says itself is honoured at the pod and belongs to
+    the template, unless the set asks for the same. asked: as from `placement_annotations`.
+    """
+    found, own = annotations_of(pod), annotations_of(template)
+    return {
+        key: found[key]
+        for key in PLACEMENT_ANNOTATIONS
+        if found.get(key) and (own.get(key) != found[key] or asked.get(key) == found[key])
+    }
 
 
 def group_topology(placement: Mapping[str, str]) -> str:

@@ -9,7 +9,8 @@ controller. Available excludes Progressing and UpdateInProgress; a condition tha
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from lws.actions import Announce, Object, Reference
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
 from lws.kube.patches import merge_patch
+from lws.kube.pods import NodeWait
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.groups import GroupState
 from lws.leaderworkerset.problems import Problem
@@ -37,6 +39,7 @@ _TRUE = {
         UPDATE_IN_PROGRESS, True, "GroupsUpdating", "Rolling Upgrade is in progress"
     ),
 }
+_INDEX = re.compile(r"[0-9]{1,10}")
 # metav1.Condition allows no longer messages.
 _LONGEST_MESSAGE = 32768
 # The note of an Event holds 1 KiB.
@@ -61,7 +64,8 @@ class Observed:
     problems: what stands in the way, worst first.
     members: what is to be remembered of each group, by index. rollout: its position, None where the status
     says it already or has nothing to say. has_moved: this pass moves it.
-    given_up: indices of groups that may not be restarted any more.
+    given_up: indices of groups that may not be restarted any more. waits: for a node, of pods of groups that
+    are not ready.
     """
 
     replicas: int
@@ -75,6 +79,7 @@ class Observed:
     rollout: Mapping[str, Any] | None = None
     has_moved: bool = False
     given_up: tuple[int, ...] = ()
+    waits: tuple[NodeWait, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,8 @@ def set_status(lws: Object, observed: Observed) -> SetStatus:
         conditions = with_condition(conditions, condition, generation, observed.now)
     if not observed.problems:
         conditions = without_condition(conditions, REPLICA_FAILURE)
+    if pace.deadline is None:
+        conditions = without_condition(conditions, STALLED)
     made = {
         **_counters(lws, observed),
         **_memory(stored, observed),
@@ -141,7 +148,9 @@ def set_status(lws: Object, observed: Observed) -> SetStatus:
     }
     # Zero and absent are the same for readers; the API has always stored absence.
     empty = {name for name, value in made.items() if not value}
-    intended = {name: value for name, value in {**stored, **made}.items() if name not in empty}
+    whole = {**stored, **made}
+    # Null stands for what could not be read.
+    intended = {name: value for name, value in whole.items() if name not in empty and value is not None}
     patch = merge_patch(stored, intended)
     if patch is not None and _only_forgets(patch):
         patch = None
@@ -154,9 +163,9 @@ def _summary(lws: Object, observed: Observed) -> Summary:
 
 
 def _pace(lws: Object, observed: Observed, scope: _Scope, summary: Summary) -> Pace:
-    stored = lws.get("status") or {}
+    stored, deadline = lws.get("status") or {}, spec.progress_deadline_of(lws)
     return Pace(
-        deadline=timedelta(seconds=spec.progress_deadline_of(lws)),
+        deadline=timedelta(seconds=deadline) if deadline is not None else None,
         now=observed.now,
         is_progressing=PROGRESSING in scope.holding,
         was_progressing=is_true(stored.get("conditions"), PROGRESSING),
@@ -164,6 +173,7 @@ def _pace(lws: Object, observed: Observed, scope: _Scope, summary: Summary) -> P
         has_moved=observed.has_moved
         or stored.get("observedGeneration") != lws["metadata"].get("generation", 0),
         settled=summary.counts.get(READY, 0),
+        waits=observed.waits,
     )
 
 
@@ -173,14 +183,11 @@ def _memory(stored: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
     """
     here = {group.index for group in observed.groups}
     counted = stored.get("restarts") or {}
-    kept = {index: each for index, each in counted.items() if _is_wanted(index, here, observed.replicas)}
+    wanted = (index for index in counted if _INDEX.fullmatch(index))
+    kept = {each: counted[each] for each in wanted if int(each) in here or int(each) < observed.replicas}
     members = {str(index): str(each) for index, each in sorted(observed.members.items())}
     position = {"rollout": dict(observed.rollout)} if observed.rollout is not None else {}
     return {"members": members, "restarts": kept, **position}
-
-
-def _is_wanted(index: str, here: Container[int], replicas: int) -> bool:
-    return index.isdecimal() and (int(index) in here or int(index) < replicas)
 
 
 def _only_forgets(patch: Mapping[str, Any]) -> bool:
@@ -259,9 +266,9 @@ def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
 def _stall(
     stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, why: str
 ) -> Iterator[Condition]:
-    """Absent until it was true once, like the others."""
-    if due_in == 0 or find(stored, STALLED) is not None:
-        yield stalled(pace, due_in, why)
+    """Absent until it was true once, like the others; without a deadline there is none."""
+    if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):
+        yield stalled(pace, pace.deadline, due_in, why)
 
 
 def _trouble(summary: Summary, observed: Observed) -> str:

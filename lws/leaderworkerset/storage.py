@@ -10,7 +10,7 @@ import copy
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from lws.actions import Merge, Object, Reference
+from lws.actions import Object, Reference, SetOwner
 from lws.kube import applied
 from lws.kube.metadata import controller_of, is_terminating, labels_of, metadata_of, owner_reference
 from lws.leaderworkerset import spec
@@ -92,7 +92,7 @@ def risk_of_claims(statefulsets: Sequence[str]) -> str:
     )
 
 
-def plan_owners(lws: Object, groups: Iterable[int], claims: Iterable[Object]) -> tuple[Merge, ...]:
+def plan_owners(lws: Object, groups: Iterable[int], claims: Iterable[Object]) -> tuple[SetOwner, ...]:
     """Have claims of workers go with the set where it says so, and stay where it does not.
 
     groups: indices of those that exist: claims of others may be left from another set of this name. claims:
@@ -104,14 +104,15 @@ def plan_owners(lws: Object, groups: Iterable[int], claims: Iterable[Object]) ->
     found = []
     for claim in claims:
         owners = metadata_of(claim).get("ownerReferences") or []
-        others = [owner for owner in owners if owner["uid"] != reference["uid"]]
-        is_owned = len(others) < len(owners)
+        is_owned = any(owner["uid"] == reference["uid"] for owner in owners)
         if is_terminating(claim) or controller_of(claim) is not None or not _is_of_workers(claim):
             continue
         if is_wanted and not is_owned and labels_of(claim).get(GROUP_INDEX_LABEL) in existing:
-            found.append(_owned(claim, [*others, reference], "the set asks that it goes when the set goes"))
+            why = "the set asks that it goes when the set goes"
+            found.append(SetOwner(Reference.to(claim), reference, why))
         elif is_owned and not is_wanted:
-            found.append(_owned(claim, others, "the set does not ask any more that it goes with the set"))
+            why = "the set does not ask any more that it goes with the set"
+            found.append(SetOwner(Reference.to(claim), reference, why, is_owner=False))
     return tuple(found)
 
 
@@ -136,9 +137,3 @@ def _is_of_workers(claim: Object) -> bool:
     """By the labels that StatefulSets give their claims: the selector of their pods."""
     labels = labels_of(claim)
     return GROUP_KEY_LABEL in labels and WORKER_INDEX_LABEL not in labels
-
-
-def _owned(claim: Object, owners: list[Mapping[str, Any]], why: str) -> Merge:
-    # Others may change the list at the same time: then this one is late, and looks again.
-    metadata = {"ownerReferences": owners, "resourceVersion": claim["metadata"]["resourceVersion"]}
-    return Merge(Reference.to(claim), {"metadata": metadata}, why=why)

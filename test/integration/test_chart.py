@@ -150,14 +150,17 @@ def test_cert_manager_serves_what_the_manager_mounts(cluster: ClusterAccess) -> 
 
 def test_with_cert_manager_the_manager_has_no_business_with_secrets(cluster: ClusterAccess) -> None:
     objects = render(cluster, "--set", "enableCertManager=true")
-    resources = {
-        resource
+    verbs = {
+        (resource, verb)
         for each in objects
         if each["kind"] in ("ClusterRole", "Role")
         for rule in each["rules"]
         for resource in rule.get("resources", [])
+        for verb in rule["verbs"]
+        if resource == "secrets" or resource.endswith("webhookconfigurations")
     }
-    assert not resources & {"secrets", "mutatingwebhookconfigurations", "validatingwebhookconfigurations"}
+    # Its namespaceSelector says where sets can be run.
+    assert verbs == {("mutatingwebhookconfigurations", "get")}
 
 
 @pytest.mark.parametrize("with_cert_manager", [False, True])
@@ -256,6 +259,12 @@ def test_every_value_of_metrics_does_something(cluster: ClusterAccess, key: str,
     )
 
 
+def test_values_of_the_original_that_leave_disaggregatedsets_off_are_accepted(
+    cluster: ClusterAccess, plain: list[Object]
+) -> None:
+    assert render_small(cluster, "enableDisaggregatedSet", False) == plain
+
+
 def test_no_value_is_left_out_above() -> None:
     """A value that is added to the chart is added to the tables."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -268,7 +277,9 @@ def test_no_value_is_left_out_above() -> None:
             else:
                 yield prefix + key
 
-    assert sorted(leaves(values)) == sorted([*CHANGED, *CHANGED_WITH_PROMETHEUS])
+    # Its only other value is refused.
+    refused = {"enableDisaggregatedSet"}
+    assert sorted(leaves(values)) == sorted({*CHANGED, *CHANGED_WITH_PROMETHEUS} | refused)
 
 
 FURTHER_CONFIGURATION = {
@@ -291,7 +302,8 @@ def render_small(cluster: ClusterAccess, key: str, value: Any, *arguments: str) 
     ("argument", "complaint"),
     [
         ("gangSchedulingManagement.schedulerProvider=other", "/gangSchedulingManagement/schedulerProvider"),
-        ("enableDisaggregatedSet=true", "'enableDisaggregatedSet' not allowed"),
+        ("enableDisaggregatedSet=true", "does not run DisaggregatedSets: set it to false"),
+        ("enableDisaggregatedSet=no", "/enableDisaggregatedSet"),
         ("image.tag=v1", "'tag' not allowed"),
         ("replicaCount=two", "/replicaCount"),
         ("service.port=8443", "/service/port"),

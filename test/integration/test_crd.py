@@ -171,6 +171,7 @@ ACCEPTED = {
         }
     ),
     "unknown fields": a_set({**MINIMAL["spec"], "surprise": {"a": 1}}, extra=True),
+    "what is kept as it is": a_set({**MINIMAL["spec"], "scheduling": {"replica": {"any": [1, {"b": 2}]}}}),
     "defaults in volumes": with_workers({"volumes": VOLUMES}),
     "defaults in containers": with_workers({"containers": [CONTAINER], "initContainers": [CONTAINER]}),
     "defaults in pods": with_workers(
@@ -264,6 +265,22 @@ def test_scaling_is_a_subresource_of_its_own(crd: ClusterAccess) -> None:
     after = json.loads(crd.kubectl("get", PLURAL, "a", "-o", "json"))
     assert after["spec"]["replicas"] == 7
     assert after["status"] == status["status"], "every field of the status is in the schema"
+
+
+def test_an_applier_replaces_a_reference_as_a_whole(crd: ClusterAccess) -> None:
+    """As under the definition of the original: what the first one said of it is not kept beside it."""
+
+    def applied(who: str, source: dict[str, Any]) -> dict[str, Any]:
+        manifest = with_workers({"volumes": [{"name": "v", "configMap": source}]})
+        manifest["metadata"] = {"name": "shared", "namespace": "default"}
+        command = ("apply", "--server-side", "--force-conflicts", f"--field-manager={who}", "-o", "json")
+        answer = json.loads(crd.kubectl(*command, "-f", "-", input=json.dumps(manifest)))
+        volumes = answer["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["volumes"]
+        found: dict[str, Any] = volumes[0]["configMap"]
+        return found
+
+    assert applied("one", {"name": "a", "defaultMode": 256}) == {"name": "a", "defaultMode": 256}
+    assert applied("two", {"name": "b"}) == {"name": "b"}
 
 
 def test_columns(crd: ClusterAccess) -> None:

@@ -64,15 +64,18 @@ _versions = itertools.count(100)
 
 
 def stored(obj: dict[str, Any], uid: str = "", **metadata: Any) -> dict[str, Any]:
-    """`obj` after a create or an update, without managedFields."""
+    """`obj` after a create or an update by `lws`; managedFields: of Services and budgets only."""
     made = _json(obj)
     _complete(made)
     name = made["metadata"]["name"]
-    given = {
+    given: dict[str, Any] = {
         "uid": uid or f"uid-of-{made['kind']}-{name}",
         "resourceVersion": str(next(_versions)),
         "creationTimestamp": "2026-01-01T00:00:00Z",
     }
+    if made["kind"] in ("Service", "PodDisruptionBudget"):
+        entry = {"manager": "lws", "operation": "Update", "fieldsV1": {"f:spec": {"f:selector": {}}}}
+        given["managedFields"] = [entry]
     made["metadata"] |= given | metadata
     return made
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from lws.group.identity import group_key
 from lws.group.objects import build_worker_statefulset
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
@@ -150,7 +151,7 @@ def make_leader_pod(
         NAME_LABEL: set_name,
         WORKER_INDEX_LABEL: "0",
         GROUP_INDEX_LABEL: str(index),
-        GROUP_KEY_LABEL: f"group-key-of-{name}",
+        GROUP_KEY_LABEL: group_key(lws["metadata"]["namespace"], name),
         REVISION_LABEL: key,
     }
     hashed = statefulset_revision(set_name, key) if revision is None else revision
@@ -183,7 +184,8 @@ def make_worker_statefulset(
     lws = make_set(labels[NAME_LABEL], namespace=leader["metadata"]["namespace"], size=size)
     made = build_worker_statefulset(lws, leader)
     key = key if key is not None else labels[REVISION_LABEL]
-    made["metadata"]["labels"][REVISION_LABEL] = key
+    for labelled in (made, made["spec"]["template"]):
+        labelled["metadata"]["labels"][REVISION_LABEL] = key
     if replicas is not None:
         made["spec"]["replicas"] = replicas
     _store(made, "workers", generation, terminating)

@@ -135,17 +135,17 @@ def _cut(request: web.Request) -> None:
 
 
 @asynccontextmanager
-async def serving() -> AsyncIterator[FakeApi]:
-    """A server that runs meanwhile."""
+async def serving(tls: ssl.SSLContext | None = None) -> AsyncIterator[FakeApi]:
+    """A server that runs meanwhile; with a context it speaks TLS."""
     api = FakeApi()
     application = web.Application(client_max_size=2**24)
     application.router.add_route("*", "/{path:.*}", api.respond)
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     try:
-        site = web.TCPSite(runner, "127.0.0.1", 0)
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
         await site.start()
-        api.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        api.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
         yield api
     finally:
         await runner.cleanup()

@@ -10,13 +10,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lws.actions import Action, Apply, Create, Delete, Merge, Plan
+from lws.actions import Action, Apply, Create, Delete, Merge, Plan, SetOwner
+from lws.kube.ownership import owners_with
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions import Recorded, parse
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server
 from test.unit.builders import NOW, make_group, statefulset_revision
+
+_FIELDS = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget": "disruption_budget"}
 
 
 def actions_of(planned: Plan) -> list[Action]:
@@ -90,6 +93,8 @@ def _after(snapshot: SetSnapshot, action: Action) -> SetSnapshot:
             return replace(snapshot, groups=groups, revisions=revisions)
         case Merge():
             return _merged(snapshot, action)
+        case SetOwner():
+            return _owned(snapshot, action)
 
 
 def _applied(stored: Any, intent: dict[str, Any]) -> dict[str, Any]:
@@ -107,8 +112,7 @@ def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
         return replace(snapshot, revisions=tuple(revisions))
     if action.subresource == "status":
         return replace(snapshot, lws=_with_status(dict(snapshot.lws), action.patch["status"]))
-    fields = {"StatefulSet": "leader", "Service": "service", "PodDisruptionBudget": "disruption_budget"}
-    field = fields[action.target.kind]
+    field = _FIELDS[action.target.kind]
     obj = copy.deepcopy(getattr(snapshot, field))
     assert obj["metadata"]["uid"] == action.target.uid
     obj["metadata"] = _patched_json(obj["metadata"], action.patch.get("metadata", {}))
@@ -116,11 +120,19 @@ def _merged(snapshot: SetSnapshot, action: Merge) -> SetSnapshot:
     return replace(snapshot, **{field: obj})
 
 
-def _patched(recorded: Recorded, action: Merge) -> Recorded:
+def _owned(snapshot: SetSnapshot, action: SetOwner) -> SetSnapshot:
+    if action.target.kind == "ControllerRevision":
+        return replace(snapshot, revisions=tuple(_patched(each, action) for each in snapshot.revisions))
+    obj = getattr(snapshot, _FIELDS[action.target.kind])
+    owners = {"metadata": {"ownerReferences": owners_with(obj, action.owner)}}
+    return _merged(snapshot, Merge(action.target, owners, action.why))
+
+
+def _patched(recorded: Recorded, action: Merge | SetOwner) -> Recorded:
     if recorded.uid != action.target.uid:
         return recorded
     number = action.patch.get("revision", recorded.number)
-    return replace(recorded, number=number, is_orphan=recorded.is_orphan and "metadata" not in action.patch)
+    return replace(recorded, number=number, is_orphan=recorded.is_orphan and isinstance(action, Merge))
 
 
 def _without(group: GroupFacts, uid: str) -> GroupFacts:

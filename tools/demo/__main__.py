@@ -14,7 +14,10 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Never
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+from tools.linux import NotLinuxError, require_linux
+
+# Windows has the first two.
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 _UNUSABLE = 2
 _INTERRUPTED = 128 + signal.SIGINT
 
@@ -30,6 +33,7 @@ def main() -> int:
     )
     asked = parser.parse_args()
     try:
+        require_linux()
         with _ended_by_signals():
             # Imported late: it takes a while, in which Ctrl-C must not end in a traceback.
             from tools.demo.example import UnknownExampleError, find_example
@@ -41,6 +45,9 @@ def main() -> int:
                 print(error, file=sys.stderr)
                 return _UNUSABLE
             return present(asked.once, example)
+    except NotLinuxError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return _INTERRUPTED
 

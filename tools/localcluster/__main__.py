@@ -10,6 +10,7 @@ import signal
 import sys
 import threading
 
+from tools.linux import NotLinuxError, require_linux
 from tools.localcluster.build import BuildError, find_programs
 from tools.localcluster.cluster import LocalCluster
 from tools.localcluster.component import ComponentError
@@ -28,12 +29,13 @@ def main() -> int:
     parser.add_argument("--build-only", action="store_true", help="build the binaries and exit")
     arguments = parser.parse_args()
     try:
+        require_linux()
         if arguments.build_only:
             for path in find_programs(all_programs(), LinePrinter()).values():
                 print(path)
             return 0
         return _run(Options(nodes=arguments.nodes, audit_policy=AUDIT_METADATA if arguments.audit else None))
-    except (BuildError, ComponentError, NoGoError, OSError) as error:
+    except (BuildError, ComponentError, NoGoError, NotLinuxError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

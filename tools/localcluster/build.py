@@ -5,7 +5,6 @@ In: the recipe, $KUBEBUILDER_ASSETS and the user's cache directory. Out: a path 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import subprocess
@@ -162,6 +161,9 @@ def _follow(lines: IO[str], last: deque[str], step: _Step, total: int | None) ->
 @contextmanager
 def _only_one(path: Path, waiting: str, report: Report) -> Iterator[None]:
     """Hold a file lock, so that two builds side by side do the work once."""
+    # There is none on Windows, where nothing else of this file is used.
+    import fcntl
+
     began = time.monotonic()
     with path.open("w") as lock:
         while True:

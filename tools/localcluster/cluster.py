@@ -17,6 +17,7 @@ from types import TracebackType
 
 import yaml
 
+from tools.linux import require_linux
 from tools.localcluster.access import ClusterAccess
 from tools.localcluster.api import Api, ApiError
 from tools.localcluster.build import find_programs
@@ -44,7 +45,8 @@ class LocalCluster(ClusterAccess):
     """A control plane of one's own. Use it as a context manager, or call `start` and `stop`.
 
     Several can run side by side. `report` is told how far the first build is. Raises BuildError or NoGoError
-    when there are no binaries, ComponentError when a part does not come up; nothing is left running then.
+    when there are no binaries, NotLinuxError where none would run, ComponentError when a part does not come
+    up; nothing is left running then.
     """
 
     def __init__(self, options: Options | None = None, report: Report | None = None) -> None:
@@ -68,6 +70,7 @@ class LocalCluster(ClusterAccess):
         """Build what is missing, start every component, and return when pods can be placed on all nodes."""
         if self._plan is not None:
             raise ComponentError("this cluster is already running")
+        require_linux()
         programs = find_programs([*PROGRAMS, "kubectl"], self._report)
         state = Path(tempfile.mkdtemp(prefix="localcluster-"))
         self._guard = Guard(state)

@@ -6,7 +6,6 @@ as long as this one lives.
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import os
 import random
@@ -58,6 +57,9 @@ def claimed(directory: Path, held: list[int]) -> Iterator[int]:
     """Ports that no other process gets while the files in `held` are open, block after block; none is left
     where others have claimed all.
     """
+    # There is none on Windows, where this is imported but never called.
+    import fcntl
+
     directory.mkdir(parents=True, exist_ok=True)
     blocks = [CANDIDATES[start : start + _BLOCK] for start in range(0, len(CANDIDATES), _BLOCK)]
     for block in random.sample(blocks, len(blocks)):
@@ -77,8 +79,7 @@ class _Given:
     def __init__(self) -> None:
         self._held: list[int] = []
         self._lock = threading.Lock()
-        directory = Path(tempfile.gettempdir()) / f"localcluster-ports-{os.getuid()}"
-        self._left = claimed(directory, self._held)
+        self._left: Iterator[int] | None = None
 
     def __iter__(self) -> Iterator[int]:
         # When all is claimed, chance has to do.
@@ -86,6 +87,9 @@ class _Given:
 
     def _next(self) -> int | None:
         with self._lock:
+            if self._left is None:
+                directory = Path(tempfile.gettempdir()) / f"localcluster-ports-{os.getuid()}"
+                self._left = claimed(directory, self._held)
             return next(self._left, None)
 
 

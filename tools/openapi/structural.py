@@ -54,6 +54,20 @@ _DEFAULT_BY_CONSTANT = {
 must not either, or the same manifest would come to another revision.
 """
 
+_CONTAIN_A_REFERENCE = frozenset(
+    f"io.k8s.api.core.v1.{name}"
+    for name in (
+        "ConfigMapEnvSource",
+        "ConfigMapProjection",
+        "ConfigMapVolumeSource",
+        "SecretEnvSource",
+        "SecretProjection",
+    )
+)
+"""Types that have the fields of a LocalObjectReference among their own. The Go types make a reference atomic,
+and in the original CRD that holds for what contains its fields; the document forgets it there.
+"""
+
 
 def structural(name: str, schemas: Schemas) -> Schema:
     """The structural schema of the type `name`; raises KeyError if the extract lacks it."""
@@ -61,6 +75,8 @@ def structural(name: str, schemas: Schemas) -> Schema:
         return dict(_SPECIAL[name])
     source = schemas[name]
     schema = _kept(source)
+    if name in _CONTAIN_A_REFERENCE:
+        schema["x-kubernetes-map-type"] = "atomic"
     properties = source.get("properties", {})
     required = set(source.get("required", ()))
     if properties:

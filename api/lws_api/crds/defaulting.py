@@ -37,6 +37,8 @@ def _value(value: Any, schema: Mapping[str, Any]) -> Any:
 def _object(value: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
     properties: Mapping[str, Any] = schema.get("properties", {})
     additional: Mapping[str, Any] | None = schema.get("additionalProperties")
+    if schema.get("x-kubernetes-preserve-unknown-fields") and not properties:
+        return copy.deepcopy(dict(value))
     result: dict[str, Any] = {}
     for key, element in value.items():
         field = properties.get(key, additional)

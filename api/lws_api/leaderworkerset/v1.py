@@ -14,15 +14,19 @@ from typing import Annotated
 
 from pydantic import Field
 
+from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
 from lws_api.leaderworkerset.service import LeaderService
+from lws_api.leaderworkerset.standing import GroupSummary, RolloutPosition
 from lws_api.meta import (
     ClaimTemplate,
     Condition,
+    Count,
     Int32,
     Int64,
     IntOrPercent,
     KubeModel,
     ObjectMeta,
+    Opaque,
     PodTemplate,
     PrinterColumn,
     ResourceKind,
@@ -43,12 +47,14 @@ WORKER_INDEX_LABEL = f"{_PREFIX}/worker-index"
 GROUP_INDEX_LABEL = f"{_PREFIX}/group-index"
 GROUP_KEY_LABEL = f"{_PREFIX}/group-key"
 REVISION_LABEL = f"{_PREFIX}/template-revision-hash"
+ROLE_LABEL = f"{_PREFIX}/role"
 SUBGROUP_INDEX_LABEL = f"{_PREFIX}/subgroup-index"
 SUBGROUP_KEY_LABEL = f"{_PREFIX}/subgroup-key"
 
 SIZE_ANNOTATION = f"{_PREFIX}/size"
 REPLICAS_ANNOTATION = f"{_PREFIX}/replicas"
 LEADER_NAME_ANNOTATION = f"{_PREFIX}/leader-name"
+LEADER_ADDRESS_ANNOTATION = f"{_PREFIX}/leader-address"
 EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{_PREFIX}/exclusive-topology"
 SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION = f"{_PREFIX}/subgroup-exclusive-topology"
 SUBGROUP_SIZE_ANNOTATION = f"{_PREFIX}/subgroup-size"
@@ -164,6 +170,10 @@ class LeaderWorkerTemplate(KubeModel):
     pods of the group are missing or Pending. None: only what failed comes back, but a leader that is replaced
     takes its workers along. Default is the former name of None.
     """
+    max_group_restarts: Count | None = None
+    """The name of the original for `spec.maxGroupRestarts`: write one of the two, with a policy that replaces
+    groups. A change is no new revision.
+    """
     sub_group_policy: SubGroupPolicy | None = None
     """Splits each group into subgroups. It can be neither added nor removed later."""
     volume_claim_templates: tuple[ClaimTemplate, ...] = Field(default_factory=tuple)
@@ -208,17 +218,30 @@ class LeaderWorkerSetSpec(KubeModel):
     """
     network_config: NetworkConfig = Field(default_factory=NetworkConfig)
     """How the pods of a group reach each other by name."""
-    revision_history_limit: Annotated[int, constrained("integer", format="int32", minimum=0)] | None = None
+    revision_history_limit: Count | None = None
     """How many old revisions are kept beside those that groups still run, to look at and to go back to. 10
     if it is left out.
     """
     progress_deadline_seconds: Annotated[int, constrained("integer", format="int32", minimum=1)] | None = None
     """After how many seconds without progress the set is reported as Stalled. Nothing else happens then: it
-    goes on trying. 600 if it is left out.
+    goes on trying. Never if it is left out. While pods are gated or cannot be scheduled the clock stands
+    still.
     """
-    max_group_restarts: Annotated[int, constrained("integer", format="int32", minimum=0)] | None = None
+    max_group_restarts: Count | None = None
     """How often a group may be replaced as a whole because its pods failed, on one revision. After that it is
     left as it is for diagnosis, and the set is reported as Failed. Unlimited if it is left out.
+    """
+    group_identity: GroupIdentity | None = None
+    """How groups are told apart. Ordinal, as always here: by numbers from 0. Hash is refused: a set that was
+    stored with it is left alone.
+    """
+    group_replacement_policy: GroupReplacementPolicy | None = None
+    """When a group that goes is replaced. PostTermination, as always here: once its pods are gone. Immediate
+    is refused: a set that was stored with it is left alone.
+    """
+    scheduling: Opaque | None = None
+    """How the original has groups placed by Workloads of Kubernetes. It is refused here: a set that was
+    stored with it is left alone.
     """
     pod_disruption_budget: GroupDisruptionBudget | None = None
     """Protects groups from evictions by a PodDisruptionBudget that counts whole groups. None is made if this
@@ -228,37 +251,6 @@ class LeaderWorkerSetSpec(KubeModel):
     """Asks for a Service of the name `<set>-leader` that selects the leader pods. None is made if this is
     left out.
     """
-
-
-class RolloutPosition(KubeModel):
-    """How far a rollout had come when it was last moved."""
-
-    revision: str = Field(default_factory=str)
-    """The name of the ControllerRevision that groups at or above `partition` move to."""
-    partition: Int32 = Field(default_factory=int)
-    """Groups with an index below this number have not been moved yet."""
-
-
-class UnsettledGroup(KubeModel):
-    """A group that is not ready on the revision it should be on."""
-
-    name: str = Field(default_factory=str)
-    """The name of the group, which is that of its leader pod."""
-    state: str = Field(default_factory=str)
-    """How it stands, as one of the words of `counts`."""
-    reason: str = Field(default_factory=str)
-    """What it waits for or what is wrong with it, in a few words."""
-
-
-class GroupSummary(KubeModel):
-    """How the groups of a set stand."""
-
-    counts: dict[str, Int32] = Field(default_factory=dict)
-    """How many groups are in each state: Ready, Outdated (ready on another revision), NotReady, Broken
-    (outdated and not ready), Terminating, Missing. States that no group is in are left out.
-    """
-    unsettled: tuple[UnsettledGroup, ...] = Field(default_factory=tuple)
-    """At most 10 of the groups that are not ready on the wanted revision, those in trouble first."""
 
 
 class LeaderWorkerSetStatus(KubeModel):
@@ -292,7 +284,8 @@ class LeaderWorkerSetStatus(KubeModel):
     """How often two different templates came to the same hash; it goes into the hash of the next revision."""
     last_progress_time: datetime | None = None
     """When a group last became ready on the wanted revision, the rollout went a step further, or something
-    new was asked for; `spec.progressDeadlineSeconds` counts from here.
+    new was asked for; `spec.progressDeadlineSeconds` counts from here, or from when pods that had to wait
+    for nodes got them.
     """
     groups: GroupSummary | None = None
     """How the groups stand, in short."""

@@ -1,4 +1,7 @@
-"""How does the process end that cannot begin? With one line and an exit code, never with a traceback."""
+"""How does the process end that cannot begin? With one line and an exit code, never with a traceback.
+
+One that can begin and finds nobody to talk to does not end.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 import yaml
 
 from test.integration.controllers.harness.proxied import Stage
+from test.integration.controllers.harness.waiting import eventually
 from tools.deployment import REPOSITORY, ManagerProcess
 
 pytestmark = pytest.mark.local_only
@@ -69,23 +73,28 @@ def test_a_port_that_is_taken(stage: Stage, section: str) -> None:
     assert f"port {port[section]}: address already in use; " in told and is_one_line(told)
 
 
-def test_an_api_server_that_is_not_there(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    ("part", "missing"),
+    [
+        pytest.param({"clusters": "https://127.0.0.1:1"}, "https://127.0.0.1:1", id="nobody is there"),
+        pytest.param({"users": "unknown"}, "Unauthorized", id="an account that is not known"),
+    ],
+)
+def test_a_manager_that_nobody_lets_in_waits_and_says_for_what(
+    stage: Stage, part: dict[str, str], missing: str
+) -> None:
+    """It ends only for what is wrong with its command line: all else may be mended meanwhile."""
     manager = stage.manager()
-    kubeconfig = yaml.safe_load(flag(manager, "kubeconfig").read_text())
-    kubeconfig["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
-    path = stage.deployment.workspace / "nobody.kubeconfig"
+    path = flag(manager, "kubeconfig")
+    kubeconfig = yaml.safe_load(path.read_text())
+    if "clusters" in part:
+        kubeconfig["clusters"][0]["cluster"]["server"] = part["clusters"]
+    else:
+        kubeconfig["users"][0]["user"]["token"] = part["users"]
     path.write_text(yaml.safe_dump(kubeconfig))
-    code, told = ended(f"--config={flag(manager, 'config')}", f"--kubeconfig={path}")
-    assert code == 1
-    assert "https://127.0.0.1:1" in told and "check that the API server is up" in told and is_one_line(told)
-
-
-def test_an_account_that_is_not_known(stage: Stage) -> None:
-    manager = stage.manager()
-    path = stage.deployment.workspace / "stranger.kubeconfig"
-    kubeconfig = yaml.safe_load(flag(manager, "kubeconfig").read_text())
-    kubeconfig["users"][0]["user"]["token"] = "unknown"
-    path.write_text(yaml.safe_dump(kubeconfig))
-    code, told = ended(f"--config={flag(manager, 'config')}", f"--kubeconfig={path}")
-    assert code == 1
-    assert "Unauthorized" in told and is_one_line(told)
+    manager.start()
+    _, said = eventually(
+        "it says what it waits for", lambda: manager.probe("readyz"), lambda answer: missing in answer[1]
+    )
+    assert manager.probe("healthz")[0] == 200, said
+    assert manager.stop() == 0

@@ -7,12 +7,13 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from lws.controller.watch import CHILDREN
 from test.integration.bad_days.ledger import Ledger
 from test.integration.controllers.harness.fault_proxy import Asked, Fault, Hold
 from test.integration.controllers.harness.groups import revisions_of, settle
 from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
 from test.integration.controllers.harness.proxied import Stage, credential_of
-from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.waiting import eventually, stays
 from test.integration.controllers.harness.world import SET, World
 from tools.deployment import NAMESPACE, ManagerProcess
 from tools.localcluster import Api, LocalCluster
@@ -82,6 +83,29 @@ def test_a_manager_that_ends_hands_over_at_once_and_one_that_is_killed_soon(
     waited = renewals(ledger, third)[0] - renewals(ledger, second)[-1]
     assert waited > timedelta(seconds=DEADLINE)
     settle(world, "web")
+
+
+def test_a_new_leader_knows_what_the_former_one_has_done_although_its_streams_are_frozen(
+    stage: Stage, world: World
+) -> None:
+    thaw = threading.Event()
+
+    def frozen(asked: Asked) -> Fault | None:
+        return Hold(thaw) if asked.is_watch and asked.collection != "leaderworkersets" else None
+
+    with stage.proxy() as proxy:
+        acting = stage.start()
+        eventually("the first one leads", lambda: took_over(acting))
+        successor = stage.start(proxy=proxy)
+        proxy.rule = frozen
+        proxy.cut_streams()
+        eventually("its streams are frozen", lambda: proxy.seen["Hold"], lambda seen: seen >= len(CHILDREN))
+        world.create(a_set("web", replicas=2, size=2))
+        settle(world, "web")
+        assert acting.stop() == 0
+        eventually("the successor takes over", lambda: took_over(successor))
+        stays("no group counts as missing", lambda: world.get(SET, "web")["status"]["readyReplicas"], 3)
+        thaw.set()
 
 
 def renewals(ledger: Ledger, manager: ManagerProcess) -> list[datetime]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL
 from test.integration.controllers.harness.events import events_of
 from test.integration.controllers.harness.groups import (
     condition,
@@ -52,6 +53,13 @@ def foreign_service(name: str) -> dict[str, Any]:
         "metadata": {"name": name},
         "spec": {"selector": {"app": "foreign"}, "ports": [{"port": 80}]},
     }
+
+
+def _create_headless(
+    world: World, name: str, labels: dict[str, str], selector: dict[str, str]
+) -> dict[str, Any]:
+    metadata, spec = {"name": name, "labels": labels}, {"clusterIP": "None", "selector": selector}
+    return world.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
 
 
 def clash(world: World, name: str, words: str) -> dict[str, Any]:
@@ -127,6 +135,38 @@ def test_sets_whose_derived_names_clash_do_not_touch_each_other(
         world.create(a_set("a-0", replicas=1))
     # `b-0` came first, so its leaders have the name that the workers of `b` need.
     clash(world, "b", "StatefulSet b-0 exists and is controlled by LeaderWorkerSet b-0")
+
+
+def test_a_users_own_headless_service_satisfies_the_need_and_outlives_the_set(world: World) -> None:
+    """Under the name of a set, and under that of a group; the first even looks as if it were the set's."""
+    unique = {"subdomainPolicy": "UniquePerReplica"}
+    _create_headless(world, "mine", {NAME_LABEL: "mine"}, {NAME_LABEL: "mine"})
+    _create_headless(world, "own-0", {}, {NAME_LABEL: "own", GROUP_INDEX_LABEL: "0"})
+    before = {name: world.get("Service", name)["metadata"] for name in ("mine", "own-0")}
+    world.create(a_set("mine", replicas=1))
+    world.create(a_set("own", replicas=1, networkConfig=unique))
+    settle(world, "mine", "own")
+    stays("both Services", lambda: {name: world.get("Service", name)["metadata"] for name in before}, 2)
+    for name in ("mine", "own"):
+        assert not condition(world.get(SET, name), "ReplicaFailure")
+        assert [each.note for each in events_of(world, name) if each.type == "Warning"] == []
+        world.delete(SET, name, "Foreground")
+        eventually(f"{name} is gone", lambda: world.find(SET, name) is None, seconds=GONE_SECONDS)  # noqa: B023
+    assert {name: world.get("Service", name)["metadata"] for name in before} == before
+
+
+def test_what_only_carries_the_label_of_a_set_is_not_adopted_and_outlives_the_set(world: World) -> None:
+    labelled = {NAME_LABEL: "copied"}
+    for manifest in (foreign_statefulset("copied"), foreign_service("copied")):
+        world.create({**manifest, "metadata": {"name": "copied", "labels": labelled}})
+    uids = {kind: world.uid(kind, "copied") for kind in ("StatefulSet", "Service")}
+    world.create(a_set("copied", replicas=1))
+    for kind in uids:
+        clash(world, "copied", f"{kind} copied")
+    assert [controller_of(world.get(kind, "copied")) for kind in uids] == [{}, {}]
+    world.delete(SET, "copied", "Foreground")
+    eventually("the set is gone", lambda: world.find(SET, "copied") is None, seconds=GONE_SECONDS)
+    assert {kind: world.uid(kind, "copied") for kind in uids} == uids
 
 
 def test_what_is_in_the_way_stays_as_it_is(world: World, strangers: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from lws_api.leaderworkerset.v1 import (
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
     RESTART_EXEMPT_SIDECARS_ANNOTATION,
 )
+from test.integration.controllers.harness.drains import evict
 from test.integration.controllers.harness.events import Event, events_of, told_of
 from test.integration.controllers.harness.groups import condition, settle, uids_of_group
 from test.integration.controllers.harness.history import History
@@ -295,6 +296,21 @@ def test_a_group_that_fails_again_and_again_waits_longer_and_longer(world: World
         "group 0 was recreated 2 times",
     }
     assert len(told_of(world, "again", "RecreateGroup", 3)) == 3
+
+
+def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time(world: World) -> None:
+    """Its workers go by the Eviction API, as in drains. A failure that is counted would keep it down: none is
+    allowed.
+    """
+    world.create(a_set("drained", replicas=1, size=3, maxGroupRestarts=0))
+    settle(world, "drained")
+    for worker in ("drained-0-1", "drained-0-2", "drained-0-1"):
+        before = uids_of_group(world, "drained", 0)
+        assert evict(world, worker)
+        recreated(world, "drained", 0, before)
+    assert restarts_of(world, "drained") == {}
+    assert len(told_of(world, "drained", "RecreateGroup", 3)) == 3
+    assert not {each.reason for each in events_of(world, "drained")} & {"RecreateGroupDelayed", "GroupFailed"}
 
 
 @pytest.mark.parametrize("way_out", ["limit", "leader", "revision"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 from lws.leaderworkerset.members import Members
@@ -68,6 +69,32 @@ def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: W
     assert status_of(world, "stuck")["groups"] == {"counts": {"Ready": 2}}
     told = told_of(world, "stuck", "Stalled")
     assert [(each.type, each.note) for each in told] == [("Warning", stalled["message"])]
+
+
+def test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated(world: World) -> None:
+    gated = pod_template(annotations=NEVER_READY, schedulingGates=[{"name": "example.com/quota"}])
+    never = pod_template(annotations=NEVER_READY)
+    world.create(a_set("free", replicas=1, workers=never))
+    world.create(a_set("gated", replicas=1, workers=gated, progressDeadlineSeconds=2))
+    world.create(a_set("measure", replicas=1, workers=never, progressDeadlineSeconds=4))
+
+    def stall_of(name: str) -> str:
+        return str(condition(world.get(SET, name), "Stalled").get("status", ""))
+
+    eventually("both pods are there", lambda: len(pods_of(world, "gated")), lambda count: count == 2)
+    eventually("the deadline of another set is over", lambda: stall_of("measure"), "True".__eq__)
+    assert (stall_of("free"), stall_of("gated")) == ("", "")
+
+    for pod in pods_of(world, "gated"):
+        world.patch("Pod", name_of(pod), {"spec": {"schedulingGates": None}})
+    eventually("the clock has begun when they had nodes", lambda: stall_of("gated"), "True".__eq__)
+    placed = max(condition(pod, "PodScheduled")["lastTransitionTime"] for pod in pods_of(world, "gated"))
+    told = condition(world.get(SET, "gated"), "Stalled")["lastTransitionTime"]
+    waited = datetime.fromisoformat(told) - datetime.fromisoformat(placed)
+    assert waited >= timedelta(seconds=1), "two seconds, of which each moment is cut off to whole ones"
+
+    world.patch(SET, "measure", {"spec": {"progressDeadlineSeconds": None}})
+    eventually("without the deadline it goes", lambda: stall_of("measure"), "".__eq__)
 
 
 def test_the_members_of_complete_groups_are_remembered(world: World) -> None:

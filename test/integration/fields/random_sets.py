@@ -49,6 +49,8 @@ _GENERAL = _some(
     ),
     revisionHistoryLimit=st.integers(0, 3),
     maxGroupRestarts=st.integers(0, 3),
+    groupIdentity=st.just("Ordinal"),
+    groupReplacementPolicy=st.just("PostTermination"),
     podDisruptionBudget=_some(maxUnavailableGroups=_AMOUNTS),
 )
 _CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}

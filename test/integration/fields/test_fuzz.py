@@ -10,16 +10,17 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from lws.kube.pods import wait_for_node
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from test.integration.controllers.harness.groups import condition, name_of, unsettled
+from test.integration.controllers.harness.groups import condition, name_of, pods_of, unsettled
 from test.integration.controllers.harness.manifests import a_set
 from test.integration.controllers.harness.product import Product
 from test.integration.controllers.harness.waiting import eventually
@@ -34,6 +35,7 @@ _NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 _FACTOR = 10 if _NIGHTLY else 1
 MOST_PODS, RUN, BATCH = 6, 60 * (3 if _NIGHTLY else 1), 20
 STALLS_AFTER_SECONDS = 10
+LONG_WAIT = timedelta(seconds=STALLS_AFTER_SECONDS)
 STORED: dict[str, Object] = {
     "plain": a_set("plain", 0),
     "divided": a_set("divided", 0, 4, group={"subGroupPolicy": {"subGroupSize": 2}}),
@@ -127,7 +129,7 @@ def test_what_is_accepted_comes_up_or_says_why_not(world: World) -> None:
             if _is_created(world, drawn.pop(), name):
                 names.append(name)
         _wait_for_words(world, names)
-        complaints |= {name: _complaint(world.get(SET, name)) for name in names}
+        complaints |= {name: _complaint(world, name) for name in names}
         world.kubectl("delete", "lws", "--all", "--wait=false")
         eventually("all are gone", lambda: _mortal_pods(world), lambda left: not left, seconds=300)
     wrong = {name: why for name, why in complaints.items() if why}
@@ -182,13 +184,18 @@ def _is_created(world: World, manifest: Object, name: str) -> bool:
 
 def _wait_for_words(world: World, names: list[str]) -> None:
     def silent() -> dict[str, str]:
-        found = {name: unsettled(world, name) for name in names if not _complaint(world.get(SET, name))}
+        found = {name: unsettled(world, name) for name in names if not _complaint(world, name)}
         return {name: why for name, why in found.items() if why}
 
     eventually("each set is at rest or says what it lacks", silent, lambda left: not left, seconds=600)
 
 
-def _complaint(lws: Object) -> str:
-    """What conditions say is wrong."""
-    found = (condition(lws, kind) for kind in ("ReplicaFailure", "Stalled"))
-    return "; ".join(str(each["message"]) for each in found if each.get("status") == "True")
+def _complaint(world: World, name: str) -> str:
+    """What conditions say is wrong; of pods that cannot be scheduled, what the scheduler says."""
+    found = (condition(world.get(SET, name), kind) for kind in ("ReplicaFailure", "Stalled"))
+    said = [str(each["message"]) for each in found if each.get("status") == "True"]
+    for pod in pods_of(world, name):
+        wait = wait_for_node(pod)
+        is_left = wait is not None and wait.until is None and datetime.now(UTC) - wait.since > LONG_WAIT
+        said += [str(condition(pod, "PodScheduled").get("message"))] if is_left else []
+    return "; ".join(said)

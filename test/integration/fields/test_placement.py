@@ -7,11 +7,14 @@ from typing import Any
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
+    NAME_LABEL,
+    SIZE_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
     SUBGROUP_INDEX_LABEL,
+    WORKER_INDEX_LABEL,
 )
-from test.integration.controllers.harness.groups import labels_of, pod_uids, pods_of, settle
-from test.integration.controllers.harness.manifests import a_set, rolling
+from test.integration.controllers.harness.groups import labels_of, name_of, pod_uids, pods_of, settle
+from test.integration.controllers.harness.manifests import a_set, pod_template, rolling
 from test.integration.controllers.harness.waiting import eventually
 from test.integration.controllers.harness.world import SET, World
 from tools.localcluster.nodes import POOL_LABEL
@@ -74,3 +77,25 @@ def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollo
     assert POOL_LABEL in kept["spec"]["nodeSelector"]
     assert "nodeSelector" not in moved["spec"]
     assert EXCLUSIVE_TOPOLOGY_ANNOTATION not in moved["metadata"]["annotations"]
+
+
+def test_marks_in_templates_are_overwritten_or_honoured_and_the_set_runs(world: World) -> None:
+    """As under the original: nobody is told by them who a pod is, and a topology there is one of leaders."""
+    of_leaders = {
+        "labels": {NAME_LABEL: "mine", WORKER_INDEX_LABEL: "7"},
+        "annotations": {SIZE_ANNOTATION: "9", EXCLUSIVE_TOPOLOGY_ANNOTATION: POOL_LABEL},
+    }
+    leaders = {**pod_template(), "metadata": of_leaders}
+    workers = {**pod_template(), "metadata": {"labels": {WORKER_INDEX_LABEL: "0", GROUP_INDEX_LABEL: "7"}}}
+    world.create(a_set("marked", 2, 3, workers=workers, group={"leaderTemplate": leaders}))
+    settle(world, "marked")
+    pods = {name_of(pod): pod for pod in pods_of(world, "marked")}
+    for name, pod in pods.items():
+        _, group, *worker = name.split("-")
+        told = labels_of(pod)
+        assert (told[GROUP_INDEX_LABEL], told[WORKER_INDEX_LABEL]) == (group, *(worker or ["0"]))
+        assert pod["metadata"]["annotations"][SIZE_ANNOTATION] == "3"
+        assert not worker or POOL_LABEL not in pod["spec"].get("nodeSelector", {})
+    led = [pod["spec"]["nodeName"] for name, pod in pods.items() if name.count("-") == 1]
+    nodes = {name: world.api.get(f"/api/v1/nodes/{name}")["metadata"]["labels"][POOL_LABEL] for name in led}
+    assert len(set(nodes.values())) == 2, nodes

@@ -6,10 +6,13 @@ from typing import Any
 
 import pytest
 
-from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from lws.leaderworkerset.revision_seal import SEAL_ANNOTATION
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.integration.controllers.harness.audit import AuditLog
-from test.integration.controllers.harness.events import notes_of
+from test.integration.controllers.harness.events import notes_of, told_of
 from test.integration.controllers.harness.groups import (
+    annotations_of,
+    controller_of,
     images_of,
     keys_of,
     labels_of,
@@ -85,6 +88,114 @@ def test_two_templates_of_one_hash_do_not_share_a_key(world: World) -> None:
     settle(world, NAME)
     assert keys_of(world, NAME) == {index: {labels_of(first)[REVISION_LABEL]} for index in range(2)}
     assert numbers_of(world) == [2, 3]
+
+
+# The key that the original gives to this template, and therefore the name of its first revision.
+TINY = {
+    "size": 1,
+    "restartPolicy": "None",
+    "workerTemplate": {"spec": {"containers": [{"name": "c", "image": "a:1"}]}},
+}
+TINY_KEY = "58b6956df9"
+
+
+def test_a_revision_whose_name_is_taken_gets_the_next_free_name_and_the_same_key(
+    world: World, audit: AuditLog
+) -> None:
+    """One stranger belongs to nobody and carries no label, the other one to somebody who lives."""
+    port = {"ports": [{"port": 80}]}
+    owner = world.create(
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "theirs"}, "spec": port}
+    )
+    reference = {"apiVersion": "v1", "kind": "Service", "name": "theirs", "controller": True}
+    owners: tuple[list[dict[str, Any]], ...] = ([], [{**reference, "uid": owner["metadata"]["uid"]}])
+    for number, references in enumerate(owners, 1):
+        world.create(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "ControllerRevision",
+                "metadata": {"name": f"{NAME}-{TINY_KEY}-{number}", "ownerReferences": references},
+                "revision": number,
+                "data": {"theirs": True},
+            }
+        )
+    strangers = specs(identities(world, "ControllerRevision"))
+    audit.mark()
+
+    world.create(a_set(NAME, replicas=1, group=TINY))
+    settle(world, NAME)
+
+    (mine,) = [each for each in revisions_of(world, NAME) if controller_of(each).get("kind") == SET]
+    assert (name_of(mine), labels_of(mine)[REVISION_LABEL]) == (f"{NAME}-{TINY_KEY}-3", TINY_KEY)
+    assert keys_of(world, NAME) == {0: {TINY_KEY}}
+    after = specs(identities(world, "ControllerRevision"))
+    assert differences(strangers, {key: each for key, each in after.items() if key in strangers}) == []
+    told = sorted(each.note for each in told_of(world, NAME, "NameClash", count=2))
+    assert [note.partition(":")[0] for note in told] == [
+        f"ControllerRevision {NAME}-{TINY_KEY}-1 exists and is not controlled by anything",
+        f"ControllerRevision {NAME}-{TINY_KEY}-2 exists and is controlled by Service theirs",
+    ]
+    tried = [each for each in audit.requests() if each.namespace == world.namespace]
+    assert sum((each.verb, each.resource) == ("create", "controllerrevisions") for each in tried) == 3
+
+
+def test_the_history_of_a_set_that_cannot_move_is_bounded(world: World) -> None:
+    """Paused: no rollout is ever done, and every edit is a revision."""
+    world.create(a_set(NAME, replicas=1, revisionHistoryLimit=2))
+    settle(world, NAME)
+    world.patch(SET, NAME, {"spec": {"rolloutStrategy": {"paused": True}}})
+    for number in range(2, 9):
+        world.patch(SET, NAME, new_image(f"server:{number}"))
+        eventually(f"revision {number} is there", lambda: numbers_of(world)[-1], number.__eq__)
+    # What runs, what is wanted, and two that are neither.
+    eventually("only so many are kept", lambda: numbers_of(world), lambda now: now == [1, 6, 7, 8])
+    assert images_of(world, NAME) == {0: {"server:1"}}
+
+    world.patch(SET, NAME, {"spec": {"rolloutStrategy": {"paused": False}}})
+    settle(world, NAME)
+    eventually("what ran is of no more use", lambda: numbers_of(world), lambda now: now == [6, 7, 8])
+
+
+@pytest.mark.parametrize("has_seal", [True, False], ids=["sealed", "as the original writes it"])
+def test_edited_revisions_are_put_back_and_move_no_group(world: World, has_seal: bool) -> None:
+    """Two revisions run: one gets the key of the other, that one a key that nothing has, and a topology."""
+    world.create(a_set(NAME, revisionHistoryLimit=0, rolloutStrategy=rolling(partition=0)))
+    settle(world, NAME)
+    partition = {"rolloutStrategy": rolling(partition=1)}
+    world.patch(SET, NAME, {"spec": {**new_image("server:2")["spec"], **partition}})
+    settle(world, NAME, updated=1)
+    old, new = revisions_of(world, NAME)
+    seal = {} if has_seal else {SEAL_ANNOTATION: None}
+    for each in (old, new):
+        world.patch("ControllerRevision", name_of(each), {"metadata": {"annotations": seal}})
+    before = specs(identities(world, "Pod", "StatefulSet", "Service"))
+
+    keys = {name_of(each): labels_of(each)[REVISION_LABEL] for each in (old, new)}
+    edits = {name_of(old): keys[name_of(new)], name_of(new): "garbage"}
+    for name, key in edits.items():
+        world.patch("ControllerRevision", name, {"metadata": {"labels": {REVISION_LABEL: key}}})
+    wrong = {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}}}
+    world.patch("ControllerRevision", name_of(new), wrong)
+
+    def as_recorded() -> bool:
+        found = revisions_of(world, NAME)
+        labels = {name_of(each): labels_of(each)[REVISION_LABEL] for each in found}
+        return labels == keys and not any(
+            annotations_of(each)[EXCLUSIVE_TOPOLOGY_ANNOTATION] for each in found
+        )
+
+    eventually("all is put back", as_recorded)
+    stays("nothing else changes", lambda: specs(identities(world, "Pod", "StatefulSet", "Service")), 3)
+    assert differences(before, specs(identities(world, "Pod", "StatefulSet", "Service"))) == []
+    assert numbers_of(world) == [1, 2]
+    told = {each.related for each in told_of(world, NAME, "RevisionEdited", count=2)}
+    assert told == {f"ControllerRevision {name}" for name in keys}
+
+    # A group that is lost comes back as it was.
+    world.delete("Pod", f"{NAME}-0")
+    world.gone_or_replaced("Pod", f"{NAME}-0", before[f"Pod {NAME}-0"].uid)
+    settle(world, NAME, updated=1)
+    assert images_of(world, NAME) == {0: {"server:1"}, 1: {"server:2"}}
 
 
 def image_patch(image: str) -> dict[str, Any]:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from lws.actions import Plan
+from lws.cluster.apply import Applier, Memory, Outcome
+from lws.cluster.connection import Cluster
+from lws.cluster.kubeconfig import load_configuration
+from lws.kube.metadata import owner_reference
+from lws.leaderworkerset.leaders import adopt
+from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 from test.integration.controllers.harness.groups import (
     controller_of,
@@ -23,7 +32,7 @@ from test.integration.controllers.harness.world import SET, World
 from test.integration.takeover.lease import held_by_the_original
 from test.integration.takeover.original import Original
 from test.unit.compat.states import load
-from tools.localcluster import Api
+from tools.localcluster import Api, ClusterAccess
 
 Object = dict[str, Any]
 CHILDREN = ("Pod", "StatefulSet", "Service")
@@ -56,6 +65,46 @@ def _owned(world: World) -> list[str]:
     kinds = ("StatefulSet", "Service", "ControllerRevision")
     found = [each for kind in kinds for each in world.list(kind)]
     return [name_of(each) for each in found if controller_of(each).get("kind") == SET]
+
+
+async def test_an_orphan_is_not_taken_from_whoever_was_faster_and_keeps_its_other_owners(
+    cluster: ClusterAccess, world: World
+) -> None:
+    """Both come between the plan of an adoption and its write. The manager has no part in this."""
+    lws, rival = world.create(a_set("one", replicas=0)), world.create(a_set("rival", replicas=0))
+    of_app = {**owner_reference(_orphan(world, "app")), "controller": False}
+    added = {"shared": of_app, "lost": owner_reference(rival)}
+    snapshot = SetSnapshot(lws=lws, now=datetime.now(UTC), reread=lws)
+    planned = Plan(sequences=tuple(adopt(snapshot, _orphan(world, name)).sequence for name in added))
+    for name, owner in added.items():
+        world.patch("Service", name, {"metadata": {"ownerReferences": [owner]}})
+
+    outcome = await _carried_out(cluster, planned)
+
+    owners = {name: world.get("Service", name)["metadata"]["ownerReferences"] for name in added}
+    assert owners == {"shared": [of_app, owner_reference(lws)], "lost": [owner_reference(rival)]}
+    assert outcome.errors == []
+
+
+def _orphan(world: World, name: str) -> Object:
+    metadata, spec = {"name": name}, {"clusterIP": "None"}
+    return world.create({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec})
+
+
+async def _carried_out(cluster: ClusterAccess, planned: Plan) -> Outcome:
+    client = Cluster(await load_configuration(str(cluster.kubeconfig)), "lws-test")
+    seen: list[Mapping[str, Any]] = []
+    memory = Memory(
+        put=seen.append,
+        applied=lambda action, stored: None,
+        refused=lambda action, error: None,
+        taken=lambda action: None,
+    )
+    recorder: Any = None
+    try:
+        return await Applier(client, recorder, memory).apply(planned)
+    finally:
+        await client.close()
 
 
 def test_sets_whose_labels_overlap_leave_each_others_objects_alone(world: World) -> None:

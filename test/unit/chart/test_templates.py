@@ -43,6 +43,11 @@ def test_the_image_starts_what_the_deployment_starts() -> None:
     assert yaml.safe_load(entrypoint) == yaml.safe_load(command) == ["lws", "manager"]
 
 
+def test_the_image_has_the_name_by_which_the_original_is_started() -> None:
+    """Deployments written for the original, by kustomize for example, say `command: [/manager]`."""
+    assert "COPY --from=build /opt/lws/bin/lws /manager" in DOCKERFILE
+
+
 def test_the_image_runs_as_the_user_that_the_chart_demands() -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     security = values["podSecurityContext"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Action, Create, Delete, Merge, Plan, Reference
+from lws.kube.metadata import labels_of
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.compat.observed import Observed
 from test.unit.compat.states import Object, State, load
@@ -120,8 +121,17 @@ async def test_a_group_of_one_pod_needs_no_revision() -> None:
 
 
 async def test_pods_without_a_key_wait_for_a_rollout(state: State) -> None:
-    for pod in state.of_kind("Pod"):
-        pod["metadata"]["labels"].pop(REVISION_LABEL)
+    """Not those that lost it: what they were made from has none either."""
+    templates = [each["spec"]["template"] for each in state.of_kind("StatefulSet")]
+    templates += [
+        each["data"]["spec"]["template"]
+        for each in state.of_kind("ControllerRevision")
+        if "template" in each["data"]["spec"]
+    ]
+    for obj in (*templates, *(each for each in state.objects if REVISION_LABEL in labels_of(each))):
+        is_record = obj.get("kind") == "ControllerRevision" and "template" not in obj["data"]["spec"]
+        if not is_record:
+            obj["metadata"]["labels"].pop(REVISION_LABEL, None)
     plans = await Observed(state.objects).plan_groups()
     assert all(plan.is_empty for plan in plans.values())
     assert plans[0].waiting_for == "a rollout: the group belongs to no revision"

@@ -12,6 +12,7 @@ from lws.kube.defaults import DEFAULTS
 from lws.kube.typed import POD_TYPES, Normaliser
 from lws.leaderworkerset.canonical import serialised
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
+from lws.leaderworkerset.revision_seal import SEAL_ANNOTATION
 from lws.leaderworkerset.revisions import build_revision, find, parse, record, restore
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.unit.builders import make_set
@@ -94,7 +95,7 @@ def test_a_revision_is_written_as_it_was(name: str) -> None:
     assert {key: built["metadata"][key] for key in metadata} == metadata
     # Beside what concerns us alone, in annotations, there is nothing else.
     assert built["metadata"].keys() == {*metadata, "annotations"}
-    assert set(built["metadata"]["annotations"]) == {EXCLUSIVE_TOPOLOGY_ANNOTATION}
+    assert set(built["metadata"]["annotations"]) == {EXCLUSIVE_TOPOLOGY_ANNOTATION, SEAL_ANNOTATION}
     assert original_finds_equal(state.lws, newest)
     assert original_finds_equal(state.lws, {**built, "data": json.loads(built["data"].text)})
 
@@ -104,7 +105,7 @@ def test_the_leader_statefulset_that_we_apply_is_the_one_that_is_there(name: str
     """No label, annotation or field of the template is ours alone."""
     state = load(name)
     stored, lws = state.leaders, state.lws
-    intent = build_leader_statefulset(lws, _key(stored), RollingUpdate(0, 0, 1))
+    intent = build_leader_statefulset(lws, _key(stored), RollingUpdate(0, 0, 1), stored)
     assert AS_STORED.write("PodTemplateSpec", intent["spec"]["template"]) == AS_STORED.write(
         "PodTemplateSpec", stored["spec"]["template"]
     )

@@ -26,7 +26,10 @@ from lws.leaderworkerset.plan import plan as plan_set
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.stories.fake_cluster import FakeCluster
 
-KINDS = (KIND, "StatefulSet", "Pod", "Service", "ControllerRevision")
+KINDS = (
+    *(KIND, "StatefulSet", "Pod", "Service"),
+    *("ControllerRevision", "PodDisruptionBudget", "PersistentVolumeClaim"),
+)
 
 OnPlan = Callable[[Key, Any, Plan], None]
 
@@ -63,6 +66,7 @@ class FakeManager:
         self._loop = loop
         self._on_plan = on_plan
         self._read = dict.fromkeys(KINDS, 0)
+        self._now: Key | None = None
         client = cast(Cluster, cluster)
         wakeup = Wakeup(cast(Queue, self.queue))
         self._store = Store(wakeup.on_change)
@@ -72,7 +76,9 @@ class FakeManager:
         wakeup.find = self._store.get
         self._everything = lambda: wakeup.everything(self._store)
         self._memory = memory
-        written = Memory(memory.put, memory.remember_applied, self._refused, memory.going)
+        written = Memory(
+            memory.put, memory.remember_applied, self._refused, memory.taken.remember, memory.going
+        )
         self._applier = Applier(client, _Silence(), written)
         for kind in KINDS:
             self.relist(kind)
@@ -133,11 +139,12 @@ class FakeManager:
 
     def _refused(self, action: Action, error: ApiError) -> None:
         concerned = self._memory.refusals.remember(action, error)
-        if concerned is not None:
+        # That of this very pass backs off.
+        if concerned is not None and Key("set", *concerned) != self._now:
             self.queue.add(Key("set", *concerned))
 
     def _pass(self, key: Key) -> None:
-        now, is_set = self._cluster.now, key.kind == "set"
+        now, is_set, self._now = self._cluster.now, key.kind == "set", key
         observe = self._observer.observe_set if is_set else self._observer.observe_group
         snapshot: Any = _at_once(observe(key.namespace, key.name, now))
         if snapshot is None:

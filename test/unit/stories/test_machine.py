@@ -127,6 +127,13 @@ class Machine(RuleBasedStateMachine):
         self.world.restart()
         self._go_on(course)
 
+    @rule(former=courses, course=courses)
+    def fail_over(self, former: int, course: int) -> None:
+        standby = self.world.stand_by()
+        self._go_on(former)
+        self.world.take_over(standby)
+        self._go_on(course)
+
     @rule(missed=st.integers(0, 4), repeated=st.integers(0, 5), course=courses)
     def disturb_streams(self, missed: int, repeated: int, course: int) -> None:
         self.world.miss(missed)

@@ -274,6 +274,9 @@ def test_a_rollout_that_is_stuck_keeps_what_serves_and_nothing_that_does_not(
         world.wait()
         if is_ready_again:
             assert (world.lives(LEADER), world.counted) == (1, {}), "it is all that serves"
+            world.cluster.pass_time(600)
+            world.wait()
+            assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"}), "the longest back-off is over"
         else:
             # The rollout may reach a group that serves nobody before the restart does, or after.
             assert world.lives(LEADER) in (2, 3), "it costs nothing"
@@ -327,3 +330,40 @@ def test_a_group_that_fails_at_once_again_waits_and_is_kept_in_the_end(
     world.wait()
     conditions = {each["type"]: each["status"] for each in world.status["conditions"]}
     assert (world.lives(LEADER), world.counted["0"], conditions["Failed"]) == (4, "3.1", "False")
+
+
+def evict(world: World) -> None:
+    """What the eviction API, a preemption or a drain does."""
+    reason = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+    pod = world.pod(WORKER)
+    conditions = [*pod["status"]["conditions"], reason]
+    world.cluster.condemn(world.cluster.change(pod, status={**pod["status"], "conditions": conditions}))
+
+
+@pytest.mark.parametrize("is_late", [False, True], ids=["seen going", "seen when it was replaced"])
+@pytest.mark.parametrize("limit", [{}, {"maxGroupRestarts": 1}], ids=["unlimited", "one restart"])
+def test_a_group_that_is_evicted_again_and_again_comes_back_at_once_each_time_and_nothing_is_counted(
+    loop: asyncio.AbstractEventLoop, limit: dict[str, Any], is_late: bool
+) -> None:
+    world = World(loop, **limit)
+    for time in range(1, 6):
+        evict(world)
+        world.settle(with_manager=not is_late)
+        world.settle()
+        assert (world.lives(LEADER), world.counted) == (1 + time, {}), (
+            "once for each, neither missed nor more"
+        )
+    container_restart(world)
+    world.settle()
+    assert (world.lives(LEADER), world.counted) == (7, {"0": "1.1"}), "a failure still is one"
+
+
+def test_an_eviction_is_counted_once_at_most_whichever_write_fails(loop: asyncio.AbstractEventLoop) -> None:
+    for number in range(4):
+        world = World(loop)
+        world.cluster.before_write = failing_at(number, Crash())
+        evict(world)
+        world.settle()
+        world.wait()
+        assert world.lives(LEADER) == 2
+        assert world.counted in ({}, {"0": "1.1"})

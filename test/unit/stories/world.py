@@ -164,6 +164,17 @@ class World:
         """The manager ends; the next one begins with a list."""
         self.manager = self._new_manager()
 
+    def stand_by(self) -> FakeManager:
+        """A manager that has listed by now, and hears nothing more until it takes over."""
+        return FakeManager(self.cluster, self._loop, self._on_plan)
+
+    def take_over(self, standby: FakeManager) -> None:
+        """The manager ends; this one holds the Lease, and lists before its first pass."""
+        for kind in self.cluster.log:
+            standby.relist(kind)
+        standby.resync()
+        self.manager, self._is_alive = standby, True
+
     def miss(self, kind_number: int) -> None:
         """A stream breaks; what it had not shown yet comes by a list."""
         late = self.manager.late

@@ -112,6 +112,9 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
     "spec.revisionHistoryLimit": {"type": "integer", "format": "int32", "minimum": 0},
     "spec.progressDeadlineSeconds": {"type": "integer", "format": "int32", "minimum": 1},
     "spec.maxGroupRestarts": {"type": "integer", "format": "int32", "minimum": 0},
+    "spec.groupIdentity": {"type": "string", "enum": ["Ordinal", "Hash"]},
+    "spec.groupReplacementPolicy": {"type": "string", "enum": ["Immediate", "PostTermination"]},
+    "spec.scheduling": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     "spec.podDisruptionBudget": {"type": "object"},
     "spec.leaderService": {"type": "object"},
     "spec.leaderService.type": {"type": "string", "enum": ["ClusterIP", "NodePort", "LoadBalancer"]},
@@ -138,6 +141,7 @@ CONSTRAINTS: dict[str, dict[str, Any]] = {
         "enum": ["Default", "None", "RecreateGroupOnPodRestart", "RecreateGroupAfterStart"],
         "default": "RecreateGroupOnPodRestart",
     },
+    f"{OWN}.maxGroupRestarts": {"type": "integer", "format": "int32", "minimum": 0},
     f"{OWN}.subGroupPolicy": {"type": "object"},
     f"{OWN}.subGroupPolicy.subGroupPolicyType": {
         "type": "string",
@@ -236,7 +240,7 @@ def test_it_is_structural() -> None:
         assert not forbidden & node.keys(), path
         assert ("anyOf" in node) == ("x-kubernetes-int-or-string" in node), path
         assert "type" in node or "x-kubernetes-int-or-string" in node, path
-        assert "x-kubernetes-preserve-unknown-fields" not in node, path
+        assert ("x-kubernetes-preserve-unknown-fields" in node) == (path == ".spec.scheduling"), path
         assert not ("properties" in node and "additionalProperties" in node), path
 
 

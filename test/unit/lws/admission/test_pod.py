@@ -13,6 +13,7 @@ from lws.kube.metadata import copied
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     LEADER_REQUESTS_TPUS_ANNOTATION,
     NAME_LABEL,
@@ -222,6 +223,24 @@ def test_a_pod_that_becomes_a_leader_is_one_at_once() -> None:
     assert admitted(pod) == once
 
 
+def test_a_worker_whose_template_says_index_0_is_a_worker() -> None:
+    """Its StatefulSet names its leader: that counts, and the index of its name."""
+    pod = admitted(make_worker("rc-0-2", labels={WORKER_INDEX_LABEL: "0"}))
+    assert pod["metadata"]["labels"][WORKER_INDEX_LABEL] == "2"
+    assert admitted(pod) == pod
+
+
+def test_a_worker_keeps_the_address_of_its_leader_that_a_later_release_wrote_down() -> None:
+    """There it is of a group without an ordinal; for others it is the one that we would give."""
+    pod = admitted(make_worker(annotations={LEADER_ADDRESS_ANNOTATION: "rc-5f3a.rc.default"}))
+    assert pod["spec"]["containers"][0]["env"][0]["value"] == "rc-5f3a.rc.default"
+
+
+def test_a_leader_is_found_by_its_own_name_whatever_its_template_says() -> None:
+    pod = admitted(make_leader(annotations={LEADER_ADDRESS_ANNOTATION: "elsewhere"}))
+    assert pod["spec"]["containers"][0]["env"][0]["value"] == "rc-0.rc.default"
+
+
 def test_namespace_of_the_request_where_the_pod_has_none() -> None:
     pod = admitted(without(make_leader(), "metadata", "namespace"), "prod")
     assert pod["metadata"]["labels"][GROUP_KEY_LABEL] == "f0ede5468086c4ddb0373751cc8963dc29dd10cd"
@@ -371,7 +390,8 @@ def test_a_pod_without_containers_gets_its_labels(pod: dict[str, Any], expected:
         ),
         pytest.param(
             make_leader("") | {"spec": {}},
-            f"pod (unnamed) is not named yet, so its place in the set is unknown; {REMEDY}",
+            "pod (unnamed) is not named yet, so its place in the set is unknown: leaders of sets with "
+            f"groupIdentity Hash need the release of the original that stored the set; {REMEDY}",
             id="no name",
         ),
         pytest.param({**make_leader(), "spec": "x"}, 'spec must be an object, not "x"', id="spec"),

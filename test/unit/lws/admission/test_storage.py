@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.admission.leaderworkerset import errors_in
+from lws.admission.leaderworkerset import errors_in, warnings_in
 from test.unit.lws.admission.test_leaderworkerset import make_set
 
 CLAIMS = "spec.leaderWorkerTemplate.volumeClaimTemplates"
@@ -35,11 +35,6 @@ def with_claims(*claims: dict[str, Any], retention: Any = None, **options: Any) 
     [
         pytest.param(with_claims(), [], id="none"),
         pytest.param(with_claims(claim(), claim("logs")), [], id="two"),
-        pytest.param(
-            with_claims(claim(), claim("logs"), claim()),
-            [f'{CLAIMS}[2].metadata.name: Invalid value: "data": is the name of another claim template'],
-            id="the same name twice",
-        ),
         pytest.param(with_claims(claim(None)), [f"{CLAIMS}[0].metadata.name: Required"], id="no name"),
         pytest.param(
             with_claims(claim("my.data")),
@@ -73,6 +68,16 @@ def test_claims(raw: dict[str, Any], expected: list[str]) -> None:
     assert len(found) == len(expected)
     for message, beginning in zip(found, expected, strict=True):
         assert message.startswith(beginning)
+
+
+def test_a_claim_that_is_there_twice_is_accepted_with_a_warning() -> None:
+    """StatefulSets take the last one of a name, so the original runs it."""
+    raw = with_claims(claim(), claim("logs"), claim())
+    assert errors_in(raw) == []
+    assert warnings_in(raw) == [
+        f'{CLAIMS}[0].metadata.name: "data" is the name of a later claim template, which counts: remove one'
+    ]
+    assert warnings_in(with_claims(claim(), claim("logs"))) == []
 
 
 @pytest.mark.parametrize(

@@ -10,16 +10,11 @@ from lws.admission.leaderworkerset import errors_in, warnings_in
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
-    LEADER_NAME_ANNOTATION,
-    SIZE_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
-    WORKER_INDEX_LABEL,
 )
 from test.unit.lws.admission.test_leaderworkerset import make_set, make_subgroup
 
 LEADER, WORKER = "spec.leaderWorkerTemplate.leaderTemplate", "spec.leaderWorkerTemplate.workerTemplate"
-OVERWRITTEN = "is set by the controller, which tells pods by it: remove it from the template"
-MISPLACED = "counts on the LeaderWorkerSet only: move it to metadata.annotations of the set"
 TPU = {"resources": {"limits": {"google.com/tpu": "4"}}}
 PORT_FROM = {"name": "TPU_PROCESS_PORT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}
 OWN_ID = {"name": "TPU_WORKER_ID", "value": "0"}
@@ -46,36 +41,6 @@ def with_templates(leader: Any = None, worker: Any = None, **options: Any) -> di
             [],
             id="the user's own labels and annotations",
         ),
-        pytest.param(
-            with_templates(worker=pod_template(metadata={"labels": {WORKER_INDEX_LABEL: "0"}})),
-            [f'{WORKER}.metadata.labels[{WORKER_INDEX_LABEL}]: Invalid value: "0": {OVERWRITTEN}'],
-            id="workers that would be taken for leaders",
-        ),
-        pytest.param(
-            with_templates(pod_template(metadata={"labels": {GROUP_INDEX_LABEL: "7"}})),
-            [f'{LEADER}.metadata.labels[{GROUP_INDEX_LABEL}]: Invalid value: "7": {OVERWRITTEN}'],
-            id="leaders that would all be of one group",
-        ),
-        pytest.param(
-            with_templates(
-                worker=pod_template(
-                    metadata={"annotations": {SIZE_ANNOTATION: "9", LEADER_NAME_ANNOTATION: "x"}}
-                )
-            ),
-            [
-                f'{WORKER}.metadata.annotations[{SIZE_ANNOTATION}]: Invalid value: "9": {OVERWRITTEN}',
-                f'{WORKER}.metadata.annotations[{LEADER_NAME_ANNOTATION}]: Invalid value: "x": {OVERWRITTEN}',
-            ],
-            id="annotations of the controller",
-        ),
-        pytest.param(
-            with_templates(pod_template(metadata={"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}})),
-            [
-                f"{LEADER}.metadata.annotations[{EXCLUSIVE_TOPOLOGY_ANNOTATION}]: Invalid value: "
-                f'"zone": {MISPLACED}'
-            ],
-            id="an annotation of the set",
-        ),
         pytest.param(with_templates(pod_template(restartPolicy="Always")), [], id="restart always"),
         pytest.param(
             with_templates(pod_template(restartPolicy="Never")),
@@ -99,6 +64,34 @@ def test_templates(raw: dict[str, Any], expected: list[str]) -> None:
     assert [str(error) for error in errors_in(raw)] == expected
 
 
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(with_templates(worker={"metadata": {}}), f"{WORKER}.spec: Required value", id="worker"),
+        pytest.param(with_templates(worker={"spec": None}), f"{WORKER}.spec: Required value", id="null"),
+        pytest.param(
+            with_templates({}, pod_template()), f"{LEADER}.spec: Required value", id="leader beside workers"
+        ),
+        pytest.param(
+            with_templates(worker={"spec": {"containers": []}}),
+            f"{WORKER}.spec.containers: Required value",
+            id="no containers",
+        ),
+    ],
+)
+def test_a_template_without_a_pod_spec_is_refused_with_its_path(raw: dict[str, Any], expected: str) -> None:
+    (error,) = errors_in(raw)
+    assert str(error).startswith(f"{expected}: ")
+
+
+def test_a_template_of_which_nothing_is_made_may_be_empty_until_something_is() -> None:
+    """As the original runs it: groups of one pod that have a template for leaders."""
+    alone = with_templates(pod_template(), {}, size=1)
+    assert errors_in(alone) == []
+    (error,) = errors_in(with_templates(pod_template(), {}, size=2), alone)
+    assert str(error).startswith(f"{WORKER}.spec: Required value: ")
+
+
 EXCLUDED = make_subgroup(2, "LeaderExcluded")
 EXCLUDED_PATH = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType"
 
@@ -119,30 +112,12 @@ EXCLUDED_PATH = "spec.leaderWorkerTemplate.subGroupPolicy.subGroupPolicyType"
         pytest.param(with_templates(pod_template(TPU, TPU), pod_template(TPU, TPU)), [], id="two and two"),
         pytest.param(with_templates(pod_template(TPU, TPU), pod_template(TPU), size=1), [], id="no workers"),
         pytest.param(
-            with_templates(pod_template(TPU, TPU), pod_template(TPU)),
-            [f'{WORKER}.spec.containers: Invalid value: "8476": leaders have TPU containers on the ports'],
-            id="two and one",
-        ),
-        pytest.param(
-            with_templates(
-                pod_template(TPU),
-                pod_template({**TPU, "env": [{"name": "TPU_PROCESS_PORT", "value": "9000"}]}),
-            ),
-            [f'{WORKER}.spec.containers: Invalid value: "9000": leaders have TPU containers on the ports'],
-            id="other ports",
-        ),
-        pytest.param(
             with_templates(pod_template({**TPU, "env": [OWN_ID]}, TPU), pod_template(TPU)),
             [],
             id="configured by the user",
         ),
         pytest.param(
             with_templates(worker=pod_template({**TPU, "env": [PORT_FROM]})), [], id="one port known inside"
-        ),
-        pytest.param(
-            with_templates(worker=pod_template({**TPU, "env": [PORT_FROM]}, TPU)),
-            [f'{WORKER}.spec.containers: Invalid value: ["c0","c1"]: container c0: TPU_PROCESS_PORT has'],
-            id="several ports, one known inside",
         ),
         pytest.param(
             with_templates(
@@ -172,8 +147,56 @@ def test_tpus(raw: dict[str, Any], expected: list[str]) -> None:
         assert message.startswith(beginning)
 
 
+PORT_9000 = {**TPU, "env": [{"name": "TPU_PROCESS_PORT", "value": "9000"}]}
+UNKNOWN_PORT = {**TPU, "env": [PORT_FROM]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(
+            with_templates(pod_template(TPU, TPU), pod_template(TPU)),
+            [f"{WORKER}.spec.containers: TPU containers of workers are on the ports 8476, those of"],
+            id="two and one",
+        ),
+        pytest.param(
+            with_templates(pod_template(TPU), pod_template(PORT_9000)),
+            [f"{WORKER}.spec.containers: TPU containers of workers are on the ports 9000, those of"],
+            id="other ports",
+        ),
+        pytest.param(
+            with_templates(worker=pod_template(UNKNOWN_PORT, TPU)),
+            [f"{WORKER}.spec.containers: TPU_PROCESS_PORT of c0 is empty, or not known when a pod is made"],
+            id="several ports, one known inside",
+        ),
+        pytest.param(with_templates(pod_template(TPU, TPU), pod_template(TPU), size=1), [], id="no workers"),
+        pytest.param(with_templates(worker=pod_template(UNKNOWN_PORT)), [], id="one port known inside"),
+        pytest.param(with_templates(pod_template(), pod_template(TPU)), [], id="workers only"),
+    ],
+)
+def test_tpus_that_leaders_and_workers_count_differently_are_accepted_with_a_warning(
+    raw: dict[str, Any], expected: list[str]
+) -> None:
+    """As in the original, each pod tells of the others by its own containers."""
+    assert errors_in(raw) == []
+    found = warnings_in(raw)
+    assert len(found) == len(expected)
+    for message, beginning in zip(found, expected, strict=True):
+        assert message.startswith(beginning)
+
+
+def test_a_template_that_nothing_is_made_of_is_not_held_against_a_set() -> None:
+    """Groups of one pod, with a template for leaders: when they are to have workers, it is."""
+    alone = with_templates(pod_template(), pod_template(restartPolicy="Never"), size=1)
+    grown = with_templates(pod_template(), pod_template(restartPolicy="Never"), size=2)
+    assert errors_in(alone) == []
+    assert [error.path for error in errors_in(grown, alone)] == [f"{WORKER}.spec.restartPolicy"]
+    shared = with_templates(worker=pod_template(restartPolicy="Never"), size=1)
+    assert [error.path for error in errors_in(shared)] == [f"{WORKER}.spec.restartPolicy"]
+
+
 def test_an_update_is_not_held_up_by_what_was_there() -> None:
-    bad = {"metadata": {"labels": {WORKER_INDEX_LABEL: "0"}}}
+    bad = {"metadata": {"labels": {GROUP_INDEX_LABEL: "0"}}}
     before = with_templates(worker={**pod_template(), **bad})
     after = with_templates(worker={**pod_template(), **bad}, replicas=9)
     assert errors_in(after, before) == []

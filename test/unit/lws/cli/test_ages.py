@@ -36,3 +36,4 @@ def test_age() -> None:
     assert age("2026-03-01T11:59:55Z", NOW) == "5s"
     assert age("2026-03-01T12:59:55+01:00", NOW) == "5s"
     assert (age(None, NOW), age("", NOW)) == ("<unknown>", "<unknown>")
+    assert (age("garbage", NOW), age("0001-01-01T00:00:00+14:00", NOW)) == ("<unknown>", "<unknown>")

@@ -36,6 +36,19 @@ def test_another_spelling_changes_nothing() -> None:
     assert lines(change(spelled)) == ["no pod is restarted: nothing changes"]
 
 
+def test_a_set_that_is_left_alone() -> None:
+    """It was stored by a later release of the original: whatever changes, nobody acts on it."""
+    hashed = {**B, "spec": {**B["spec"], "groupIdentity": "Hash"}}
+    (line,) = lines(change(hashed, before=hashed))
+    assert line.startswith("nothing happens: spec.groupIdentity: groups have ordinals here")
+
+
+def test_a_limit_of_restarts_takes_effect_at_once() -> None:
+    limited = make_set(image="app:1", replicas=4, template={"maxGroupRestarts": 3})
+    assert lines(change(limited))[0] == "no pod is restarted"
+    assert any("maxGroupRestarts" in line and "(at once)" in line for line in lines(change(limited)))
+
+
 def test_a_new_template() -> None:
     assert lines(change(B)) == ["groups 0 to 3 restart, by a rollout", IMAGE]
     assert lines(change(sets("app:2", replicas=1)[0], sets("app:1", replicas=1)[0])) == [

@@ -15,6 +15,7 @@ from test.unit.fake_api import Answer, answer_json, failure, plain
 from test.unit.lws.cli.conftest import Talk
 from test.unit.lws.cli.histories import revision_of
 
+BROKEN = make_set(namespace="team", replicas="two")
 NOT_THERE = failure(404, "NotFound", 'leaderworkersets.leaderworkerset.x-k8s.io "demo" not found')
 
 
@@ -94,3 +95,18 @@ async def test_everything_about_a_set(talk: Talk) -> None:
     assert sorted(found.pods) == ["demo-0", "demo-0-1"]
     assert [pod["metadata"]["name"] for pod in found.groups[0].workers] == ["demo-0-1"]
     assert found.groups[0].revision is not None
+
+
+async def test_a_set_that_another_definition_let_through(talk: Talk) -> None:
+    talk.api.will(world(BROKEN))
+    said = r"set demo cannot be read: spec.replicas is 'two'"
+    with pytest.raises(Refusal, match=said):
+        await find_history(talk.session, "demo")
+    with pytest.raises(Refusal, match=said):
+        await all_of(talk.session, BROKEN)
+
+
+async def test_of_a_status_what_can_be_read(talk: Talk) -> None:
+    lws = make_set(namespace="team", status={"conditions": "text", "replicas": 2})
+    talk.api.will(*[world(lws)] * 20)
+    assert (await find_history(talk.session, "demo")).lws["status"] == {"conditions": None, "replicas": 2}

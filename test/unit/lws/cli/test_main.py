@@ -140,6 +140,22 @@ def test_flags_of_the_manager_may_be_spelled_as_go_programs_take_them(spelling: 
     assert code == 0 and out.startswith(f"v{__version__}\n")
 
 
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        pytest.param("/usr/bin/lws", ["manager", "--version"], id="lws manager"),
+        pytest.param("/manager", ["--version"], id="the name in the image of the original"),
+    ],
+)
+def test_the_version_of_the_manager_has_the_three_lines_of_the_original(
+    program: str, arguments: list[str], run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [program])
+    monkeypatch.setenv("LWS_BUILD_DATE", "2026-11-22T12:00:00Z")
+    monkeypatch.setenv("LWS_GIT_COMMIT", "0123abc")
+    assert run(*arguments) == (0, f"v{__version__}\n2026-11-22T12:00:00Z\n0123abc\n", "")
+
+
 def test_no_command_is_a_question(run: Run) -> None:
     code, out, err = run()
     assert code == 2

@@ -205,11 +205,3 @@ def test_a_kubeconfig_that_is_no_file(kind: str, run: Run, no_ports: tuple[str, 
     code, told = run(f"--kubeconfig={path}", *no_ports)
     assert code == 1
     assert f"{path} is not a file: check --kubeconfig or KUBECONFIG" in told and is_one_line(told)
-
-
-def test_a_cluster_that_does_not_answer(run: Run, no_ports: tuple[str, ...], tmp_path: Path) -> None:
-    path = tmp_path / "kubeconfig"
-    path.write_text(KUBECONFIG)
-    code, told = run(f"--kubeconfig={path}", *no_ports)
-    assert code == 1
-    assert NOBODY in told and is_one_line(told)

@@ -30,3 +30,9 @@ def test_twice_within_a_second_would_start_nothing() -> None:
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = ANNOTATED["metadata"]
     with pytest.raises(Refusal, match="restarted within this second"):
         restart_patch(lws, NOW)
+
+
+def test_not_a_set_that_is_left_alone() -> None:
+    """It would be restarted once the original acts on it again, when nobody thinks of it any more."""
+    with pytest.raises(Refusal, match=r"set demo would not be restarted: spec\.groupIdentity: "):
+        restart_patch(make_set(groupIdentity="Hash"), NOW)

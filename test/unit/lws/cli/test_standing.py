@@ -55,6 +55,14 @@ def test_settled(
     assert (facts.is_settled, bool(facts.waiting_for)) == (settled, not settled)
 
 
+def test_a_set_that_is_left_alone_says_so() -> None:
+    """It was stored by a later release of the original."""
+    hashed = make_set(image="app:1", groupIdentity="Hash")
+    facts = standing_of(found(snapshot_of(hashed, HISTORY), HISTORY))
+    assert not facts.is_settled
+    assert facts.waiting_for.startswith("spec.groupIdentity: groups have ordinals here")
+
+
 def test_claims_that_go_with_their_group() -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     lws = make_set(image="app:1", template={"volumeClaimTemplates": [claim]})

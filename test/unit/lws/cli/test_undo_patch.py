@@ -74,6 +74,11 @@ def test_what_takes_effect_at_once_stays_as_it_is() -> None:
     template = undone(live, operations(live, past(A, live).numbered(1)))["spec"]["leaderWorkerTemplate"]
     assert (template["restartPolicy"], template["persistentVolumeClaimRetentionPolicy"]) == ("None", policy)
     assert template["workerTemplate"]["spec"]["containers"][0]["image"] == "app:1"
+    limited = make_set(image="app:2", template={"maxGroupRestarts": 3})
+    template = undone(limited, operations(limited, past(A, limited).numbered(1)))["spec"][
+        "leaderWorkerTemplate"
+    ]
+    assert template["maxGroupRestarts"] == 3
     was = past(live, A).numbered(1)
     back = undone(A, operations(A, was))["spec"]["leaderWorkerTemplate"]
     assert back["restartPolicy"] == "RecreateGroupOnPodRestart"

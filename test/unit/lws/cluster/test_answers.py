@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lws.cluster.answers import decoded, error_of
@@ -40,3 +42,26 @@ def test_errors(status: int, raw: bytes, kind: type[ApiError], message: str) -> 
 def test_errors_say_how_long_to_stay_away() -> None:
     error = error_of(503, b"starting", "7")
     assert isinstance(error, Throttled) and error.retry_after == 7.0
+
+
+DEEP = b'{"a":[' * 4000 + b'"]}"' + b"]}" * 4000
+
+
+@pytest.mark.parametrize(
+    ("data", "read"),
+    [
+        (rb'{"x":"\ud800"}', {"x": "\ud800"}),
+        (rb'{"x":"\ud800","deep":' + DEEP + rb',"y":["a\"]","\\"]}', {"x": "\ud800", "y": ['a"]', "\\"]}),
+    ],
+    ids=["half a character", "too deep too"],
+)
+def test_data_that_was_stored_as_it_came_does_not_hide_the_rest(data: bytes, read: dict[str, Any]) -> None:
+    """As the API server has been seen to return it."""
+    found = decoded(b'{"items":[{"data":' + data + b'},{"data":{"z":1}}]}', "GET /x")
+    first, second = (each["data"] for each in found["items"])
+    deep = first.pop("deep", {"a": []})
+    assert (first, second) == (read, {"z": 1})
+    levels = 0
+    while deep:
+        deep, levels = next(iter(deep.values() if isinstance(deep, dict) else deep)), levels + 1
+    assert levels < 100

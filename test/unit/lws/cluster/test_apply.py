@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
-from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, Status
+from lws.actions import (
+    Action,
+    Announce,
+    Apply,
+    Create,
+    Delete,
+    Merge,
+    Plan,
+    Reference,
+    SetOwner,
+    Status,
+    Verbatim,
+)
 from lws.cluster.apply import Applier, Memory, Outcome
 from lws.cluster.errors import (
     AlreadyExists,
@@ -97,6 +110,7 @@ class _Bench:
     put: list[Mapping[str, Any]] = field(default_factory=list)
     applied: list[tuple[Apply, Mapping[str, Any]]] = field(default_factory=list)
     refused: list[tuple[Action, ApiError]] = field(default_factory=list)
+    taken: list[Create] = field(default_factory=list)
     going: set[str] = field(default_factory=set)
 
     def announce(self, announce: Announce) -> None:
@@ -113,7 +127,9 @@ class _Bench:
 
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
-        applier = Applier(cluster, self, Memory(self._put, self._applied, self._refused, self.going))
+        applier = Applier(
+            cluster, self, Memory(self._put, self._applied, self._refused, self.taken.append, self.going)
+        )
         return await applier.apply(Plan(sequences=sequences, **plan))
 
     @property
@@ -146,6 +162,39 @@ async def test_what_must_be_remembered_first_goes_into_the_status(bench: _Bench)
     bench.diary.clear()
     await bench.run((memory, _delete("d")))
     assert bench.diary == ["status demo"], "what is not remembered is not done"
+
+
+@pytest.mark.parametrize(
+    ("owners", "is_done"),
+    [
+        pytest.param([], True, id="nobody's"),
+        pytest.param([{"kind": "Thing", "uid": "u-9", "controller": True}], False, id="a rival's"),
+    ],
+)
+async def test_whoever_is_faster_with_an_orphan_is_not_robbed_and_nothing_has_failed(
+    bench: _Bench, owners: list[Any], is_done: bool
+) -> None:
+    live = _object("a", owner="", uid="u-a", resourceVersion="7", ownerReferences=owners)
+    bench.cluster.answers["get a"] = live
+    adoption = SetOwner(_reference("a"), {"uid": "u-set"}, "because", announce=(_told("adopted a"),))
+    outcome = await bench.run((adoption, _create("b")))
+    assert (outcome.errors, outcome.overtaken) == ([], not is_done)
+    if is_done:
+        assert bench.diary == ["get a", "merge a", "tell: adopted a", "create b", "tell: created b"]
+        patch = {"ownerReferences": [{"uid": "u-set"}], "resourceVersion": "7"}
+        assert bench.cluster.sent[1]["metadata"] == patch
+    else:
+        assert bench.diary == ["get a"], "nothing that counts on it is done"
+        assert bench.put == [live], "the next plan sees whose it is"
+
+
+async def test_nothing_is_given_to_an_owner_that_another_pass_has_deleted(bench: _Bench) -> None:
+    cluster: Any = bench.cluster
+    applier = Applier(cluster, bench, Memory(bench._put, bench._applied, bench._refused, bench.taken.append))
+    await applier.apply(Plan(sequences=((_delete("leader"),),)))
+    adoption = SetOwner(_reference("a"), {"uid": "u-leader"}, "because")
+    await applier.apply(Plan(sequences=((adoption,),)))
+    assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
 
 
 STATUS = Status(SET, {"replicas": 1}, announce=(_told("status"),))
@@ -243,7 +292,7 @@ async def test_what_an_older_definition_drops_is_sent_once(
 ) -> None:
     cluster: Any = bench.cluster
     cluster.answers["status demo"] = {**_object("demo", resourceVersion="7"), "status": stored}
-    applier = Applier(cluster, bench, Memory(bench._put, bench._applied, bench._refused))
+    applier = Applier(cluster, bench, Memory(bench._put, bench._applied, bench._refused, bench.taken.append))
     first = Status(replace(SET, resource_version="6"), {"replicas": 1, "updateRevision": "demo-1"})
     version, patch = then
     for status in (first, Status(replace(SET, resource_version=version), patch)):
@@ -413,6 +462,52 @@ async def test_what_exists_already(bench: _Bench, existing: dict[str, Any], is_d
         ["tell: created a", "tell: created b"] if is_done else []
     ), "of a clash the next pass tells, which sees it"
     assert existing in bench.put, "the next plan must see what is in the way"
+
+
+def _revision(text: str, **metadata: Any) -> dict[str, Any]:
+    made = _object("r", kind="ControllerRevision", labels={"key": "k"}, **metadata)
+    return {**made, "apiVersion": "apps/v1", "data": Verbatim(text)}
+
+
+def _stored_revision(text: str, **metadata: Any) -> dict[str, Any]:
+    return {**_revision(text, uid="u-1", **metadata), "data": json.loads(text)}
+
+
+@pytest.mark.parametrize(
+    ("existing", "is_done"),
+    [
+        pytest.param(_stored_revision('{"b":2, "a":1}'), True, id="ours and equal"),
+        pytest.param(_stored_revision('{"a":1,"b":3}'), False, id="ours with other data"),
+        pytest.param({**_stored_revision("{}"), "data": None}, False, id="ours without data"),
+        pytest.param(
+            {**_stored_revision('{"a":1,"b":2}'), "metadata": _object("r", uid="u-1")["metadata"]},
+            False,
+            id="ours without its label",
+        ),
+        pytest.param(
+            _stored_revision('{"a":1,"b":2}', deletionTimestamp="2026-01-01T00:00:00Z"),
+            False,
+            id="ours and going",
+        ),
+        pytest.param(
+            _stored_revision('{"a":1,"b":2}')
+            | {"metadata": _object("r", owner="u-other", labels={"key": "k"})["metadata"]},
+            False,
+            id="somebody else's of equal data",
+        ),
+    ],
+)
+async def test_a_create_whose_name_is_taken_counts_as_done_only_for_the_very_thing(
+    bench: _Bench, existing: dict[str, Any], is_done: bool
+) -> None:
+    """To go on with anything else would act on what nobody recorded."""
+    bench.cluster.failures["create r"] = AlreadyExists(409, "AlreadyExists", "there")
+    bench.cluster.answers["get r"] = existing
+    create = Create(_revision('{"a":1,"b":2}'), why="because")
+    outcome = await bench.run((create, _create("next")))
+    assert (outcome.errors == [], "create next" in bench.diary) == (is_done, is_done)
+    assert existing in bench.put
+    assert bench.taken == ([] if is_done else [create])
 
 
 async def test_an_intent_without_controller_never_takes_what_exists(bench: _Bench) -> None:

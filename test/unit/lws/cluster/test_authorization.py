@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ from lws.actions import Object
 from lws.cluster.authorization import Authorizer
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import Forbidden, Unreachable
+from lws.cluster.rate_limit import RateLimit
 
 USER = {
     "username": "system:serviceaccount:monitoring:prometheus",
@@ -29,6 +31,11 @@ class FakeReviews:
     allowed: set[str] = field(default_factory=lambda: {USER["username"]})
     asked: list[Object] = field(default_factory=list)
     error: Exception | None = None
+    is_paced: bool = True
+
+    def paced(self, rate: RateLimit | None) -> FakeReviews:
+        self.is_paced = rate is not None
+        return self
 
     async def create(self, review: Object) -> Any:
         self.asked.append(review)
@@ -58,6 +65,12 @@ class Clock:
 
 def made(reviews: FakeReviews, clock: Clock | None = None) -> Authorizer:
     return Authorizer(cast(Cluster, reviews), clock or Clock())
+
+
+async def test_reviews_and_writes_do_not_wait_for_each_other() -> None:
+    reviews = FakeReviews()
+    assert await made(reviews).status("good", PATH) == 200
+    assert not reviews.is_paced
 
 
 @pytest.mark.parametrize(
@@ -150,12 +163,77 @@ async def test_a_verdict_is_about_one_user_and_one_path() -> None:
     assert reviews.kinds.count("SubjectAccessReview") == 3
 
 
-async def test_only_so_many_answers_are_remembered() -> None:
-    reviews = FakeReviews()
+@dataclass
+class SlowReviews(FakeReviews):
+    """Answers once the test lets it."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def create(self, review: Object) -> Any:
+        answer = await super().create(review)
+        await self.gate.wait()
+        return answer
+
+
+async def test_equal_tokens_at_the_same_moment_share_one_review() -> None:
+    reviews = SlowReviews()
     authorizer = made(reviews)
+    asked = [asyncio.create_task(authorizer.status("good", PATH)) for _ in range(100)]
+    await asyncio.sleep(0)
+    asked.pop(0).cancel()
+    reviews.gate.set()
+    assert set(await asyncio.gather(*asked)) == {200}, "one that hangs up does not take it from the others"
+    assert reviews.kinds == ["TokenReview", "SubjectAccessReview"]
+
+
+async def test_a_flood_of_unknown_tokens_gets_a_few_reviews_and_no_memory() -> None:
+    reviews, clock = FakeReviews(), Clock()
+    authorizer = made(reviews, clock)
+    assert await authorizer.status("good", PATH) == 200
+    reviews.asked.clear()
+    statuses = []
+    for number in range(10_000):
+        clock.now += 0.001
+        statuses.append(await authorizer.status(f"bad-{number}", PATH))
+    assert set(statuses) == {401, 429}
+    assert 50 <= len(reviews.asked) <= 60, "10 s at 5 a second, and what was saved up"
+    assert all(len(each._entries) <= 256 for each in (authorizer._users, authorizer._strangers))
+    assert authorizer._running == {}
+    reviews.asked.clear()
+    assert await authorizer.status("good", PATH) == 200
+    assert reviews.kinds == [], "strangers do not push out what is known"
+
+
+async def test_a_scraper_is_reviewed_again_in_the_middle_of_a_flood() -> None:
+    reviews, clock = FakeReviews(), Clock()
+    authorizer = made(reviews, clock)
     await authorizer.status("good", PATH)
-    for number in range(256):
-        await authorizer.status(f"bad-{number}", PATH)
+    clock.now += 61.0
+    flood = [await authorizer.status(f"bad-{number}", PATH) for number in range(100)]
+    assert flood[-1] == 429
     reviews.asked.clear()
     assert await authorizer.status("good", PATH) == 200
     assert reviews.kinds == ["TokenReview"]
+
+
+async def test_reviews_of_strangers_that_hang_are_few() -> None:
+    reviews, clock = SlowReviews(), Clock()
+    authorizer = made(reviews, clock)
+    asked = []
+    for number in range(100):
+        clock.now += 1.0
+        asked.append(asyncio.create_task(authorizer.status(f"bad-{number}", PATH)))
+        await asyncio.sleep(0)
+    reviews.gate.set()
+    statuses = await asyncio.gather(*asked)
+    assert (statuses.count(401), statuses.count(429)) == (10, 90)
+
+
+async def test_a_token_that_is_good_no_more_is_a_stranger() -> None:
+    reviews, clock = FakeReviews(), Clock()
+    authorizer = made(reviews, clock)
+    await authorizer.status("good", PATH)
+    reviews.users.clear()
+    clock.now += 61.0
+    assert await authorizer.status("good", PATH) == 401
+    assert not authorizer._users.has_seen(next(iter(authorizer._strangers._entries)))

@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 
 from lws.actions import Reference, Verbatim
-from lws.cluster.connection import Cluster, load_configuration
+from lws.cluster.connection import Cluster
 from lws.cluster.errors import (
     AlreadyExists,
     ApiError,
-    ClusterError,
     Conflict,
     Forbidden,
     Gone,
@@ -28,7 +26,7 @@ from lws.cluster.errors import (
     Throttled,
     Unreachable,
 )
-from lws.cluster.rate_limit import RateLimit
+from lws.cluster.rate_limit import RateLimit, renewal_rate
 from lws.cluster.resources import LEADERWORKERSETS, PODS, Resource
 from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, reset, serving, silence, stream
 from test.unit.fake_time import in_fake_time, now
@@ -480,6 +478,23 @@ async def test_reads_are_not_limited_but_writes_are() -> None:
 
 
 @in_fake_time
+async def test_a_burst_of_writes_does_not_starve_the_renewal_of_a_lease() -> None:
+    lease = {"kind": "Lease", "metadata": {"name": "l", "namespace": "ns"}}
+    async with _connected(rate=RateLimit(0.1, 1, clock=now)) as (api, cluster):
+        renewing = cluster.paced(renewal_rate(shards=1, retry_period=2.0, clock=now))
+        api.will(*[answer_json({}) for _ in range(40)])
+        began = now()
+        burst = [asyncio.create_task(cluster.create(POD)) for _ in range(20)]
+        for _ in range(5):
+            await renewing.replace(lease)
+            await asyncio.sleep(2.0)
+        assert now() - began == pytest.approx(10.0, abs=0.5)
+        for each in burst:
+            each.cancel()
+    assert [seen.method for seen in api.requests].count("PUT") == 5
+
+
+@in_fake_time
 async def test_watches_may_be_open_for_long_but_not_silent_for_long() -> None:
     lines = [b'{"n":1}\n', 80.0, b'{"n":2}\n', 80.0, b'{"n":3}\n', 120.0]
     received = b""
@@ -545,16 +560,6 @@ async def test_a_token_that_cannot_be_read_is_a_failed_request(error: Exception)
             await cluster.get("Pod", "ns", "a")
 
 
-@in_fake_time
-async def test_credentials_for_another_client() -> None:
-    async with _connected() as (api, cluster):
-        cluster.configuration.api_key["authorization"] = "bearer t"
-        cluster.configuration.ssl_ca_cert = "/ca"
-        credentials = await cluster.credentials()
-    assert (credentials.server, credentials.ca_path, credentials.token) == (api.url, "/ca", "bearer t")
-    assert not credentials.insecure and credentials.certificate_path is None
-
-
 def _elsewhere(proxy: str | None = None) -> Cluster:
     return Cluster(Configuration(host="http://kubernetes.test", proxy=proxy), "test")
 
@@ -565,8 +570,8 @@ async def test_proxies(comes_from: str, monkeypatch: pytest.MonkeyPatch) -> None
     async with serving() as api:
         proxy = api.url.replace("http://", "http://user:secret@")
         monkeypatch.setenv("http_proxy", proxy if comes_from == "environment" else "http://127.0.0.1:1")
-        monkeypatch.delenv("no_proxy", raising=False)
-        monkeypatch.delenv("NO_PROXY", raising=False)
+        for name in ("HTTP_PROXY", "NO_PROXY", "no_proxy"):
+            monkeypatch.delenv(name, raising=False)
         cluster = _elsewhere(proxy if comes_from == "kubeconfig" else None)
         try:
             api.will(answer_json({}))
@@ -576,15 +581,6 @@ async def test_proxies(comes_from: str, monkeypatch: pytest.MonkeyPatch) -> None
     [seen] = api.requests
     assert seen.headers["Host"] == "kubernetes.test"
     assert seen.headers["Proxy-Authorization"] == "Basic dXNlcjpzZWNyZXQ="
-
-
-@in_fake_time
-async def test_hosts_that_need_no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
-    monkeypatch.setenv("no_proxy", "127.0.0.1")
-    async with _connected() as (api, cluster):
-        api.will(answer_json({}))
-        assert await cluster.get("Pod", "ns", "a") == {}
 
 
 @in_fake_time
@@ -599,47 +595,3 @@ async def test_passwords_for_other_programs_are_not_sent(
         api.will(answer_json({}))
         await cluster.get("Pod", "ns", "a")
     assert api.requests[0].headers["Authorization"] == "bearer t"
-
-
-def _kubeconfig(directory: Path, content: Any) -> str:
-    path = directory / "config"
-    path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
-    return str(path)
-
-
-async def test_a_kubeconfig(tmp_path: Path) -> None:
-    content = {
-        "current-context": "c",
-        "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
-        "clusters": [{"name": "k", "cluster": {"server": "https://10.0.0.1:6443/prefix"}}],
-        "users": [{"name": "u", "user": {"token": "secret"}}],
-    }
-    configuration = await load_configuration(_kubeconfig(tmp_path, content))
-    assert configuration.host == "https://10.0.0.1:6443/prefix"
-    token = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-    assert token == "Bearer secret"
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        pytest.param(None, "is not a file: check --kubeconfig or KUBECONFIG", id="missing"),
-        pytest.param({"kind": "Config"}, "cannot be used: ", id="empty"),
-        pytest.param("a: [", "cannot be used: ", id="no-YAML"),
-        pytest.param("just text", "cannot be used: ", id="no-mapping"),
-    ],
-)
-async def test_kubeconfigs_that_cannot_be_used(tmp_path: Path, content: Any, says: str) -> None:
-    path = _kubeconfig(tmp_path, content) if content is not None else str(tmp_path / "config")
-    with pytest.raises(ClusterError) as caught:
-        await load_configuration(path)
-    assert caught.value.message.startswith(f"kubeconfig {path} ")
-    assert says in caught.value.message and "\n" not in caught.value.message
-
-
-async def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(
-        ClusterError, match=r"not running in a pod .* and no --kubeconfig or KUBECONFIG is set"
-    ):
-        await load_configuration(None)

@@ -24,6 +24,9 @@ def test_one_alone_stays_as_it_is() -> None:
 
 def test_several_name_all() -> None:
     assert folded([TWO, ONE]) == replace(ONE, note="Made demo-0 to demo-1", related=None)
+    leaders = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-3")
+    both = [replace(each, fold=Fold("Made {}", name, leaders)) for each, name in ((ONE, "d-0"), (TWO, "d-1"))]
+    assert folded(both).related == leaders
 
 
 @pytest.mark.parametrize(

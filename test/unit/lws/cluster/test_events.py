@@ -253,49 +253,129 @@ async def test_only_so_many_series_are_remembered() -> None:
         assert len(recorder._known) == 4096
 
 
+LEADERS = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-3")
+
+
 def _of_group(index: int, related: Reference | None = POD) -> Announce:
-    note, template = f"Created workers of demo-{index}", "Created workers of {}"
-    return replace(ANNOUNCE, note=note, related=related, fold=Fold(template, f"demo-{index}"))
+    note, fold = f"Created workers of demo-{index}", Fold("Created workers of {}", f"demo-{index}", LEADERS)
+    return replace(ANNOUNCE, note=note, related=related, fold=fold)
+
+
+def _notes(cluster: _Cluster) -> list[str]:
+    return [event["note"] for event in cluster.events]
+
+
+def _alone(*indices: int) -> list[str]:
+    return [f"Created workers of demo-{index}" for index in indices]
 
 
 @in_fake_time
-async def test_groups_that_do_the_same_are_one_event() -> None:
+async def test_up_to_nine_groups_have_an_event_each_at_once_in_the_words_of_the_original() -> None:
     async with _recording() as (cluster, recorder):
-        for index in (2, 0, 1, 7):
+        for index in range(9):
             recorder.announce(_of_group(index))
-            await asyncio.sleep(0.5)
-        assert cluster.events == []
+        await asyncio.sleep(0.2)
+        assert _notes(cluster) == _alone(*range(9))
+        assert {event["related"]["name"] for event in cluster.events} == {"demo-0"}
+        await asyncio.sleep(600.0)
+        assert len(cluster.events) == 9
+
+
+@in_fake_time
+async def test_from_ten_groups_in_one_window_on_they_are_folded() -> None:
+    async with _recording() as (cluster, recorder):
+        for index in range(100):
+            recorder.announce(_of_group(index))
+            await asyncio.sleep(0.04)
         await asyncio.sleep(5.0)
-        assert [event["note"] for event in cluster.events] == ["Created workers of demo-0 to demo-2, demo-7"]
-        assert "related" not in cluster.events[0]
-        recorder.announce(_of_group(8))
+        assert _notes(cluster) == [*_alone(*range(9)), "Created workers of demo-9 to demo-99"]
+        related = cluster.events[-1]["related"]
+        assert (related["kind"], related["name"], related["uid"]) == ("StatefulSet", "demo", "u-3")
+
+
+@in_fake_time
+async def test_the_tenth_group_has_its_own_words_where_no_other_comes() -> None:
+    async with _recording() as (cluster, recorder):
+        for index in range(10):
+            recorder.announce(_of_group(index))
         await asyncio.sleep(6.0)
-        assert cluster.events[1]["note"] == "Created workers of demo-8"
-        assert cluster.events[1]["related"]["name"] == "demo-0"
+        assert _notes(cluster) == _alone(*range(10))
+
+
+@in_fake_time
+async def test_a_group_that_comes_again_in_one_window_is_one_of_a_few() -> None:
+    async with _recording() as (cluster, recorder):
+        for round_ in range(3):
+            for index in range(9):
+                recorder.announce(_of_group(index, replace(POD, uid=f"u-{round_}-{index}")))
+        await asyncio.sleep(0.5)
+        assert _notes(cluster) == _alone(*range(9)) * 3
+
+
+@in_fake_time
+async def test_a_rollout_of_many_groups_costs_few_events_and_one_of_few_a_minute_is_told_group_by_group() -> (
+    None
+):
+    async with _recording() as (cluster, recorder):
+        for index in range(200):
+            recorder.announce(_of_group(index))
+            await asyncio.sleep(2.0)
+        # The first nine, and what came within 5, 10, 20, 40, 60, 60 … seconds.
+        assert len(cluster.events) <= 9 + 4 + 6
+    async with _recording() as (cluster, recorder):
+        for index in range(20):
+            recorder.announce(_of_group(index))
+            await asyncio.sleep(8.0)
+        assert _notes(cluster) == _alone(*range(20))
+
+
+@in_fake_time
+async def test_after_a_quiet_minute_groups_are_told_one_by_one_again() -> None:
+    async with _recording() as (cluster, recorder):
+        for index in range(12):
+            recorder.announce(_of_group(index))
+        await asyncio.sleep(66.0)
+        assert _notes(cluster)[9:] == ["Created workers of demo-9 to demo-11"]
+        recorder.announce(_of_group(12))
+        await asyncio.sleep(0.5)
+        assert _notes(cluster)[-1:] == _alone(12)
+        await asyncio.sleep(130.0)
+        assert recorder._windows == {}
 
 
 @in_fake_time
 async def test_what_is_folded_is_not_lost_at_the_end() -> None:
     async with _recording() as (cluster, recorder):
-        recorder.announce(_of_group(0))
-        recorder.announce(_of_group(1))
+        for index in range(11):
+            recorder.announce(_of_group(index))
         await recorder.drain()
-        assert [event["note"] for event in cluster.events] == ["Created workers of demo-0 to demo-1"]
+        assert _notes(cluster)[9:] == ["Created workers of demo-9 to demo-10"]
         await asyncio.sleep(10.0)
-        assert len(cluster.events) == 1
+        assert len(cluster.events) == 10
 
 
 @in_fake_time
 async def test_what_is_folded_is_written_at_once_where_it_may_be_too_late_otherwise() -> None:
     async with _recording() as (cluster, recorder):
-        recorder.announce(_of_group(0))
-        recorder.announce(_of_group(1))
+        for index in range(11):
+            recorder.announce(_of_group(index))
         recorder.hurry()
-        await asyncio.sleep(0.1)
-        assert [event["note"] for event in cluster.events] == ["Created workers of demo-0 to demo-1"]
+        await asyncio.sleep(0.2)
+        assert _notes(cluster)[9:] == ["Created workers of demo-9 to demo-10"]
         # The next ones wait for more of their kind again.
-        recorder.announce(_of_group(2))
-        await asyncio.sleep(4.0)
-        assert len(cluster.events) == 1
+        await asyncio.sleep(6.0)
+        recorder.announce(_of_group(11))
+        await asyncio.sleep(9.0)
+        assert len(cluster.events) == 10
         await asyncio.sleep(2.0)
-        assert len(cluster.events) == 2
+        assert len(cluster.events) == 11
+
+
+@in_fake_time
+async def test_what_every_pass_says_is_heard_once() -> None:
+    said = replace(ANNOUNCE, related=POD, once=True)
+    async with _recording() as (cluster, recorder):
+        await _announce(recorder, said, said, every=3600)
+        await _announce(recorder, replace(said, note="another"), said)
+    assert [event["note"] for event in cluster.events] == ["Created leader statefulset demo", "another"]
+    assert cluster.patches == []

@@ -12,10 +12,13 @@ import pytest
 from lws.cluster.connection import Cluster
 from lws.cluster.errors import NotFound
 from lws.cluster.history import History
+from lws.cluster.membership import Membership
 from lws.cluster.memory import WriteMemory
 from lws.cluster.resources import Resource
 from lws.cluster.store import Store
 from lws.kube.metadata import owner_reference
+from lws.leaderworkerset import revisions
+from lws.leaderworkerset.revision_seal import SEAL_ANNOTATION
 from lws.leaderworkerset.revisions import build_revision, record
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.builders import (
@@ -65,7 +68,7 @@ class World:
                 self.store.put(each)
         self.asked = Asked(objects)
         cluster = cast(Cluster, self.asked)
-        self.history = History(cluster, self.store, WriteMemory(self.store))
+        self.history = History(cluster, self.store, WriteMemory(self.store), Membership(self.store, set()))
 
 
 def make_revision(lws: Object, key: str, number: int = 1) -> Object:
@@ -164,6 +167,19 @@ async def test_a_revision_of_ours_is_found_whatever_its_name_label(label: str | 
     assert (found.key, found.set_name) == (KEY, label or "")
 
 
+async def test_no_group_gets_a_template_whose_label_was_edited_to_its_key() -> None:
+    """The revision of a lost one was deleted, and the label of another, which all others run, set to its key:
+    passes over that group see it as passes over the set do.
+    """
+    lws, wanted = make_set(image="app:2"), record(make_set(image="app:2")).key
+    leader, lost = make_leader_statefulset(lws, key=wanted), make_leader_pod(lws, 0, key=OLD)
+    edited = make_revision(lws, OLD)
+    del edited["metadata"]["annotations"][SEAL_ANNOTATION]
+    world = World(lws, leader, lost, edited, make_leader_pod(lws, 1, key=wanted))
+    assert [each.key for each in world.history.recorded(lws)] == [wanted]
+    assert [each.key for each in await world.history.unrecorded(lws, leader, [OLD])] == [OLD]
+
+
 async def test_orphans_and_strangers_of_the_namespace_stay_where_they_are() -> None:
     lws, leader = make_set(), make_leader_statefulset()
     stranger = make_revision(make_set("other"), KEY, number=7)
@@ -228,3 +244,28 @@ async def test_workers_that_are_not_those_of_a_leader_are_passed_over(case: str)
     (found,) = await world.history.unrecorded(lws, leader, [KEY])
     assert found.workers is None
     assert found.leader is not None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [None, "text", {"spec": []}, {"spec": {"template": []}}, {"spec": {"template": {"spec": "a"}}}],
+    ids=str,
+)
+async def test_what_is_no_template_brings_no_leader_back(data: Any) -> None:
+    lws, leader = make_set(), make_moving_leaders()
+    garbled = {**make_own_revision(leader, OLD), "data": data}
+    (found,) = await World(lws, leader, garbled).history.unrecorded(lws, leader, {OLD})
+    assert (found.key, found.leader) == (OLD, None)
+
+
+def test_a_broken_revision_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lws = make_set()
+    owned, orphan = (make_revision(lws, KEY, number) for number in (1, 2))
+    for each in (owned, orphan):
+        each["data"]["spec"]["leaderWorkerTemplate"]["size"] = "two"
+    orphan["metadata"] |= {"name": "orphan", "ownerReferences": []}
+    world = World(lws, owned, orphan)
+    (found,) = world.history.recorded(lws)
+    assert "size is 'two'" in found.broken
+    monkeypatch.setattr(revisions, "recorded_fault", lambda data: pytest.fail("it was looked at before"))
+    assert world.history.recorded(lws) == (found,)

@@ -11,7 +11,7 @@ import yaml
 
 from lws.cluster import kubeconfig
 from lws.cluster.errors import ClusterError, Unreachable
-from lws.cluster.kubeconfig import NoCluster, load_context
+from lws.cluster.kubeconfig import NoCluster, load_configuration, load_context
 
 
 def a_file(path: Path, *names: str, current: str | None = None, **context: str) -> Path:
@@ -71,7 +71,7 @@ async def test_in_a_pod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     namespace.write_text("team\n")
     monkeypatch.setattr(kubeconfig, "_POD_NAMESPACE", namespace)
 
-    def in_cluster(client_configuration: Any) -> None:
+    def in_cluster(client_configuration: Any, try_refresh_token: bool) -> None:
         client_configuration.host = "https://10.0.0.1"
 
     monkeypatch.setattr(kubeconfig, "load_incluster_config", in_cluster)
@@ -108,3 +108,36 @@ async def test_a_file_that_will_not_do(tmp_path: Path, text: str, context: str |
 async def test_a_file_that_is_not_there() -> None:
     with pytest.raises(ClusterError, match="kubeconfig /none is not a file: check --kubeconfig"):
         await load_context("/none", None, {})
+
+
+MANAGER = [
+    pytest.param("a: [", "cannot be used: ", id="no-YAML"),
+    pytest.param("just text", "cannot be used: ", id="no-mapping"),
+    pytest.param("kind: Config", "cannot be used: ", id="empty"),
+    pytest.param(None, "is not a file: check --kubeconfig or KUBECONFIG", id="missing"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), MANAGER)
+async def test_a_file_that_will_not_do_for_a_manager(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "config"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ClusterError) as error:
+        await load_configuration(str(path))
+    assert error.value.message.startswith(f"kubeconfig {path} ")
+    assert said in error.value.message and "\n" not in error.value.message
+
+
+async def test_a_manager_takes_the_current_context(tmp_path: Path) -> None:
+    configuration = await load_configuration(str(a_file(tmp_path / "config", "a", "b", current="b")))
+    assert configuration.host == "https://b"
+    token = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+    assert token == "Bearer token-of-b"
+
+
+async def test_a_manager_without_any_cluster() -> None:
+    with pytest.raises(
+        ClusterError, match=r"not running in a pod .* and no --kubeconfig or KUBECONFIG is set"
+    ):
+        await load_configuration(None)

@@ -637,3 +637,35 @@ def test_a_stopped_leader_does_not_act_when_it_goes_on() -> None:
     finally:
         for process in world.processes:
             process.end()
+
+
+@pytest.mark.parametrize("bump", [0, 1000], ids=["restored", "restored, and others have written much since"])
+@in_fake_time
+async def test_a_lease_that_is_older_than_before_is_a_restored_etcd(bump: int) -> None:
+    server = _Server()
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.start()
+    await asyncio.sleep(1.0)
+    two.start()
+    await asyncio.sleep(10.0)
+    backup, version = server.get(), server.version
+    await asyncio.sleep(60.0)
+    assert not one.lease.rollback.is_noticed and not two.lease.rollback.is_noticed
+    server.lease, server.version = backup, version + bump
+    await asyncio.sleep(3.0)
+    assert one.lease.rollback.is_noticed
+    assert server.spec == backup["spec"], "nobody has written it"
+    await one.stop()
+    await two.stop()
+
+
+@in_fake_time
+async def test_a_lease_that_was_not_there_yet_is_a_restored_etcd() -> None:
+    server = _Server()
+    one = _Candidate(server, "one")
+    one.start()
+    await asyncio.sleep(60.0)
+    server.lease, server.version = None, 100
+    await asyncio.sleep(3.0)
+    assert one.lease.rollback.is_noticed
+    await one.stop()

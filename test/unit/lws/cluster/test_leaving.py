@@ -146,3 +146,7 @@ async def test_a_node_that_cannot_be_read_is_not_known(
     assert [record.getMessage() for record in caplog.records] == [
         f"cannot tell whether node node-1 is lost: {said}"
     ]
+
+
+def test_any_number_may_be_said_to_be_the_size() -> None:
+    assert names(leaving(FORMER).former_workers(LEADER, 10**10)) == ["demo-0-2"]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws.cluster.membership import Membership
 from lws.cluster.store import Store
 from lws.kube.metadata import owner_reference
-from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_statefulset
+from lws.kube.pods import NodeWait
+from test.unit.builders import (
+    LONG_AGO,
+    make_leader_pod,
+    make_leader_statefulset,
+    make_set,
+    make_worker_pod,
+    make_worker_statefulset,
+)
 
+SINCE, LATER = datetime(2026, 1, 1, tzinfo=UTC), "2026-01-01T01:00:00Z"
 LWS = make_set(replicas=2)
 LEADERS = make_leader_statefulset(LWS)
 PODS = [make_leader_pod(LWS, index) for index in range(2)]
@@ -72,3 +82,18 @@ def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
 
     found.forget("default", "demo")
     assert found.groups_of(LEADERS)[1] == second
+
+
+def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:
+    workers = make_worker_statefulset(PODS[0])
+    gated = {"conditions": [{"type": "PodScheduled", "status": "False", "lastTransitionTime": LONG_AGO}]}
+    placed = {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": LATER}]}
+    pods = [
+        make_worker_pod(workers, 1, status=gated),
+        make_worker_pod(workers, 2, status=placed),
+        make_worker_pod(workers, 3),
+        make_worker_pod(workers, 4, status=gated, terminating=True),
+    ]
+    found = Membership(shown(LWS, LEADERS, *PODS, workers, *pods), set())
+    waits = (NodeWait(SINCE), NodeWait(SINCE, SINCE + timedelta(hours=1)))
+    assert [set(each.waits) for each in found.groups_of(LEADERS)] == [set(waits), set()]

@@ -11,6 +11,7 @@ from lws.cluster import memory as module
 from lws.cluster.memory import WriteMemory
 from lws.cluster.store import Store
 from lws.kube.applied import digest
+from test.unit.builders import make_set
 
 
 def _statefulset(owner: str, ordinals: Any = None, version: int = 1) -> dict[str, Any]:
@@ -147,3 +148,14 @@ def test_only_the_latest_writes_have_an_age(store: Store, monkeypatch: pytest.Mo
     other["metadata"] |= {"uid": "u-2", "name": "other"}
     memory.put(other)
     assert memory.age("u-1") is None and memory.age("u-2") is not None
+
+
+def test_the_spec_of_a_set_is_checked_once_per_generation(
+    memory: WriteMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(module, "spec_fault", lambda lws: looks.append(1) or "it is wrong")
+    monkeypatch.setattr(module, "_CHECKED", 2)
+    for generation in (1, 1, 2, 1, 3, 1):
+        assert memory.fault_of(make_set(generation=generation)) == "it is wrong"
+    assert len(looks) == 4, "the third one was forgotten for the newest two"

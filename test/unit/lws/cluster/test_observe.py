@@ -17,11 +17,13 @@ from lws.cluster.observe import Observer
 from lws.cluster.store import Store
 from lws.cluster.trim import trim
 from lws.group.gang_providers import PROVIDERS
+from lws.group.plan import plan as plan_group
 from lws.kube.applied import digest
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.disruption import build_disruption_budget
 from lws.leaderworkerset.leader_service import build_leader_service
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset, build_service
+from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions import build_revision, record
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -132,6 +134,40 @@ async def test_a_new_set_looks_once_for_what_no_stream_shows() -> None:
     assert (snapshot.leader, snapshot.service, snapshot.groups, snapshot.revisions) == (None, None, (), ())
     assert (snapshot.reread, snapshot.applied, snapshot.drops_start_ordinal) == (LWS, None, False)
     assert world.cluster.asked == ["StatefulSet default/demo", "LeaderWorkerSet default/demo"]
+
+
+async def test_a_taken_revision_name_is_a_fact_of_the_snapshot_and_read_only_once() -> None:
+    world = World(*EVERYTHING)
+    create = Create(build_revision(LWS, record(LWS), 2), why="because")
+    stranger = copy.deepcopy(REVISION)
+    stranger["metadata"] |= {"name": create.intent["metadata"]["name"], "uid": "u-9", "ownerReferences": []}
+    del stranger["metadata"]["labels"]
+    assert (await world.of_set()).taken == ()
+    world.memory.put(stranger)
+    world.memory.taken.remember(create)
+    snapshot = await world.of_set()
+    assert names(snapshot.taken) == [create.intent["metadata"]["name"]]
+    assert len(snapshot.revisions) == 1
+    assert world.cluster.asked == [], "no pass reads it again"
+
+
+async def test_whether_all_keys_are_known_that_leaders_come_back_with() -> None:
+    assert (await World(LWS).of_set()).knows_live_keys
+    world = World(*EVERYTHING)
+    assert (await world.of_set()).knows_live_keys, "the StatefulSet has not reported yet"
+    own = {**copy.deepcopy(REVISION), "data": {"spec": {"template": {}}}}
+    own["metadata"] |= {"name": "demo-own", "uid": "u-own", "ownerReferences": [owner_reference(LEADERS)]}
+    reported = changed(LEADERS, lambda obj: obj.update(status={"currentRevision": "demo-own"}))
+    world.show(reported)
+    assert not (await world.of_set()).knows_live_keys
+    world.show(own)
+    snapshot = await world.of_set()
+    assert snapshot.knows_live_keys and snapshot.live_keys == {KEY}
+
+
+async def test_keys_of_groups_that_a_lost_statefulset_left_behind_are_live() -> None:
+    world = World(LWS, REVISION, *PODS, *WORKERS)
+    assert (await world.of_set()).live_keys == {KEY}
 
 
 @pytest.mark.parametrize(
@@ -374,12 +410,13 @@ async def test_revisions_of_statefulsets_and_of_others_do_not_enter() -> None:
     assert [revision.name for revision in snapshot.revisions] == [f"demo-{KEY}-1"]
 
 
-async def test_live_keys_are_those_that_anything_carries() -> None:
+async def test_live_keys_are_those_that_anything_was_made_from() -> None:
     old_pod = changed(PODS[1], lambda obj: obj["metadata"]["labels"].update({REVISION_LABEL: "old-pod"}))
     old_workers = changed(
-        WORKERS[1], lambda obj: obj["metadata"]["labels"].update({REVISION_LABEL: "old-workers"})
+        WORKERS[0],
+        lambda obj: obj["spec"]["template"]["metadata"]["labels"].update({REVISION_LABEL: "old-workers"}),
     )
-    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, old_pod, old_workers).of_set()
+    snapshot = await World(LWS, LEADERS, SERVICE, REVISION, PODS[0], old_pod, old_workers).of_set()
     assert snapshot.live_keys == {KEY, "old-pod", "old-workers"}
 
 
@@ -489,6 +526,36 @@ async def test_the_set_is_read_past_every_cache_where_it_could_adopt(obj: dict[s
     assert await world.of_set() is None
 
 
+def going(obj: dict[str, Any]) -> dict[str, Any]:
+    return changed(obj, lambda it: it["metadata"].update(deletionTimestamp="2026-03-01T12:00:00Z"))
+
+
+@pytest.mark.parametrize("obj", ORPHANED)
+@pytest.mark.parametrize("change", [None, owned_by()], ids=["missing", "orphaned"])
+async def test_a_set_that_its_fresh_read_shows_as_deleting_gets_no_write(
+    obj: dict[str, Any], change: Change | None
+) -> None:
+    """Not even its status."""
+    world = World(*(each for each in EVERYTHING if each is not obj))
+    if change is not None:
+        world.show(changed(obj, change))
+    assert not plan(await world.of_set()).is_empty
+    world.hide(going(LWS))
+    assert plan(await world.of_set()).is_empty
+    assert world.store.get("LeaderWorkerSet", "default", "demo") == trim(going(LWS))
+
+    world.cluster.asked.clear()
+    assert plan(await world.of_set()).is_empty
+    assert world.cluster.asked == [], "nothing more is read for it"
+
+
+async def test_what_was_read_of_a_set_afresh_is_known_from_then_on() -> None:
+    world = World(*(each for each in EVERYTHING if each is not SERVICE))
+    world.hide(scaled := changed(LWS, lambda lws: lws["spec"].update(replicas=7)))
+    await world.of_set()
+    assert world.store.get("LeaderWorkerSet", "default", "demo") == trim(scaled)
+
+
 async def test_what_we_remember_of_our_own_writes() -> None:
     world = World(*EVERYTHING)
     action = Apply(LEADERS, why="")
@@ -525,7 +592,7 @@ async def test_former_workers_are_of_interest_where_workers_are_yet_to_be_made()
     new = changed(PODS[1], lambda obj: obj["metadata"].update(uid="u-new"))
     world = World(LWS, LEADERS, SERVICE, REVISION, new, *WORKER_PODS)
     assert names((await world.of_group()).former_workers) == ["demo-0-1", "demo-0-2"]
-    assert world.cluster.asked == []
+    assert world.cluster.asked == ["StatefulSet default/demo-0"], "it may only have lost its label"
     world.show(WORKERS[1])
     assert (await world.of_group()).former_workers == ()
 
@@ -639,11 +706,38 @@ async def test_the_leader_is_read_past_every_cache_where_it_could_adopt(orphan: 
     world = World(*EVERYTHING)
     bare = changed(WORKERS[1], owned_by())
     if orphan == "Service":
-        bare = {**changed(SERVICE, owned_by()), "metadata": {**bare["metadata"], "uid": "u-5"}}
+        service = changed(SERVICE, owned_by())
+        metadata = {**service["metadata"], "name": "demo-0", "uid": "u-5"}
+        bare = {**service, "metadata": metadata}
     world.show(bare)
     snapshot = await world.of_group()
     assert snapshot.reread["metadata"]["uid"] == PODS[1]["metadata"]["uid"]
     assert world.cluster.asked.count("Pod default/demo-0") == 1
+
+
+async def test_nothing_is_read_afresh_for_a_service_that_users_made_themselves() -> None:
+    """It may stay for ever: all that is read is the Service, of which no stream may tell."""
+    own = changed(SERVICE, lambda obj: obj["metadata"].update(ownerReferences=[], managedFields=[]))
+    of_group = {**own, "metadata": {**own["metadata"], "name": "demo-0", "uid": "u-5"}}
+    world = World(*(each for each in EVERYTHING if each is not SERVICE), own, of_group)
+    assert (await world.of_set()).service == trim(own)
+    assert (await world.of_group()).service == trim(of_group)
+    assert world.cluster.asked == ["Service default/demo", "Service default/demo-0"]
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["gone", "going"])
+async def test_a_leader_that_its_fresh_read_shows_as_deleting_gets_nothing(is_gone: bool) -> None:
+    unique = {SUBDOMAIN_POLICY_ANNOTATION: "UniquePerReplica"}
+    pod = changed(PODS[1], lambda obj: obj["metadata"].setdefault("annotations", {}).update(unique))
+    world = World(LWS, LEADERS, SERVICE, REVISION, pod, changed(WORKERS[1], owned_by()))
+    if is_gone:
+        del world.cluster.objects["Pod", "demo-0"]
+        assert await world.of_group() is None
+    else:
+        world.hide(going(pod))
+        assert plan_group(await world.of_group()).is_empty
+    known = world.store.get("Pod", "default", "demo-0")
+    assert known == (None if is_gone else trim(going(pod)))
 
 
 async def test_a_worker_that_came_back_as_another_pod_is_noticed() -> None:
@@ -701,3 +795,33 @@ async def test_a_lost_revision_is_looked_for_before_it_is_given_up() -> None:
     assert world.cluster.asked == ["list controllerrevisions"]
     assert (await world.of_group()).revision is not None
     assert len(world.cluster.asked) == 1, "from then on it is known"
+
+
+async def test_of_a_set_that_a_later_release_stored_nothing_is_read() -> None:
+    world = World(*EVERYTHING)
+    world.show(changed(LWS, lambda obj: obj["spec"].update(groupIdentity="Hash")))
+    of_set, of_group = await world.of_set(), await world.of_group()
+    assert of_set.leader is None and of_group.worker_statefulset is None
+    assert world.cluster.asked == []
+
+
+async def test_of_a_namespace_that_the_pod_webhook_does_not_see_nothing_is_read() -> None:
+    world = World(*EVERYTHING)
+
+    async def covers(namespace: str) -> bool:
+        return namespace != "default"
+
+    world.observer.covers = covers
+    of_set, of_group = await world.of_set(), await world.of_group()
+    assert not of_set.is_covered and of_set.leader is None
+    assert not of_group.is_covered and of_group.worker_statefulset is None
+    assert world.cluster.asked == []
+
+
+async def test_of_a_set_that_cannot_be_read_nothing_else_is() -> None:
+    world = World(*EVERYTHING)
+    world.show(changed(make_set(size=3, generation=2), lambda lws: lws["spec"].update(replicas="two")))
+    snapshot = await world.of_set()
+    assert (snapshot.leader, snapshot.fault) == (None, "spec.replicas is 'two', not a whole number")
+    assert await world.of_group() is None
+    assert world.cluster.asked == []

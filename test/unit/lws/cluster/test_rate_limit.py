@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lws.cluster.rate_limit import RateLimit
+from lws.cluster.rate_limit import RateLimit, renewal_rate
 from test.unit.fake_time import in_fake_time, now
 
 
@@ -50,3 +50,11 @@ async def test_the_bucket_fills_while_nobody_asks() -> None:
 @in_fake_time
 async def test_a_burst_of_nothing_still_lets_one_through() -> None:
     assert await _takes(_limit(2, 0), 2) == [0, 0.5]
+
+
+@in_fake_time
+async def test_all_leases_of_a_manager_are_renewed_in_each_period_without_a_wait() -> None:
+    limit = renewal_rate(shards=64, retry_period=2.0, clock=now)
+    for _ in range(10):
+        assert await _takes(limit, 64 + 5) == [0] * 69
+        await asyncio.sleep(2.0)

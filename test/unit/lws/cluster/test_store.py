@@ -402,3 +402,24 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
     assert told("5", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
     store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": "6"}})
     assert store.leaving("default", "demo") == []
+
+
+def test_pods_that_went_by_a_disruption_are_known_for_a_while(store: Store) -> None:
+    def going(version: int, uid: str) -> dict[str, Any]:
+        reason = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+        return {**_pod(version, uid), "status": {"phase": "Running", "conditions": [reason]}}
+
+    store.put(going(1, "u-1"))
+    assert not store.was_disrupted("u-1"), "it is still there"
+    store.drop(going(2, "u-1"))
+    store.put(_pod(3, "u-2"))
+    store.drop(_pod(4, "u-2"))
+    store.put(going(5, "u-3"))
+    store.put(_pod(6, "u-4"))
+    store.put(going(7, "u-4"))
+    store.retain("Pod", set(), "8")
+    assert [store.was_disrupted(uid) for uid in ("u-1", "u-2", "u-3", "u-4")] == [True, False, True, True]
+    for version in range(10, 10_030):
+        store.put(going(2 * version, f"v-{version}"))
+        store.drop(going(2 * version + 1, f"v-{version}"))
+    assert not store.was_disrupted("u-1")

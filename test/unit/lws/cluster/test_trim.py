@@ -48,6 +48,20 @@ def _started(name: str, at: str) -> dict[str, Any]:
     return {"name": name, "restartCount": 0, "ready": True, "state": {"running": {"startedAt": at}}}
 
 
+def _scheduled(status: str, since: str) -> dict[str, Any]:
+    more = {"reason": "SchedulingGated", "message": "0/3 nodes", "lastProbeTime": None}
+    return {"type": "PodScheduled", "status": status, "lastTransitionTime": since, **more}
+
+
+def _disruption(status: str) -> dict[str, Any]:
+    more = {"reason": "PreemptionByScheduler", "message": "for a greater one", "lastTransitionTime": "t"}
+    return {"type": "DisruptionTarget", "status": status, **more}
+
+
+def _kept_of(condition: dict[str, Any]) -> dict[str, Any]:
+    return {key: condition[key] for key in ("type", "status", "lastTransitionTime")}
+
+
 KEPT = {
     "name": "demo-0",
     "namespace": "default",
@@ -103,6 +117,33 @@ def test_of_containers_those_are_kept_that_use_tpus() -> None:
             id="readiness",
         ),
         pytest.param({"conditions": None}, {"conditions": []}, id="no-conditions"),
+        pytest.param(
+            {"conditions": [_scheduled("True", "2026-01-01T00:00:01Z")]},
+            {"conditions": []},
+            id="placed at once",
+        ),
+        pytest.param(
+            {"conditions": [_scheduled("True", "2026-01-01T01:00:00Z")]},
+            {"conditions": [_kept_of(_scheduled("True", "2026-01-01T01:00:00Z"))]},
+            id="placed after an hour",
+        ),
+        pytest.param(
+            {"conditions": [_scheduled("False", "2026-01-01T00:00:00Z")]},
+            {"conditions": [_kept_of(_scheduled("False", "2026-01-01T00:00:00Z"))]},
+            id="gated",
+        ),
+        pytest.param(
+            {"conditions": [_disruption("True")]},
+            {
+                "conditions": [
+                    {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+                ]
+            },
+            id="preempted",
+        ),
+        pytest.param(
+            {"conditions": [_disruption("False")]}, {"conditions": []}, id="not preempted after all"
+        ),
         pytest.param(
             {"phase": "Failed", "reason": "Evicted"}, {"phase": "Failed", "reason": "Evicted"}, id="evicted"
         ),
@@ -266,7 +307,10 @@ def test_services_for_clients_keep_their_ports() -> None:
         "metadata": _metadata(),
         "spec": {"clusterIP": "10.0.0.1", "ports": ports, "type": "NodePort", "selector": {"a": "b"}},
     }
-    assert trim(service)["spec"] == {"selector": {"a": "b"}, "ports": ports, "type": "NodePort"}
+    kept = {"selector": {"a": "b"}, "ports": ports, "type": "NodePort"}
+    assert trim(service)["spec"] == kept | {"clusterIP": "10.0.0.1"}
+    service["metadata"]["ownerReferences"] = _owned_by("LeaderWorkerSet")
+    assert trim(service)["spec"] == kept
 
 
 @pytest.mark.parametrize(
@@ -287,25 +331,43 @@ def test_other_statefulsets_stay_whole_but_for_what_others_manage(
 
 
 @pytest.mark.parametrize("selector", [{"a": "b"}, None])
-def test_services_keep_their_selector(selector: dict[str, str] | None) -> None:
+def test_services_keep_their_selector_and_where_nobody_controls_them_what_tells_whose_they_are(
+    selector: dict[str, str] | None,
+) -> None:
     service = {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(),
+        "metadata": _metadata(ownerReferences=_owned_by("LeaderWorkerSet")),
         "spec": {"clusterIP": "None", "ports": [], "selector": selector},
     }
     assert trim(service) == {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": KEPT,
+        "metadata": KEPT | {"ownerReferences": _owned_by("LeaderWorkerSet")},
         "spec": {"selector": selector or {}},
+    }
+    entries = [entry for entry in _metadata()["managedFields"] if entry["manager"] == "lws"]
+    assert trim({**service, "metadata": _metadata()}) == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": KEPT | {"managedFields": entries},
+        "spec": {"selector": selector or {}, "clusterIP": "None"},
     }
 
 
 def test_disruption_budgets_keep_what_was_asked_for() -> None:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": _metadata(), "spec": spec}
-    assert trim({**budget, "status": {"disruptionsAllowed": 1}}) == {**budget, "metadata": KEPT}
+    entries = [entry for entry in _metadata()["managedFields"] if entry["manager"] == "lws"]
+    for whose, kept in (
+        (
+            {"ownerReferences": _owned_by("LeaderWorkerSet")},
+            {"ownerReferences": _owned_by("LeaderWorkerSet")},
+        ),
+        ({}, {"managedFields": entries}),
+    ):
+        stored = {**budget, "metadata": _metadata(**whose), "status": {"disruptionsAllowed": 1}}
+        assert trim(stored) == {**budget, "metadata": KEPT | kept}
 
 
 @pytest.mark.parametrize(
@@ -399,3 +461,19 @@ def test_changes_that_no_decision_reads_are_not_seen(change: Any) -> None:
     before, after = _pod(), _pod()
     change(after)
     assert trim(before) == trim(after)
+
+
+def test_of_a_status_what_can_be_read() -> None:
+    lws = {"apiVersion": "a/v1", "kind": "LeaderWorkerSet", "metadata": _metadata(), "status": "text"}
+    assert trim(lws)["status"] == {}
+    status = {"members": ["0"], "restarts": {"0": "1.1.1.a"}}
+    assert trim({**lws, "status": status})["status"] == {**status, "members": None}
+
+
+def test_data_that_is_too_deep_to_be_compared_is_not_kept() -> None:
+    deep: Any = "leaf"
+    for _ in range(500):
+        deep = {"a": [deep]}
+    data = {"spec": {"leaderWorkerTemplate": {"size": deep}}}
+    revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": _metadata(), "data": data}
+    assert "data" not in trim(revision)

@@ -11,7 +11,7 @@ import socket
 import ssl
 import tracemalloc
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import aiohttp
@@ -97,6 +97,7 @@ async def running(certificates: Certificates) -> AsyncIterator[Running]:
     up = Running(server, tls, Kopf())
     up.answers = answers
     async with (
+        opened(server),
         aclosing(server(up.kopf)) as configurations,
         trusting(certificates.authority.certificate) as session,
     ):
@@ -105,10 +106,21 @@ async def running(certificates: Certificates) -> AsyncIterator[Running]:
         yield up
 
 
+@asynccontextmanager
+async def opened(server: AdmissionServer) -> AsyncIterator[None]:
+    """The server serves meanwhile."""
+    serving = asyncio.create_task(server.run())
+    try:
+        yield
+    finally:
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+
+
 async def test_listens_once_there_is_a_certificate(certificates: Certificates) -> None:
     tls = ServerTls(TlsPolicy())
     server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls)
-    async with aclosing(server(Kopf())) as configurations:
+    async with opened(server), aclosing(server(Kopf())) as configurations:
         starting = asyncio.ensure_future(anext(configurations))
         for _ in range(20):
             await asyncio.sleep(0)
@@ -126,26 +138,46 @@ async def test_listens_once_there_is_a_certificate(certificates: Certificates) -
         await asyncio.open_connection("127.0.0.1", port)
 
 
-async def test_stops_when_kopf_cancels_it(running: Running, certificates: Certificates) -> None:
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, running.tls)
+async def test_reviews_are_answered_while_kopf_is_started_anew(running: Running) -> None:
+    """Whatever kopf could not live with: pods are created meanwhile, and each of them is reviewed."""
+    former, latter = Kopf(), Kopf()
     is_up = asyncio.Event()
 
     async def as_kopf_does() -> None:
-        async for _ in server(Kopf()):
+        async for _ in running.server(former):
             is_up.set()
 
     serving = asyncio.create_task(as_kopf_does())
     await asyncio.wait_for(is_up.wait(), 60)
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
-    assert not server.is_listening
+    assert running.server.is_listening
+    assert (await running.post(json=review()))[0] == 200 and len(former.reviews) == 1
+    async with aclosing(running.server(latter)) as configurations:
+        await anext(configurations)
+        assert (await running.post(json=review()))[0] == 200
+    assert (len(former.reviews), len(latter.reviews)) == (1, 1)
+
+
+async def test_reviews_before_kopf_runs_are_refused_with_a_reason(running: Running) -> None:
+    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, running.tls)
+    async with opened(server):
+        while server.port is None:
+            await asyncio.sleep(0)
+        assert not server.is_listening
+        url = f"https://127.0.0.1:{server.port}/mutate--v1-pod"
+        async with running.session.post(url, json=review()) as response:
+            assert (response.status, await response.text()) == (
+                503,
+                "not ready yet: the API server was not reached so far\n",
+            )
 
 
 async def test_a_taken_port_is_an_error(running: Running) -> None:
     assert running.server.port is not None
     server = AdmissionServer(Address("127.0.0.1", running.server.port), ENDPOINTS, running.tls)
     with pytest.raises(OSError, match="address already in use"):
-        await anext(server(Kopf()))
+        await server.run()
     assert not server.is_listening
 
 
@@ -335,19 +367,19 @@ async def test_reviews_in_flight_are_counted_and_finished(running: Running) -> N
         return await answer(request, **options)
 
     server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, running.tls)
-    generator = server(slow)
-    await anext(generator)
+    serving = asyncio.create_task(server.run())
+    await anext(server(slow))
     call = asyncio.create_task(
         running.session.post(f"https://127.0.0.1:{server.port}/mutate--v1-pod", json=review())
     )
     await asyncio.wait_for(entered.wait(), 60)
     assert server.in_flight == 1
-    stopping = asyncio.create_task(generator.aclose())  # type: ignore[attr-defined]
+    serving.cancel()
     await asyncio.sleep(0)
     may_leave.set()
     async with await call as response:
         assert response.status == 200
-    await stopping
+    await asyncio.gather(serving, return_exceptions=True)
     assert server.in_flight == 0
 
 

@@ -32,6 +32,7 @@ class FakeCluster:
         self.learned: list[str] = []
         self.is_there = True
         self.may_list = True
+        self.lists = 0
 
     async def exists(self, path: str) -> bool:
         if not self.is_there:
@@ -42,6 +43,7 @@ class FakeCluster:
         self.learned.append(resource.api_version)
 
     async def list_page(self, resource: Any, query: Any) -> dict[str, Any]:
+        self.lists += 1
         if not self.may_list:
             raise Forbidden(403, "Forbidden", "may not list", None)
         return {"metadata": {"resourceVersion": "1"}, "items": []}
@@ -165,3 +167,18 @@ async def test_the_process_is_alive_until_a_stream_that_had_begun_falls_silent()
         cluster.versions.clear()
         await asyncio.sleep(31)
         assert scene.gangs.wrong() is None
+
+
+@in_fake_time
+async def test_a_new_leader_lists_pod_groups_too_and_waits_for_none_that_are_gone_or_refused() -> None:
+    cluster = FakeCluster()
+    async with running("volcano", cluster) as scene:
+        await scene.gangs.refresh()
+        assert cluster.lists == 0
+        cluster.versions.add(VOLCANO)
+        await asyncio.sleep(31)
+        await scene.gangs.refresh()
+        assert cluster.lists == 2
+        cluster.may_list = False
+        await scene.gangs.refresh()
+        assert cluster.lists == 3

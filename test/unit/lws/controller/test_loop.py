@@ -40,6 +40,7 @@ class _Bench:
     snapshot: Any = "the snapshot"
     plan: Any = field(default_factory=Plan)
     errors: list[ClusterError] = field(default_factory=list)
+    overtaken: bool = False
     observed: list[tuple[str, str, datetime]] = field(default_factory=list)
     planned: list[Any] = field(default_factory=list)
     carried_out: list[Plan] = field(default_factory=list)
@@ -60,7 +61,8 @@ class _Bench:
 
     async def apply(self, plan: Plan) -> Outcome:
         self.carried_out.append(plan)
-        return Outcome(self.errors, forced=len(plan.sequences) if plan.held else 0)
+        forced = len(plan.sequences) if plan.held else 0
+        return Outcome(self.errors, forced, self.overtaken)
 
     async def work(self) -> Again:
         applier: Any = self
@@ -114,6 +116,18 @@ async def test_when_to_look_again(
     assert await bench.work() == Again(after=after)
     assert bool(bench.carried_out) is is_carried_out
     assert bench.results() == (["success"] if after is None else ["requeue_after"])
+
+
+@pytest.mark.parametrize("after", [None, 30.0])
+async def test_where_somebody_was_faster_the_next_pass_comes_soon_and_nothing_has_failed(
+    bench: _Bench, caplog: pytest.LogCaptureFixture, after: float | None
+) -> None:
+    bench.plan, bench.overtaken = Plan(sequences=((CREATE,),), again_after=after), True
+    assert await bench.work() == Again(after=1.0)
+    assert bench.results() == ["requeue_after"]
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+    bench.errors = [Unreachable("gone")]
+    assert (await bench.work()).failed
 
 
 async def test_what_is_waited_for_is_logged(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:

@@ -101,11 +101,11 @@ async def test_every_verdict_reaches_the_scraper(directory: Path, certificates: 
     server = made(authorizer)
     async with running(server, directory):
         scraper = Scraper(certificates.authority.certificate, server.port)
-        for verdict, text in ((403, "Forbidden"), (500, "Error")):
+        for verdict, text in ((403, "Forbidden"), (429, "Too Many Requests"), (500, "Error")):
             authorizer.verdict = verdict
             assert (await scraper.get())[::2] == (verdict, text)
         assert (await scraper.get("/other"))[0] == 404
-    assert authorizer.asked == [("", "/metrics")] * 2
+    assert authorizer.asked == [("", "/metrics")] * 3
 
 
 async def test_the_token_is_read_as_rfc_6750_has_it(directory: Path, certificates: Certificates) -> None:

@@ -41,6 +41,11 @@ CASES = [
         id="worker-pod-without-label",
     ),
     pytest.param(
+        _object("Pod", "demo-3", ("StatefulSet", "demo"), set_name="edited"),
+        {SET, LEADER, Key("group", "ns", "demo")},
+        id="leader-pod-whose-label-was-edited",
+    ),
+    pytest.param(
         _object("Pod", "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=30),
         {LEADER, SET},
         id="worker-pod-that-a-lost-node-may-hold",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.controller.routine import is_routine
-from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
 
 def _pod(
@@ -22,6 +22,13 @@ def _pod(
         "spec": {"nodeName": node} if node else {},
         "status": status,
     }
+
+
+def _edited_leader(*told: str) -> dict[str, Any]:
+    owner = {"kind": "StatefulSet", "name": "demo", "controller": True}
+    pod = _pod(*told, ownerReferences=[owner])
+    pod["metadata"]["labels"][NAME_LABEL] = "demo"
+    return pod
 
 
 def _statefulset(replicas: int = 3, ready: int = 0, **metadata: Any) -> dict[str, Any]:
@@ -49,6 +56,9 @@ ROUTINE = [
 NEWS = [
     pytest.param(_pod(node="", worker="0"), _pod(worker="0"), id="leader-placed"),
     pytest.param(_pod("Running", worker="0"), _pod("Running", "True", worker="0"), id="leader-ready"),
+    pytest.param(
+        _edited_leader("Running"), _edited_leader("Running", "True"), id="leader-ready-whose-index-was-edited"
+    ),
     pytest.param(_pod("Running", "True"), _pod("Running"), id="no-longer-ready"),
     pytest.param(_pod("Running"), _pod(), id="pending-again"),
     pytest.param(_pod("Running"), _pod("Failed"), id="failed"),

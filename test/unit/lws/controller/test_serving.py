@@ -16,6 +16,7 @@ from lws.cluster.connection import Cluster
 from lws.cluster.serving_certificate import Certificates
 from lws.config import Settings, load
 from lws.controller import serving
+from lws.controller.admission_server import AdmissionServer
 from lws.controller.metrics import Metrics
 from lws.controller.serving import Serving
 
@@ -48,7 +49,15 @@ async def open_port(parts: Serving) -> asyncio.Task[None]:
 
     async def serve() -> None:
         assert parts.server is not None
-        async for _configuration in parts.server(cast(kopf.WebhookFn, review)):
+        port = asyncio.create_task(parts.server.run())
+        try:
+            await supply(parts.server)
+        finally:
+            port.cancel()
+            await asyncio.gather(port, return_exceptions=True)
+
+    async def supply(server: AdmissionServer) -> None:
+        async for _configuration in server(cast(kopf.WebhookFn, review)):
             opened.set()
 
     task = asyncio.create_task(serve())

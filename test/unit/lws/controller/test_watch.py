@@ -85,7 +85,7 @@ class World:
     [
         pytest.param({}, {}, True, id="no sets"),
         pytest.param({"a": 5, "b": 7}, {"a": 5, "b": 7}, True, id="the same"),
-        pytest.param({"a": 5}, {"a": 9}, True, id="the store is ahead"),
+        pytest.param({"a": 5}, {"a": 109}, True, id="the store is ahead"),
         pytest.param({"a": 5}, {"a": 4}, False, id="the store is behind"),
         pytest.param({"a": 5, "b": 7}, {"a": 5}, False, id="one is missing"),
         pytest.param({"a": 5}, {}, False, id="nothing was shown yet"),
@@ -160,6 +160,45 @@ async def test_an_api_server_that_is_gone_is_asked_again_and_told(caplog: pytest
     assert [record.message for record in caplog.records] == ["leaderworkersets: connection refused"] * 3
     waits = [later - earlier for earlier, later in itertools.pairwise(world.cluster.asked_at)]
     assert min(waits) >= 1.0
+
+
+@in_fake_time
+async def test_an_api_server_that_is_gone_is_not_taken_for_a_dead_stream() -> None:
+    world = World(FakeCluster({"a": 5}, errors=[Unreachable("connection refused")] * 5000)).shown(a=5)
+    await world.run_for(3600.0)
+    assert world.stream.silent_for < 5.0
+
+
+@in_fake_time
+async def test_a_list_that_is_older_than_the_one_before_is_a_restored_etcd() -> None:
+    world = World(FakeCluster({"a": 5}, version=100)).shown(a=5)
+    await world.run_for(1.0)
+    world.cluster.version = 60
+    await world.run_for(1.0)
+    assert world.stream.rollback.is_noticed
+
+
+@in_fake_time
+async def test_a_set_that_goes_back_in_a_newer_list_is_a_restored_etcd() -> None:
+    world = World(FakeCluster({"a": 5}, version=100)).shown(a=101)
+    await world.run_for(1.0)
+    assert not world.stream.rollback.is_noticed, "written after the list"
+    world.cluster.version = 200
+    await world.run_for(1.0)
+    assert world.stream.rollback.is_noticed
+
+
+@in_fake_time
+async def test_a_refresh_waits_until_the_store_has_what_the_api_server_lists() -> None:
+    world = World(FakeCluster({"a": 5})).shown(a=5)
+    await world.stream.refresh()
+    world.cluster.listed["a"] = 6
+    refreshing = asyncio.create_task(world.stream.refresh())
+    await asyncio.sleep(5.0)
+    assert not refreshing.done()
+    world.shown(a=6)
+    await asyncio.sleep(2.1)
+    assert refreshing.done()
 
 
 # --- Who puts what into the store ---------------------------------------------------------------------------

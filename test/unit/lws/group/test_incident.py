@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -335,3 +336,83 @@ def test_the_end_of_a_leader_stays_decided() -> None:
 
 def test_what_this_process_has_seen_of_pods_that_are_no_members_does_not_count() -> None:
     assert incident_of(replace(group(), replaced=("demo-0-5",)), 3) is None
+
+
+# --- Disruptions --------------------------------------------------------------------------------------------
+
+BY_API = "EvictionByEvictionAPI"
+TARGET = {"type": "DisruptionTarget", "status": "True", "reason": BY_API}
+
+
+def disrupted(**pod: Any) -> dict[str, Any]:
+    return {**pod, "status": {**pod.get("status", {}), "conditions": [TARGET]}}
+
+
+EVICTED_BY_API = Incident("demo-0-1", f"it is being deleted ({BY_API})", is_disruption=True)
+
+
+@pytest.mark.parametrize(
+    ("pods", "expected"),
+    [
+        pytest.param({"workers": (disrupted(terminating=True), {})}, EVICTED_BY_API, id="a worker"),
+        pytest.param(
+            {"workers": (disrupted(phase="Failed", status=EVICTED), {})},
+            Incident("demo-0-1", "it failed (Evicted), container main exited with code 137 (Error)", True),
+            id="a worker, by its kubelet",
+        ),
+        pytest.param(
+            {"leader": disrupted(phase="Failed")}, Incident("demo-0", "it failed", True), id="the leader"
+        ),
+        pytest.param({"workers": (disrupted(), {})}, None, id="it is only going to be"),
+        pytest.param(
+            {"leader": restarted(), "workers": (disrupted(terminating=True), restarted())},
+            EVICTED_BY_API,
+            id="others failed because they lost it",
+        ),
+        pytest.param(
+            {"workers": (disrupted(**restarted()), {})},
+            Incident("demo-0-1", RESTARTED),
+            id="a restart is no disruption",
+        ),
+    ],
+)
+def test_a_pod_that_goes_by_a_disruption_is_no_failure_of_the_group(
+    pods: dict[str, Any], expected: Incident | None
+) -> None:
+    assert incident_of(group(**pods), 3) == expected
+
+
+def test_a_pod_that_has_gone_by_a_disruption_is_no_failure_either() -> None:
+    snapshot = replace(group(), replaced=("demo-0-1", "demo-0-2"), disrupted=frozenset({"demo-0-2"}))
+    assert incident_of(snapshot, 3) == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
+    assert incident_of(replace(snapshot, disrupted=frozenset()), 3) == Incident("demo-0-1", REPLACED)
+
+
+CREATED = datetime(2026, 1, 1, tzinfo=UTC)
+ENDED = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": "2026-03-01T11:50:00Z"}}}
+
+
+@pytest.mark.parametrize(
+    ("pods", "since"),
+    [
+        pytest.param({"leader": restarted(**ENDED)}, NOW - timedelta(minutes=10), id="the restart"),
+        pytest.param({"leader": restarted(2, **ENDED)}, CREATED, id="of two the first does not show"),
+        pytest.param({"leader": restarted()}, CREATED, id="nor where nothing is said of it"),
+        pytest.param({"workers": (LEAVING, {})}, NOW - timedelta(minutes=1), id="the deletion"),
+        pytest.param({"workers": ({"phase": "Failed"}, {})}, CREATED, id="a failure has no moment"),
+        pytest.param(
+            {"leader": restarted(**ENDED), "workers": (disrupted(terminating=True), {})},
+            NOW - timedelta(minutes=10),
+            id="of several the first",
+        ),
+    ],
+)
+def test_an_incident_is_never_younger_than_what_befell_the_group(
+    pods: dict[str, Any], since: datetime
+) -> None:
+    found = incident_of(group(**pods), 3)
+    assert found is not None and found.since == since
+
+
+def test_any_number_may_be_said_to_be_the_size() -> None:
+    assert incident_of(group(), 10**10) is None

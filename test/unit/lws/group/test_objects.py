@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lws.group.identity import group_key
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import Placement
 from lws.leaderworkerset.revisions import build_revision, parse, record, restore
@@ -14,6 +15,7 @@ from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ANNOTATION,
     LEADER_NAME_ANNOTATION,
     NAME_LABEL,
     REVISION_LABEL,
@@ -47,7 +49,7 @@ def test_the_worker_statefulset_field_by_field() -> None:
                 "team": "a",
                 f"{PREFIX}/name": "demo",
                 f"{PREFIX}/group-index": "3",
-                f"{PREFIX}/group-key": "group-key-of-demo-3",
+                f"{PREFIX}/group-key": group_key("default", "demo-3"),
                 f"{PREFIX}/template-revision-hash": "key-a",
             },
             "annotations": {"note": "x"},
@@ -62,7 +64,7 @@ def test_the_worker_statefulset_field_by_field() -> None:
                 "matchLabels": {
                     f"{PREFIX}/name": "demo",
                     f"{PREFIX}/group-index": "3",
-                    f"{PREFIX}/group-key": "group-key-of-demo-3",
+                    f"{PREFIX}/group-key": group_key("default", "demo-3"),
                 }
             },
             "template": {
@@ -70,7 +72,7 @@ def test_the_worker_statefulset_field_by_field() -> None:
                     "labels": {
                         f"{PREFIX}/name": "demo",
                         f"{PREFIX}/group-index": "3",
-                        f"{PREFIX}/group-key": "group-key-of-demo-3",
+                        f"{PREFIX}/group-key": group_key("default", "demo-3"),
                         f"{PREFIX}/template-revision-hash": "key-a",
                     },
                     "annotations": {f"{PREFIX}/size": "4", f"{PREFIX}/leader-name": "demo-3"},
@@ -133,7 +135,8 @@ def test_the_service_that_names_workers(network: dict[str, str] | None, service:
 
 def test_labels_of_ours_win_and_what_users_wrote_is_never_changed_nor_shared() -> None:
     template = make_pod_template(labels={"app": "x", NAME_LABEL: "other", GROUP_INDEX_LABEL: "99"})
-    template["metadata"]["annotations"] = {"note": "pod", LEADER_NAME_ANNOTATION: "other"}
+    told = {"note": "pod", LEADER_NAME_ANNOTATION: "other", LEADER_ADDRESS_ANNOTATION: "other"}
+    template["metadata"]["annotations"] = told
     claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
     lws = make_set(
         labels={"team": "a", REVISION_LABEL: "other", GROUP_KEY_LABEL: "other"},
@@ -144,7 +147,7 @@ def test_labels_of_ours_win_and_what_users_wrote_is_never_changed_nor_shared() -
     ours = {
         NAME_LABEL: "demo",
         GROUP_INDEX_LABEL: "0",
-        GROUP_KEY_LABEL: "group-key-of-demo-0",
+        GROUP_KEY_LABEL: group_key("default", "demo-0"),
         REVISION_LABEL: "key-a",
     }
     assert made["metadata"]["labels"] == {"team": "a", **ours}
@@ -201,7 +204,7 @@ def test_an_old_group_of_one_pod_has_no_workers_whatever_the_set_asks_for_now() 
 
 def test_the_service_of_a_group() -> None:
     lws = make_set(labels={"team": "a"})
-    assert build_group_service(lws, make_leader_pod(lws, 3)) == {
+    assert build_group_service("demo", make_leader_pod(lws, 3)) == {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
@@ -243,3 +246,10 @@ def test_workers_select_the_place_of_their_leader_beside_what_the_user_wants() -
         "nodeSelector"
         not in build_worker_statefulset(make_set(), make_leader_pod())["spec"]["template"]["spec"]
     )
+
+
+@pytest.mark.parametrize("template", [{}, {"spec": None}, {"metadata": {}}], ids=["empty", "null", "no spec"])
+def test_a_template_of_workers_may_say_nothing(template: dict[str, Any]) -> None:
+    lws = make_set(template={"workerTemplate": template})
+    made = build_worker_statefulset(lws, make_leader_pod(), Placement({"zone": "a"}))
+    assert made["spec"]["template"]["spec"] == {"nodeSelector": {"zone": "a"}}

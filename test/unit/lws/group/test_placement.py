@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -230,7 +231,7 @@ def test_a_group_keeps_the_topology_that_it_was_made_with(records: bool) -> None
     old = {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE, "mine": "1"}
     before = make_set(annotations=old)
     revision = dict(build_revision(before, record(before), 1, key=KEY))
-    revision |= {"data": {"spec": before["spec"]}, "metadata": dict(revision["metadata"])}
+    revision |= {"data": json.loads(revision["data"].text), "metadata": dict(revision["metadata"])}
     if not records:
         # As releases before this one wrote it.
         del revision["metadata"]["annotations"]
@@ -247,11 +248,24 @@ def test_a_group_keeps_the_topology_that_it_was_made_with(records: bool) -> None
     assert live["metadata"]["annotations"][EXCLUSIVE_TOPOLOGY_ANNOTATION] == "rack"
 
 
+def test_a_topology_of_the_leader_template_alone_places_no_workers() -> None:
+    """As in the original, which honours it at the leader and reads that of the set for workers."""
+    own = {"leaderTemplate": {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE}}, "spec": {}}}
+    lws = make_set(template=own)
+    revision = dict(build_revision(lws, record(lws), 1, key=KEY))
+    revision |= {"data": json.loads(revision["data"].text), "metadata": dict(revision["metadata"])}
+    # As the original wrote it.
+    del revision["metadata"]["annotations"]
+    leader = make_leader_pod(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE})
+    assert topology_of(restored_for(lws, parse(revision), leader)) == ""
+    assert not is_placed(lws, parse(revision), leader)
+
+
 @pytest.mark.parametrize("told", [True, False])
 def test_a_leader_without_revision_tells_itself_whether_its_workers_follow_it(told: bool) -> None:
     leader = make_leader_pod(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if told else {})
     assert is_placed(make_set(), None, leader) is told
     lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: ZONE} if told else {})
     revision = dict(build_revision(lws, record(lws), 1, key=KEY))
-    revision |= {"data": {"spec": lws["spec"]}}
+    revision |= {"data": json.loads(revision["data"].text)}
     assert is_placed(lws, parse(revision), make_leader_pod()) is told

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Action, Create, Delete, Merge, Plan, Reference
+from lws.actions import Action, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws.group.gang_providers import PROVIDERS
 from lws.group.objects import build_group_service
 from lws.group.plan import plan
@@ -58,7 +58,7 @@ def complete(lws: dict[str, Any] | None = None, **options: Any) -> GroupSnapshot
     made = group(lws, **options)
     workers = make_worker_statefulset(dict(made.leader))
     pods = tuple(make_worker_pod(workers, index) for index in range(1, workers["spec"]["replicas"] + 1))
-    service = api_server.stored(build_group_service(made.lws, made.leader))
+    service = api_server.stored(build_group_service("demo", made.leader))
     return replace(made, worker_statefulset=workers, workers=pods, service=service)
 
 
@@ -140,6 +140,9 @@ def test_a_new_group_gets_its_workers() -> None:
     ]
     assert announce.regarding == Reference.to(snapshot.lws)
     assert announce.related == create.failure.related == Reference.to(snapshot.leader)
+    assert announce.fold is not None and announce.fold.related is not None
+    leaders = announce.fold.related
+    assert (leaders.kind, leaders.namespace, leaders.name) == ("StatefulSet", "default", "demo")
 
 
 @pytest.mark.parametrize(
@@ -344,8 +347,8 @@ def test_an_orphaned_pod_group_is_adopted_as_it_would_have_been_made() -> None:
     made = native_pod_group(snapshot)
     orphan = changed(made, owned_by())
     actions = actions_of(plan(replace(snapshot, pod_group=orphan, reread=snapshot.leader)))
-    adoption = next(each for each in actions if isinstance(each, Merge))
-    assert adoption.patch["metadata"]["ownerReferences"] == made["metadata"]["ownerReferences"]
+    adoption = next(each for each in actions if isinstance(each, SetOwner))
+    assert [adoption.owner] == made["metadata"]["ownerReferences"]
 
 
 LABELS = "labels that tell whose workers they are were edited"
@@ -476,10 +479,10 @@ def test_what_is_leaving_is_waited_for_in_silence(field: str, change: Change) ->
     [
         pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of somebody who lives"),
         pytest.param(
-            lambda obj: obj["metadata"].update(ownerReferences=[], labels={"app": "x"}),
+            lambda obj: (owned_by()(obj), obj["spec"].update(selector={"app": "x"})),
             "not controlled by anything",
             set(),
-            id="of nobody, and not like ours",
+            id="of nobody, with our label and another selector",
         ),
     ],
 )
@@ -514,17 +517,15 @@ def test_orphans_are_adopted_only_by_a_leader_that_lives(
     reread = changed(snapshot.leader, change) if change is not None else None
     planned = plan(replace(snapshot, **{field: orphan}, reread=reread))
     assert len(actions_of(planned)) == is_adopted
-    for merge in actions_of(planned):
-        assert isinstance(merge, Merge)
-        assert merge.target == Reference.to(orphan)
-        owners = merge.patch["metadata"]["ownerReferences"]
-        assert [owner["uid"] for owner in owners] == ["u-9", "uid-of-pod-demo-1"]
-        assert merge.patch.keys() == {"metadata"}
+    for action in actions_of(planned):
+        assert isinstance(action, SetOwner)
+        assert action.target == Reference.to(orphan)
+        assert (action.owner["uid"], action.is_owner, action.patch) == ("uid-of-pod-demo-1", True, {})
 
 
 def test_one_clash_does_not_hold_up_the_rest() -> None:
     snapshot = group(make_set(size=3, networkConfig=UNIQUE))
-    theirs = changed(api_server.stored(build_group_service(snapshot.lws, snapshot.leader)), owned_by(OTHER))
+    theirs = changed(api_server.stored(build_group_service("demo", snapshot.leader)), owned_by(OTHER))
     planned = plan(replace(snapshot, service=theirs, owners_alive=frozenset({"u-9"})))
     (create,) = actions_of(planned)
     assert isinstance(create, Create) and create.intent["kind"] == "StatefulSet"
@@ -636,3 +637,9 @@ def test_a_group_of_a_lost_revision_is_still_restarted() -> None:
 def test_the_size_of_a_lost_revision_is_read_off_the_leader() -> None:
     snapshot = group(leader={"annotations": {SIZE_ANNOTATION: "1"}})
     assert is_idle(plan(replace(snapshot, revision=None)))
+
+
+def test_a_group_in_a_namespace_that_the_pod_webhook_does_not_see_is_left_alone() -> None:
+    planned = plan(replace(group(), is_covered=False))
+    assert (planned.sequences, planned.announce) == ((), ())
+    assert "does not select namespace default" in planned.waiting_for

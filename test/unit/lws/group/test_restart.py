@@ -11,6 +11,7 @@ import pytest
 from lws.actions import Delete, Merge, Plan, Reference
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
+from lws.kube.conditions import timestamp
 from lws.leaderworkerset.members import Members
 from lws.leaderworkerset.restarts import GOING, KEPT
 from lws.leaderworkerset.snapshot import GroupFacts
@@ -31,7 +32,9 @@ KILLED = {
             {
                 "name": "main",
                 "restartCount": 1,
-                "lastState": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}},
+                "lastState": {
+                    "terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": timestamp(NOW)}
+                },
             }
         ]
     }
@@ -175,7 +178,7 @@ def test_a_group_that_has_used_up_its_restarts_is_left_as_it_is() -> None:
     assert (told.type, told.reason) == ("Warning", "GroupFailed")
     assert told.note == (
         "group 1 failed and is left as it is for diagnosis: it was recreated 3 times on this revision, as "
-        "often as spec.maxGroupRestarts allows; change the template, raise the limit, or delete pod demo-1; "
+        "often as maxGroupRestarts allows; change the template, raise the limit, or delete pod demo-1; "
         f"pod demo-1-1: {WHY}"
     )
 
@@ -183,7 +186,7 @@ def test_a_group_that_has_used_up_its_restarts_is_left_as_it_is() -> None:
 def test_that_is_told_and_written_once() -> None:
     planned = decided(group(restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
     assert planned.is_empty and planned.again_after is None
-    ways_out = "a new template, a higher spec.maxGroupRestarts, or the deletion of pod demo-1"
+    ways_out = "a new template, a higher maxGroupRestarts, or the deletion of pod demo-1"
     assert planned.waiting_for == f"{ways_out}: pod demo-1-1: {WHY}"
 
 
@@ -208,6 +211,56 @@ def test_a_limit_of_none_at_all() -> None:
     ((merge,),) = decided(group(maxGroupRestarts=0)).sequences
     assert isinstance(merge, Merge)
     assert merge.patch["status"]["restarts"] == {"1": f"0.0.{THEN}.{KEY}"}, "it wakes the pass over the set"
+
+
+# --- Evictions, preemptions, drains -------------------------------------------------------------------------
+
+BY_API = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+NO_FAILURE = {"members": {"1": f"{LEADER_HASH}-{GOING}"}}
+
+
+def evicted(snapshot: GroupSnapshot) -> GroupSnapshot:
+    """The same with a worker that is being evicted."""
+    workers = dict(snapshot.worker_statefulset or {})
+    return replace(
+        snapshot, workers=(make_worker_pod(workers, terminating=True, status={"conditions": [BY_API]}),)
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "spec"),
+    [
+        pytest.param(None, {}, id="the first time"),
+        pytest.param(restarts(f"7.6.{THEN - 1}.{KEY}"), {}, id="in a back-off"),
+        pytest.param(restarts(f"3.3.{THEN - 1}.{KEY}"), {"maxGroupRestarts": 3}, id="restarts used up"),
+        pytest.param(None, {"maxGroupRestarts": 0}, id="no restarts at all"),
+    ],
+)
+def test_evictions_preemptions_and_drains_wait_for_no_back_off_and_are_not_counted(
+    status: dict[str, Any] | None, spec: dict[str, Any]
+) -> None:
+    planned = decided(evicted(group(status, **spec)))
+    assert remembered(planned) == NO_FAILURE
+    assert planned.announce == ()
+
+
+def test_a_group_that_is_kept_for_diagnosis_stays_so_when_a_pod_is_evicted() -> None:
+    kept = evicted(group(restarts(f"3.3.{THEN}.{KEY}", KEPT), maxGroupRestarts=3))
+    assert decided(kept).sequences == ()
+
+
+def test_a_deletion_that_failed_is_repeated_as_it_was_begun() -> None:
+    planned = decided(evicted(group({"members": {"1": f"{LEADER_HASH}-{GOING}"}})))
+    ((delete,),) = planned.sequences
+    assert isinstance(delete, Delete)
+
+
+def test_what_the_eviction_has_caused_is_not_counted_when_the_manager_comes_back_to_it() -> None:
+    """Its predecessor had written that the group goes, and was gone before it did it."""
+    before = group({"members": {"1": f"{LEADER_HASH}-{GOING}"}})
+    planned = decided(replace(before, workers=(make_worker_pod(dict(before.worker_statefulset or {})),)))
+    ((delete,),) = planned.sequences
+    assert isinstance(delete, Delete)
 
 
 # --- The budget of a rollout --------------------------------------------------------------------------------
@@ -251,3 +304,46 @@ def test_during_a_rollout_a_group_that_serves_goes_only_within_the_budget(
     assert bool(planned.sequences) is goes
     assert planned.again_after == (None if goes else 5.0)
     assert bool(planned.waiting_for) is not goes
+
+
+def test_a_restart_waits_for_a_stuck_rollout_as_long_as_for_the_longest_back_off_and_not_longer() -> None:
+    stuck = among(group(), *others(OLD, {}, DOWN))
+    for seconds, again_after in ((0, 5.0), (590, 5.0), (598, 2.0)):
+        planned = decided(replace(stuck, now=NOW + timedelta(seconds=seconds)))
+        assert (planned.sequences, planned.again_after) == ((), again_after)
+        assert planned.waiting_for.endswith("is recreated, at the latest at 2026-03-01T12:10:00Z")
+    planned = decided(replace(stuck, now=NOW + timedelta(seconds=600)))
+    assert remembered(planned)["restarts"] == {"1": f"1.1.{THEN + 600}.{KEY}"}
+
+
+def _made(seconds: int, **changes: Any) -> dict[str, Any]:
+    return {"creationTimestamp": timestamp(NOW + timedelta(seconds=seconds)), **changes}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "going", "until"),
+    [
+        pytest.param(_made(-900), False, 600, id="the group that is down has been so for long"),
+        pytest.param(_made(500), False, 1100, id="it was made anew, as this one is to be"),
+        pytest.param(_made(-900), True, 1230, id="it goes at this moment"),
+        pytest.param(
+            _made(
+                -900, deletionTimestamp=timestamp(NOW + timedelta(seconds=630)), deletionGracePeriodSeconds=30
+            ),
+            False,
+            1200,
+            id="it goes since then",
+        ),
+        pytest.param(_made(3000), False, 2400, id="no group waits for more turns than there are groups"),
+    ],
+)
+def test_groups_that_have_waited_for_a_stuck_rollout_go_one_at_a_time(
+    metadata: dict[str, Any], going: bool, until: int
+) -> None:
+    *rest, down = others(OLD, {}, DOWN)
+    leader = {**down.leader, "metadata": {**down.leader["metadata"], **metadata}}
+    stuck = among(group(), *rest, replace(down, leader=leader, going=going))
+    planned = decided(replace(stuck, now=NOW + timedelta(seconds=630)))
+    latest = timestamp(NOW + timedelta(seconds=until))
+    assert bool(planned.sequences) is (until <= 630)
+    assert planned.sequences or planned.waiting_for.endswith(f"at the latest at {latest}")

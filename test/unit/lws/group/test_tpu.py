@@ -69,15 +69,11 @@ def test_containers_that_use_tpus(pod: dict[str, Any], expected: list[str]) -> N
         pytest.param([container("a", port("9000")), container("b")], ["9000", "8477"], id="its own"),
         pytest.param([container("a", PORT_FROM)], ["$(TPU_PROCESS_PORT)"], id="known inside only"),
         pytest.param([container("a", port(None))], [""], id="empty"),
+        pytest.param([container("a"), container("b", PORT_FROM)], ["8476", ""], id="not for others to know"),
     ],
 )
 def test_ports(containers: list[dict[str, Any]], expected: list[str]) -> None:
     assert ports_of(containers) == expected
-
-
-def test_a_port_that_others_cannot_know_is_refused() -> None:
-    with pytest.raises(ValueError, match="container b: TPU_PROCESS_PORT has a valueFrom, but every one of 2"):
-        ports_of([container("a"), container("b", PORT_FROM)])
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from lws.kube.pods import (
     ContainerEnd,
+    NodeWait,
+    deletion_asked_at,
+    disruption_of,
     ended_containers,
     is_failed,
     is_pending,
@@ -17,7 +21,9 @@ from lws.kube.pods import (
     left_pending_at,
     reason_of,
     restarted_containers,
+    wait_for_node,
 )
+from test.unit.builders import NOW
 
 
 def pod(**status: Any) -> dict[str, Any]:
@@ -90,7 +96,7 @@ def test_restarted_containers() -> None:
             initContainerStatuses=[restarted("init", 1)],
         )
     )
-    assert found == (ContainerEnd("init"), ContainerEnd("main", 137, "OOMKilled", "t"))
+    assert found == (ContainerEnd("init", is_first=True), ContainerEnd("main", 137, "OOMKilled", "t"))
 
 
 def test_a_sidecar_is_an_init_container_that_runs_on() -> None:
@@ -151,3 +157,60 @@ def running(name: str, at: str, last: str = "") -> dict[str, Any]:
 )
 def test_left_pending_at(containers: Any, expected: str) -> None:
     assert left_pending_at(pod(phase="Running", containerStatuses=containers)) == expected
+
+
+def conditioned(type_: str, status: str, **more: Any) -> dict[str, Any]:
+    metadata = {"creationTimestamp": "2026-03-01T12:00:00Z"}
+    return {"metadata": metadata, "status": {"conditions": [{"type": type_, "status": status, **more}]}}
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        pytest.param(pod(), "", id="none"),
+        pytest.param(
+            conditioned("DisruptionTarget", "True", reason="PreemptionByScheduler"),
+            "PreemptionByScheduler",
+            id="preempted",
+        ),
+        pytest.param(conditioned("DisruptionTarget", "True"), "DisruptionTarget", id="without a reason"),
+        pytest.param(
+            conditioned("DisruptionTarget", "False", reason="EvictionByEvictionAPI"), "", id="stale"
+        ),
+        pytest.param(pod(phase="Failed", reason="Evicted"), "", id="evicted for what it has done itself"),
+    ],
+)
+def test_disruption_of(found: dict[str, Any], why: str) -> None:
+    assert disruption_of(found) == why
+
+
+@pytest.mark.parametrize(
+    ("found", "wait"),
+    [
+        pytest.param(conditioned("Ready", "False"), None, id="no scheduler has looked at it"),
+        pytest.param(
+            conditioned("PodScheduled", "False", reason="SchedulingGated"), NodeWait(NOW), id="gated"
+        ),
+        pytest.param(
+            conditioned("PodScheduled", "False", reason="Unschedulable"), NodeWait(NOW), id="no node"
+        ),
+        pytest.param(
+            conditioned("PodScheduled", "True", lastTransitionTime="2026-03-01T12:00:02Z"), None, id="at once"
+        ),
+        pytest.param(
+            conditioned("PodScheduled", "True", lastTransitionTime="2026-03-01T12:00:03Z"),
+            NodeWait(NOW, NOW + timedelta(seconds=3)),
+            id="after a while",
+        ),
+        pytest.param(conditioned("PodScheduled", "True"), None, id="nobody knows when"),
+        pytest.param({**conditioned("PodScheduled", "False"), "metadata": {}}, None, id="nor since when"),
+    ],
+)
+def test_wait_for_node(found: dict[str, Any], wait: NodeWait | None) -> None:
+    assert wait_for_node(found) == wait
+
+
+def test_a_deletion_was_asked_for_before_its_grace_period() -> None:
+    going = {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
+    assert deletion_asked_at({"metadata": going}) == NOW
+    assert deletion_asked_at({"metadata": {}}) is None

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from lws.kube.statefulsets import (
+    has_seen_template,
     is_observed,
     is_settled,
+    is_short,
     last_applied,
     max_unavailable_of,
     observed_generation_of,
@@ -47,6 +49,33 @@ def test_no_replicas_are_settled_once_seen() -> None:
     assert is_settled(statefulset({"observedGeneration": 2}, replicas=0))
     assert not is_settled(statefulset({}, replicas=0))
     assert not is_settled(statefulset(None, replicas=0))
+
+
+@pytest.mark.parametrize(
+    ("status", "is_as_wanted", "is_all_there", "is_lacking"),
+    [
+        pytest.param({"replicas": 3, "availableReplicas": 3}, True, True, False, id="all there"),
+        pytest.param({**SETTLED, "replicas": 3}, True, True, False, id="with revisions"),
+        pytest.param({"replicas": 3, "availableReplicas": 2}, True, False, False, id="one not available"),
+        pytest.param({"replicas": 2, "availableReplicas": 2}, False, False, True, id="one missing"),
+        pytest.param({"replicas": 4, "availableReplicas": 4}, False, False, False, id="one too many"),
+        pytest.param({**SETTLED, "replicas": 3, "updateRevision": "b"}, True, False, False, id="rolling"),
+        pytest.param({"replicas": 0, "availableReplicas": 0}, False, False, False, id="nothing reported yet"),
+        pytest.param(None, False, False, False, id="no status"),
+    ],
+)
+def test_a_status_without_observed_generation_is_judged_by_its_counters(
+    status: dict[str, Any] | None, is_as_wanted: bool, is_all_there: bool, is_lacking: bool
+) -> None:
+    """The field is optional in the API."""
+    told = {field: value for field, value in (status or {}).items() if field != "observedGeneration"}
+    found = statefulset(told, replicas=3)
+    assert (is_observed(found), is_settled(found), is_short(found)) == (
+        is_as_wanted,
+        is_all_there,
+        is_lacking,
+    )
+    assert not has_seen_template(found), "which template it has seen is more than counters say"
 
 
 def test_reports() -> None:

@@ -14,7 +14,11 @@ from lws.leaderworkerset.backfill import Running, as_recorded, claim_templates_o
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
 from lws.leaderworkerset.revisions import record, restore
 from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
-from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    LEADER_ADDRESS_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+)
 from test.unit.builders import make_leader_pod, make_pod_template, make_set
 
 KEY = "of-before-revisions"
@@ -78,6 +82,16 @@ def test_what_the_set_asks_for_is_recognised_and_recorded_to_the_byte(lws: dict[
     assert made.record.text == record(lws).text
     assert made.record.topology == record(lws).topology
     assert lws == before
+
+
+def test_the_address_that_later_releases_write_into_templates_of_workers_is_not_the_users() -> None:
+    lws = make_set()
+    shown = running(lws)
+    assert shown.workers is not None
+    told = shown.workers["spec"]["template"]["metadata"]["annotations"]
+    told[LEADER_ADDRESS_ANNOTATION] = "demo-0.demo.default"
+    made = reconstruct(lws, shown)
+    assert made is not None and made.is_wanted and made.record.text == record(lws).text
 
 
 @pytest.mark.parametrize(

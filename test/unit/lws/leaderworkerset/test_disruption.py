@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Create, Delete, Merge
+from lws.actions import Create, Delete, Merge, SetOwner
+from lws.cluster.trim import trim
 from lws.kube.conditions import find
 from lws.leaderworkerset.disruption import (
     allowed_groups,
@@ -19,6 +20,7 @@ from lws.leaderworkerset.disruption import (
     wants_disruption_budget,
 )
 from lws.leaderworkerset.groups import Wanted, group_states
+from lws.leaderworkerset.likeness import may_be_adopted
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -307,8 +309,23 @@ def test_an_orphan_like_ours_is_adopted() -> None:
     orphan = theirs(lws, lambda metadata: metadata.pop("ownerReferences"))
     snapshot = settled(lws)
     action = the_action(replace(snapshot, disruption_budget=orphan, reread=snapshot.lws))
-    assert isinstance(action, Merge)
-    assert action.patch["metadata"]["ownerReferences"][0]["uid"] == lws["metadata"]["uid"]
+    assert isinstance(action, SetOwner) and action.owner["uid"] == lws["metadata"]["uid"]
+
+
+def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
+    """What is adopted goes with the set."""
+    lws = a_set()
+
+    def by_a_user(metadata: dict[str, Any]) -> None:
+        metadata.pop("ownerReferences")
+        metadata["managedFields"] = [{**metadata["managedFields"][0], "manager": "kubectl"}]
+
+    snapshot = settled(lws)
+    users = trim(theirs(lws, by_a_user))
+    assert not may_be_adopted(users), "nothing is read for it, pass after pass"
+    planned = plan(replace(snapshot, disruption_budget=users, reread=snapshot.lws))
+    assert actions_of(planned) == []
+    assert [each.reason for each in planned.announce] == ["NameClash"]
 
 
 def test_one_that_is_going_is_waited_for() -> None:

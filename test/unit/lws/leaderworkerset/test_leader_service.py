@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Create, Delete, Merge
+from lws.actions import Create, Delete, Merge, SetOwner
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.leader_service import build_leader_service, plan_leader_service, ports_of
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -176,7 +176,8 @@ def test_it_goes_when_nobody_asks_any_more_and_a_stranger_stays() -> None:
 def test_a_stranger_of_the_name_is_left_alone_and_named() -> None:
     lws = a_set()
     stranger = stored_service(lws)
-    stranger["metadata"] |= {"ownerReferences": [], "labels": {"app": "x"}}
+    stranger["metadata"] |= {"ownerReferences": []}
+    stranger["spec"]["selector"] = {"app": "x"}
     part = plan_leader_service(snapshot(lws, stranger))
     assert part.sequence == ()
     assert part.problem is not None
@@ -194,10 +195,26 @@ def test_one_that_is_going_is_waited_for() -> None:
     assert part.waiting_for == "the former Service of the leaders to be gone"
 
 
+@pytest.mark.parametrize(
+    ("spec", "suffices"),
+    [
+        pytest.param({}, True, id="the same"),
+        pytest.param({"ports": [{**HTTP, "port": 81}]}, False, id="another port"),
+        pytest.param({"type": "NodePort"}, False, id="another type"),
+    ],
+)
+def test_a_users_own_service_that_does_the_same_is_not_in_the_way(spec: Any, suffices: bool) -> None:
+    lws = a_set()
+    own = stored_service(lws, **spec)
+    own["metadata"] |= {"ownerReferences": [], "managedFields": []}
+    part = plan_leader_service(snapshot(lws, own, reread=lws))
+    assert part.sequence == () and part.again_after == 30.0
+    assert (part.problem is None) is suffices
+
+
 def test_an_orphan_of_the_set_is_adopted() -> None:
     lws = a_set()
     orphan = stored_service(lws)
     orphan["metadata"]["ownerReferences"] = []
-    (merge,) = plan_leader_service(snapshot(lws, orphan, reread=lws)).sequence
-    assert isinstance(merge, Merge)
-    assert merge.patch == {"metadata": {"ownerReferences": [owner_reference(lws)]}}
+    (adoption,) = plan_leader_service(snapshot(lws, orphan, reread=lws)).sequence
+    assert isinstance(adoption, SetOwner) and adoption.owner == owner_reference(lws)

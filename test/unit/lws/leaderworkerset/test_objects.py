@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.objects import (
     RollingUpdate,
     annotations_of_set,
-    build_adoption,
     build_leader_statefulset,
     build_service,
     decorated,
@@ -23,6 +21,7 @@ from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
+    ROLE_LABEL,
     SIZE_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
     WORKER_INDEX_LABEL,
@@ -258,26 +257,6 @@ def test_the_service() -> None:
     }
 
 
-OTHER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "other", "uid": "u-9"}
-
-
-@pytest.mark.parametrize(
-    ("references", "kept"),
-    [
-        pytest.param(None, [], id="none"),
-        pytest.param([OTHER], [OTHER], id="a reference of somebody else stays"),
-        pytest.param([OTHER, {"uid": "uid-of-set-demo"}], [OTHER], id="a former one of ours is replaced"),
-    ],
-)
-def test_adoption(references: Any, kept: list[Any]) -> None:
-    lws = make_set()
-    patch = build_adoption({"metadata": {"ownerReferences": references}}, owner_reference(lws))
-    *others, ours = patch["metadata"].pop("ownerReferences")
-    assert patch == {"metadata": {}}
-    assert others == kept
-    assert (ours["uid"], ours["controller"], ours["blockOwnerDeletion"]) == ("uid-of-set-demo", True, True)
-
-
 def test_leaders_that_select_nodes_by_group_wait_for_the_webhook() -> None:
     annotations = {GROUP_NODE_SELECTOR_ANNOTATION: "pool=$(GROUP_INDEX)"}
     lws = make_set(annotations=annotations)
@@ -287,3 +266,14 @@ def test_leaders_that_select_nodes_by_group_wait_for_the_webhook() -> None:
     assert annotations.items() <= template["metadata"]["annotations"].items()
     without = build_leader_statefulset(make_set(), "k", RollingUpdate(0, 2, 1))["spec"]["template"]
     assert "schedulingGates" not in without["spec"]
+
+
+def test_the_role_that_a_later_release_wrote_stays() -> None:
+    """Taken away, it would be a write to every set that is taken over; given to others, one as well."""
+    lws = make_set()
+    stored = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
+    assert ROLE_LABEL not in stored["metadata"]["labels"]
+    stored["metadata"]["labels"][ROLE_LABEL] = "leader"
+    again = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1), stored)
+    assert again["metadata"]["labels"] == stored["metadata"]["labels"]
+    assert ROLE_LABEL not in again["spec"]["template"]["metadata"]["labels"]

@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference
+from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws.kube.applied import digest
 from lws.kube.conditions import find, timestamp
+from lws.kube.metadata import owner_reference
+from lws.kube.pods import NodeWait
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.restarts import KEPT, Restarts, key_of, memory_of
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -29,7 +31,7 @@ from lws_api.leaderworkerset.v1 import (
     SIZE_ANNOTATION,
 )
 from test.unit import api_server
-from test.unit.builders import NOW, make_set
+from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set
 from test.unit.set_world import (
     actions_of,
     carried_out,
@@ -51,7 +53,7 @@ def shapes(planned: Plan) -> list[list[str]]:
 
 def shape(action: Action) -> str:
     kind = type(action).__name__.lower()
-    target = action.target if isinstance(action, Merge | Delete) else Reference.to(action.intent)
+    target = Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
     return f"{kind} {target.kind} {target.name}"
 
 
@@ -97,6 +99,25 @@ def replica_count(planned: Plan) -> int:
     return count
 
 
+def test_the_clock_of_a_set_stands_still_while_a_pod_of_its_unready_groups_is_gated() -> None:
+    lws = make_set(replicas=2, progressDeadlineSeconds=60)
+    gated = NodeWait(NOW - timedelta(hours=1))
+    first, second = make_group(lws, 0), replace(make_group(lws, 1, ready=False), waits=(gated,))
+    leader = make_leader_statefulset(lws)
+    lws["status"] = {
+        "lastProgressTime": timestamp(NOW - timedelta(hours=1)),
+        "conditions": [{"type": "Progressing", "status": "True"}],
+        "observedGeneration": 1,
+        "groups": {"counts": {"Ready": 1}},
+    }
+    for group, stalls in ((second, False), (replace(second, waits=()), True)):
+        status = status_of(plan(SetSnapshot(lws, NOW, leader, groups=(first, group))))
+        assert (find(status["conditions"], "Stalled") is not None) == stalls
+    # Of a group that is ready nothing is waited for any more.
+    status = status_of(plan(SetSnapshot(lws, NOW, leader, groups=(replace(first, waits=(gated,)),))))
+    assert find(status["conditions"], "Stalled") is not None
+
+
 # --- The first pass ---------------------------------------------------------------------------------------
 
 
@@ -125,7 +146,7 @@ def test_creation_records_the_revision_before_anything_acts_on_it() -> None:
     status = status_of(planned)
     assert (status["currentRevision"], status["updateRevision"]) == (name, name)
     assert "replicas" not in status
-    assert (planned.again_after, planned.announce) == (600, ()), "nothing but the deadline for progress"
+    assert (planned.again_after, planned.announce) == (None, ()), "the StatefulSet will wake it"
 
 
 def test_the_plan_leads_to_rest() -> None:
@@ -375,10 +396,10 @@ CLASHES = [
     pytest.param(owned_by(OTHER), "controlled by Thing theirs", {"u-9"}, id="of somebody who lives"),
     pytest.param(owned_by(OF_A_GROUP), "controlled by Pod de-0", {"u-8"}, id="of a group of another set"),
     pytest.param(
-        lambda obj: obj["metadata"].update(ownerReferences=[], labels={"app": "x"}),
+        lambda obj: (obj["metadata"].update(ownerReferences=[]), obj["spec"].update(selector={"app": "x"})),
         "not controlled by anything",
         set(),
-        id="of nobody, and not like ours",
+        id="of nobody, with our label and another selector",
     ),
 ]
 
@@ -460,13 +481,12 @@ def test_orphans_are_adopted_only_by_a_set_that_lives(
     snapshot = orphaned(replace(settled(make_set()), reread=reread), field, other)
     planned = plan(snapshot)
     orphan = getattr(snapshot, field)
-    assert shapes(planned) == ([[f"merge {orphan['kind']} demo"]] if is_adopted else [])
+    assert shapes(planned) == ([[f"setowner {orphan['kind']} demo"]] if is_adopted else [])
     if is_adopted:
-        (merge,) = actions_of(planned)
-        assert isinstance(merge, Merge) and merge.target.uid == orphan["metadata"]["uid"]
-        owners = merge.patch["metadata"]["ownerReferences"]
-        assert [owner["uid"] for owner in owners] == ["u-9", "uid-of-set-demo"]
-        assert merge.patch.keys() == {"metadata"}, "nothing else changes"
+        (adoption,) = actions_of(planned)
+        assert isinstance(adoption, SetOwner) and adoption.target.uid == orphan["metadata"]["uid"]
+        assert (adoption.owner, adoption.is_owner) == (owner_reference(make_set()), True)
+        assert adoption.patch == {}, "nothing else changes"
         assert shapes(plan(carried_out(snapshot, planned))) == []
     else:
         assert planned.waiting_for == "the set to be seen alive before it adopts anything"
@@ -478,7 +498,7 @@ def test_an_orphan_that_was_rolling_goes_on_where_it_was() -> None:
     rolling = with_reported(carried_out(rolling, plan(rolling)))
     # What observation does: pods of a StatefulSet that is nobody's are nobody's.
     lost = replace(orphaned(rolling, "leader"), groups=(), reread=new)
-    assert shapes(plan(lost)) == [["merge StatefulSet demo"]]
+    assert shapes(plan(lost)) == [["setowner StatefulSet demo"]]
 
 
 def test_an_orphaned_history_comes_along() -> None:
@@ -492,17 +512,15 @@ def test_an_orphaned_history_comes_along() -> None:
     planned = plan(replace(snapshot, reread=snapshot.lws))
     merged = adoptions(planned)
     assert {action.target.name for action in merged} == {each.name for each in orphans}
-    assert all(
-        action.patch["metadata"]["ownerReferences"][0]["uid"] == "uid-of-set-demo" for action in merged
-    )
+    assert all(action.owner["uid"] == "uid-of-set-demo" for action in merged)
     after = carried_out(replace(snapshot, reread=snapshot.lws), planned)
     assert not any(each.is_orphan for each in after.revisions)
     assert adoptions(plan(with_reported(after))) == []
 
 
-def adoptions(planned: Plan) -> list[Merge]:
-    merges = (action for action in actions_of(planned) if isinstance(action, Merge))
-    return [action for action in merges if action.target.kind == "ControllerRevision"]
+def adoptions(planned: Plan) -> list[SetOwner]:
+    found = (action for action in actions_of(planned) if isinstance(action, SetOwner))
+    return [action for action in found if action.target.kind == "ControllerRevision"]
 
 
 # --- The Service --------------------------------------------------------------------------------------------
@@ -577,7 +595,7 @@ def test_claims_of_workers_go_with_the_set_where_it_says_so() -> None:
     }
     at_rest = settled(make_set(template=template))
     planned = plan(replace(at_rest, claims=(claim,)))
-    assert shapes(planned) == [["merge PersistentVolumeClaim data-demo-1-1"]]
+    assert shapes(planned) == [["setowner PersistentVolumeClaim data-demo-1-1"]]
     assert plan(at_rest).is_empty
 
 
@@ -750,42 +768,68 @@ def test_the_partition_of_the_set_is_kept_from_the_start() -> None:
 
 def with_history(limit: int) -> SetSnapshot:
     """Three revisions that nobody runs, and the one that is wanted and running."""
-    snapshot = settled(make_set(image="app:0", revisionHistoryLimit=limit))
+    snapshot = settled(make_set(image="app:0"))
     for number in (1, 2, 3):
-        snapshot = with_spec(snapshot, make_set(image=f"app:{number}", revisionHistoryLimit=limit))
+        snapshot = with_spec(snapshot, make_set(image=f"app:{number}"))
         snapshot = carried_out(snapshot, plan(snapshot))
-    return with_groups(snapshot)
+    return with_groups(with_spec(snapshot, make_set(image="app:3", revisionHistoryLimit=limit)))
+
+
+def pruned_of(snapshot: SetSnapshot) -> list[int]:
+    """Numbers of the revisions that a pass deletes."""
+    numbers = {each.uid: each.number for each in snapshot.revisions}
+    deletes = [action for action in actions_of(plan(snapshot)) if isinstance(action, Delete)]
+    return [numbers[each.target.uid] for each in deletes if each.target.kind == "ControllerRevision"]
 
 
 @pytest.mark.parametrize(("limit", "deleted"), [(0, [1, 2, 3]), (2, [1]), (3, []), (10, [])])
 def test_revisions_are_pruned_once_the_rollout_is_done(limit: int, deleted: list[int]) -> None:
     snapshot = with_history(limit)
-    numbers = {each.uid: each.number for each in snapshot.revisions}
     deletes = [action for action in actions_of(plan(snapshot)) if isinstance(action, Delete)]
-    assert [numbers[action.target.uid] for action in deletes] == deleted
+    assert pruned_of(snapshot) == deleted
     assert all(action.propagation == "Background" for action in deletes)
 
 
+def without_memory(snapshot: SetSnapshot) -> SetSnapshot:
+    return replace(snapshot, lws={**snapshot.lws, "status": {}})
+
+
+def with_limit(snapshot: SetSnapshot, limit: int, **spec: Any) -> SetSnapshot:
+    return with_spec(snapshot, make_set(image="app:3", revisionHistoryLimit=limit, **spec))
+
+
 @pytest.mark.parametrize(
-    "hold_up",
+    ("hold_up", "deleted"),
     [
         pytest.param(
-            lambda it: with_spec(it, make_set(image="app:9", revisionHistoryLimit=0)), id="it begins"
+            lambda it: with_spec(it, make_set(image="app:9", revisionHistoryLimit=0)), [2, 3], id="it begins"
         ),
-        pytest.param(lambda it: replace(it, groups=it.groups[:1]), id="a group is missing"),
+        pytest.param(lambda it: replace(it, groups=it.groups[:1]), [2, 3], id="a group is missing"),
+        pytest.param(lambda it: with_limit(it, 0, partition=1), [2, 3], id="partition"),
+        pytest.param(lambda it: with_limit(it, 1, partition=1), [2], id="partition, one is kept"),
         pytest.param(
-            lambda it: with_spec(it, make_set(image="app:3", partition=1, revisionHistoryLimit=0)),
-            id="partition",
+            lambda it: with_limit(replace(it, groups=it.groups[:1]), 0, rolloutStrategy={"paused": True}),
+            [2, 3],
+            id="paused",
         ),
-        pytest.param(lambda it: orphaned(it, "leader"), id="the StatefulSet is not ours yet"),
+        pytest.param(
+            lambda it: without_memory(replace(it, groups=it.groups[:1])), [1, 2, 3], id="nothing names any"
+        ),
+        pytest.param(
+            lambda it: replace(it, live_keys=it.live_keys | {it.revisions[1].key}, groups=it.groups[:1]),
+            [3],
+            id="a group runs one",
+        ),
+        pytest.param(lambda it: replace(it, leader=None, groups=()), [2, 3], id="the StatefulSet is lost"),
+        pytest.param(lambda it: orphaned(it, "leader"), [], id="the StatefulSet is not ours yet"),
+        pytest.param(lambda it: replace(it, knows_live_keys=False), [], id="what comes back is not known"),
     ],
 )
-def test_revisions_are_not_pruned_before(hold_up: Callable[[SetSnapshot], SetSnapshot]) -> None:
-    planned = plan(hold_up(with_history(0)))
-    assert not any(
-        isinstance(action, Delete) and action.target.kind == "ControllerRevision"
-        for action in actions_of(planned)
-    )
+def test_the_bound_of_the_history_holds_on_every_observation(
+    hold_up: Callable[[SetSnapshot], SetSnapshot], deleted: list[int]
+) -> None:
+    """Over what is neither running nor wanted; 1 is where the set came from, as its status remembers."""
+    assert pruned_of(hold_up(with_history(0))) == deleted
 
 
 # --- What stands in the way ---------------------------------------------------------------------------------
@@ -870,7 +914,7 @@ def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None
         return find(carried_out(snapshot, plan(snapshot)).lws["status"]["conditions"], "Failed")
 
     assert (told(snapshot)["status"], told(snapshot)["reason"]) == ("True", "GroupRestartsExhausted")
-    assert told(snapshot)["message"].startswith("Group 1 has failed once more than spec.maxGroupRestarts")
+    assert told(snapshot)["message"].startswith("Group 1 has failed once more than maxGroupRestarts")
     snapshot = carried_out(snapshot, plan(snapshot))
     assert told(with_spec(snapshot, make_set(maxGroupRestarts=2)))["status"] == "False"
     assert told(replace(snapshot, groups=snapshot.groups[:1]))["status"] == "False"
@@ -903,3 +947,23 @@ def test_the_service_of_leaders_comes_with_the_set() -> None:
     assert plan(at_rest).is_empty
     planned = plan(replace(at_rest, leader_service=None))
     assert shapes(planned) == [["create Service demo-leader"]]
+
+
+def test_a_broken_revision_is_told_once_and_nothing_else_comes_of_it() -> None:
+    snapshot = settled(make_set())
+    broken = replace(snapshot.revisions[0], key="other", broken="ControllerRevision x: data is wrong")
+    planned = plan(replace(snapshot, revisions=(broken, *snapshot.revisions)))
+    assert (planned.sequences, planned.statuses) == ((), ())
+    (event,) = planned.announce
+    assert (event.type, event.reason, event.note) == ("Warning", "BrokenRevision", broken.broken)
+    assert (event.once, event.related) == (True, broken.reference)
+
+
+def test_what_runs_under_a_broken_revision_is_recorded_anew_and_keeps_running() -> None:
+    snapshot = settled(make_set())
+    broken = replace(snapshot.revisions[0], broken="ControllerRevision x: data is wrong", spec={}, form="")
+    planned = plan(replace(snapshot, revisions=(broken,)))
+    (create,) = actions_of(planned)
+    assert isinstance(create, Create)
+    assert create.intent["metadata"]["labels"][REVISION_LABEL] == broken.key
+    assert create.intent["revision"] == broken.number + 1

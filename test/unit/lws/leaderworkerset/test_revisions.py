@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from lws.actions import Verbatim
-from lws.leaderworkerset.canonical import key_of
+from lws.leaderworkerset.canonical import key_of, serialised
+from lws.leaderworkerset.revision_diff import describe
+from lws.leaderworkerset.revision_seal import SEAL_ANNOTATION, sealing
 from lws.leaderworkerset.revisions import (
     CHANGE_CAUSE_ANNOTATION,
     Recorded,
     build_revision,
-    describe,
     find,
     free_probe,
     is_ours,
@@ -67,6 +68,16 @@ def make_orphan(lws: dict[str, Any], **metadata: Any) -> dict[str, Any]:
     return make_stored(lws, ownerReferences=[], **metadata)
 
 
+def renamed(stored: dict[str, Any]) -> dict[str, Any]:
+    """With the name that belongs to its data as they are now, and no seal, as earlier releases wrote it."""
+    text = serialised(stored["data"])
+    metadata = {**stored["metadata"], "name": f"demo-{key_of(text)}-{stored['revision']}"}
+    told = {
+        key: value for key, value in (metadata.get("annotations") or {}).items() if key != SEAL_ANNOTATION
+    }
+    return {**stored, "metadata": {**metadata, "annotations": told}}
+
+
 def as_before_0_34(value: Any) -> Any:
     """As releases on Kubernetes libraries before 0.34 wrote it: metadata has a null creationTimestamp."""
     if isinstance(value, list):
@@ -81,7 +92,7 @@ def as_before_0_34(value: Any) -> Any:
 
 def make_recorded(number: int, *, key: str = "", created: str = "", **fields: Any) -> Recorded:
     """A parsed revision that nobody looks into."""
-    stored = make_stored(make_set(image=f"app:{number}"), number, name=f"demo-{number}")
+    stored = make_stored(make_set(image=f"app:{number}"), number)
     parsed = parse(stored)
     return dataclasses.replace(
         parsed, key=key or f"key-{number}", created=created or parsed.created, **fields
@@ -98,7 +109,7 @@ def test_the_object_that_is_recorded() -> None:
             "name": f"demo-{made.key}-7",
             "namespace": "default",
             "labels": {NAME_LABEL: "demo", REVISION_LABEL: made.key},
-            "annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""},
+            "annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **sealing(f"demo-{made.key}-7", made.key, {})},
             "ownerReferences": [
                 {
                     "apiVersion": "leaderworkerset.x-k8s.io/v1",
@@ -148,10 +159,13 @@ def test_what_was_recorded_is_parsed_and_recognised() -> None:
         ({"data": "text"}, "holds no leaderWorkerTemplate"),
         ({"data": {"spec": ["list"]}}, "holds no leaderWorkerTemplate"),
         ({"data": {"spec": {"template": {}}}}, "holds no leaderWorkerTemplate"),
-        ({"data": {"spec": {"leaderWorkerTemplate": "text"}}}, "holds no leaderWorkerTemplate"),
-        ({"data": {"spec": {"leaderWorkerTemplate": {}, "networkConfig": []}}}, "networkConfig that is no"),
-        ({"data": {"spec": {"leaderWorkerTemplate": {}, "networkConfig": "a"}}}, "networkConfig that is no"),
-        ({"metadata": {"name": "demo-x-1", "uid": "u"}}, "nothing says which pods were made from it"),
+        (
+            {"data": {"spec": {"leaderWorkerTemplate": "text"}}},
+            "Template is 'text', not an object",
+        ),
+        ({"data": {"spec": {"leaderWorkerTemplate": None}}}, "holds no leaderWorkerTemplate"),
+        ({"metadata": {"name": "demo-58b6956df9-1", "uid": "u"}}, "holds other data than its name says"),
+        ({"metadata": {"name": "demo", "uid": "u"}}, "holds other data than its name says"),
     ],
     ids=[
         "null",
@@ -160,9 +174,9 @@ def test_what_was_recorded_is_parsed_and_recognised() -> None:
         "list",
         "of a StatefulSet",
         "text inside",
-        "network a list",
-        "network a text",
-        "no key",
+        "null inside",
+        "hash of other data",
+        "no hash",
     ],
 )
 def test_broken_revisions_say_why_and_are_never_used(change: dict[str, Any], broken: str) -> None:
@@ -177,9 +191,40 @@ def test_broken_revisions_say_why_and_are_never_used(change: dict[str, Any], bro
         restore(lws, recorded)
 
 
+@pytest.mark.parametrize(
+    ("part", "value", "broken"),
+    [
+        ("size", "two", "leaderWorkerTemplate.size is 'two', not a whole number"),
+        ("size", 0, "leaderWorkerTemplate.size is 0, not from 1 to 2147483647"),
+        ("size", 2**40, "leaderWorkerTemplate.size is 1099511627776, not from 1 to 2147483647"),
+        ("size", 2**70, "leaderWorkerTemplate.size is a number of more than 64 bits"),
+        ("workerTemplate", None, "leaderWorkerTemplate.workerTemplate is missing"),
+        ("workerTemplate", {"spec": {"containers": [{"name": 1}]}}, "containers[0].name is 1, not text"),
+        ("workerTemplate", {"metadata": {"labels": {"a": 1}}}, "metadata.labels.a is 1, not text"),
+        ("subGroupPolicy", [], "subGroupPolicy is a list, not an object"),
+        ("subGroupPolicy", {"subGroupSize": 0}, "subGroupSize is 0, not from 1"),
+    ],
+    ids=str,
+)
+def test_what_is_stored_is_checked_whole(part: str, value: Any, broken: str) -> None:
+    revision = make_stored(make_set())
+    revision["data"]["spec"]["leaderWorkerTemplate"][part] = value
+    recorded = parse(revision)
+    assert broken in recorded.broken
+    assert (recorded.spec, recorded.form) == ({}, "")
+
+
+@pytest.mark.parametrize("value", [[], "a", {"subdomainPolicy": "Mine"}, {"subdomainPolicy": 1}], ids=str)
+def test_a_network_configuration_is_checked_too(value: Any) -> None:
+    revision = make_stored(make_set())
+    revision["data"]["spec"]["networkConfig"] = value
+    assert "data.spec.networkConfig" in parse(revision).broken
+
+
 def test_data_without_network_configuration_leaves_the_live_one() -> None:
     stored = make_stored(make_set(image="app:1"))
     del stored["data"]["spec"]["networkConfig"]
+    stored = renamed(stored)
     live = make_set(image="app:2", networkConfig={"subdomainPolicy": "UniquePerReplica"})
     assert restore(live, parse(stored))["spec"]["networkConfig"] == {"subdomainPolicy": "UniquePerReplica"}
 
@@ -194,6 +239,7 @@ def test_a_revision_of_libraries_before_0_34_is_equal() -> None:
     )
     stored = make_stored(lws)
     stored["data"] = as_before_0_34(stored["data"])
+    stored = renamed(stored)
     del stored["metadata"]["annotations"]
     text = json.dumps(stored["data"])
     assert text.count('"creationTimestamp": null') == 3
@@ -216,9 +262,10 @@ def test_the_newest_of_equal_revisions_is_recognised() -> None:
 
 def test_ties_of_number_go_by_creation_then_by_name() -> None:
     lws = make_set()
-    first = parse(make_stored(lws, 1, name="demo-b"))
-    later = parse(make_stored(lws, 1, name="demo-a", creationTimestamp="2026-01-02T00:00:00Z"))
-    last = parse(make_stored(lws, 1, name="demo-c", creationTimestamp="2026-01-02T00:00:00Z"))
+    key = record(lws).key
+    first = parse(make_stored(lws, 1, name=f"demo-b-{key}-1"))
+    later = parse(make_stored(lws, 1, name=f"demo-a-{key}-1", creationTimestamp="2026-01-02T00:00:00Z"))
+    last = parse(make_stored(lws, 1, name=f"demo-c-{key}-1", creationTimestamp="2026-01-02T00:00:00Z"))
     assert recognise(record(lws), [later, first]) is later
     assert recognise(record(lws), [last, later, first]) is last
 
@@ -289,6 +336,13 @@ def test_topology_annotations_take_part(
     assert free_probe(wanted, [recorded], running) == (0 if verdict else 1), "one key means one template"
 
 
+def told_of(lws: dict[str, Any], key: str = "") -> dict[str, str]:
+    """Annotations of its revision but the seal."""
+    told = dict(build_revision(lws, record(lws), 1, key=key)["metadata"]["annotations"])
+    del told[SEAL_ANNOTATION]
+    return told
+
+
 PLACEMENT = {
     EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
     "leaderworkerset.sigs.k8s.io/exclusive-topology-scope": "LeaderWorkerSet",
@@ -313,19 +367,15 @@ def test_an_edit_of_any_placement_annotation_is_a_revision_with_the_same_data(an
 
 def test_a_set_that_uses_none_of_them_records_what_earlier_releases_recorded() -> None:
     plain = make_set(annotations={"team": "a"})
-    assert build_revision(plain, record(plain), 1)["metadata"]["annotations"] == {
-        EXCLUSIVE_TOPOLOGY_ANNOTATION: ""
-    }
+    assert told_of(plain) == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}
 
 
 def test_topology_of_subgroups_is_recorded_where_there_are_subgroups() -> None:
     annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
     plain = make_set(annotations=annotations)
     grouped = make_set(annotations=annotations, template={"subGroupPolicy": {"subGroupSize": 1}})
-    assert build_revision(plain, record(plain), 1)["metadata"]["annotations"] == {
-        EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"
-    }
-    assert build_revision(grouped, record(grouped), 1)["metadata"]["annotations"] == annotations
+    assert told_of(plain) == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    assert told_of(grouped) == annotations
 
 
 def test_restore_replaces_two_sub_trees_and_keeps_the_rest() -> None:
@@ -373,14 +423,22 @@ def test_restore_without_recorded_topology_keeps_the_live_one() -> None:
 )
 def test_prunable(live: set[str], limit: int, expected: list[int]) -> None:
     recorded = [make_recorded(number) for number in (6, 3, 1, 2, 5, 4)]
-    found = prunable(recorded, live, "key-4", limit)
+    found = prunable(recorded, {*live, "key-4"}, limit)
     assert [each.number for each in found] == expected, "never the current 4 nor the newest 6, oldest first"
+
+
+def test_broken_revisions_are_pruned_last_and_protect_no_key() -> None:
+    recorded = [make_recorded(number) for number in range(1, 7)]
+    recorded[1] = dataclasses.replace(recorded[1], broken="it is")
+    recorded[3] = dataclasses.replace(recorded[3], broken="it is")
+    found = [[each.number for each in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)]
+    assert found == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
 
 
 def test_orphans_and_what_is_going_anyway_are_not_pruned() -> None:
     recorded = [make_recorded(1, is_orphan=True), make_recorded(2, is_leaving=True), make_recorded(3)]
-    assert prunable(recorded, set(), "key-9", 0) == []
-    assert prunable([], set(), "", 0) == []
+    assert prunable(recorded, set(), 0) == []
+    assert prunable([], set(), 0) == []
 
 
 def make_statefulset_history(lws: dict[str, Any], owner: list[dict[str, Any]]) -> dict[str, Any]:
@@ -477,10 +535,9 @@ def test_describe_the_other_parts() -> None:
 
 def test_what_was_said_of_a_change_is_recorded_with_it() -> None:
     caused = make_set(annotations={CHANGE_CAUSE_ANNOTATION: "new model"})
-    assert make_stored(caused)["metadata"]["annotations"] == {
+    assert told_of(caused) == {
         EXCLUSIVE_TOPOLOGY_ANNOTATION: "",
         CHANGE_CAUSE_ANNOTATION: "new model",
     }
     # What runs without history was not made by the change that the set speaks of now.
-    found = build_revision(caused, record(caused), 1, key="old")["metadata"]["annotations"]
-    assert found == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}
+    assert told_of(caused, key="old") == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lws.kube.pods import NodeWait
 from lws.leaderworkerset.problems import Problem
 from lws.leaderworkerset.status import Observed, Revisions, SetStatus, is_update_done, set_status
 from test.unit.builders import NOW, make_set
@@ -345,10 +346,18 @@ def test_restarts_are_kept_for_as_long_as_the_group_is_wanted() -> None:
 # --- Stalled ------------------------------------------------------------------------------------------------
 
 
-def later(status: SetStatus, letters: str, seconds: float, **spec: Any) -> SetStatus:
+def later(
+    status: SetStatus,
+    letters: str,
+    seconds: float,
+    deadline: int | None = 600,
+    waits: tuple[NodeWait, ...] = (),
+    **spec: Any,
+) -> SetStatus:
     """The next pass, with nothing between them but time."""
-    lws = make_set(replicas=4, generation=3, status=dict(status.intended), **spec)
-    seen = Observed(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4)
+    asked = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
+    lws = make_set(replicas=4, generation=3, status=dict(status.intended), **asked, **spec)
+    seen = Observed(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4, waits=waits)
     return set_status(lws, seen)
 
 
@@ -358,7 +367,7 @@ def stall_of(status: SetStatus) -> tuple[str, str] | None:
 
 
 def test_a_set_without_progress_is_stalled_once_and_told_once() -> None:
-    first = status_of("RRRu")
+    first = later(status_of("RRRu"), "RRRu", 0)
     assert (first.due_in, stall_of(first)) == (600, None)
     waiting = later(first, "RRRu", 599)
     assert (waiting.due_in, waiting.patch, waiting.announce) == (1, None, ())
@@ -399,8 +408,39 @@ def test_trouble_after_a_long_rest_has_its_whole_time() -> None:
 
 
 def test_the_deadline_is_that_of_the_set() -> None:
-    assert stall_of(later(status_of("RRRu"), "RRRu", 31, progressDeadlineSeconds=30)) is not None
-    assert stall_of(later(status_of("RRRu"), "RRRu", 29, progressDeadlineSeconds=30)) is None
+    assert stall_of(later(status_of("RRRu"), "RRRu", 31, deadline=30)) is not None
+    assert stall_of(later(status_of("RRRu"), "RRRu", 29, deadline=30)) is None
+
+
+def test_a_set_without_a_deadline_is_never_stalled() -> None:
+    never = later(status_of("RRRu"), "RRRu", 1_000_000, deadline=None)
+    assert (never.due_in, stall_of(never), never.announce) == (None, None, ())
+
+
+@pytest.mark.parametrize("seconds", [601, 800], ids=["as it was", "after progress"])
+def test_stalled_goes_with_the_deadline_also_where_an_earlier_release_has_said_it(seconds: int) -> None:
+    stalled = later(status_of("RRuu"), "RRuu", 600)
+    assert stall_of(stalled) is not None
+    without = later(stalled, "RRuu" if seconds == 601 else "RRRu", seconds, deadline=None)
+    assert (stall_of(without), without.due_in, without.announce) == (None, None, ())
+    assert later(without, "RRuu" if seconds == 601 else "RRRu", seconds + 1, deadline=None).patch is None
+
+
+def test_a_set_whose_pods_are_gated_or_cannot_be_scheduled_is_not_stalled() -> None:
+    gated = NodeWait(NOW)
+    for seconds in (599, 600, 9000):
+        waiting = later(status_of("RRRu"), "RRRu", seconds, waits=(gated,))
+        assert (stall_of(waiting), waiting.patch) == (None, None), "and nothing is written while they wait"
+    placed = NodeWait(NOW, NOW + timedelta(seconds=9000))
+    first = later(status_of("RRRu"), "RRRu", 9001, waits=(placed,))
+    assert (stall_of(first), first.due_in) == (None, 599)
+    assert stall_of(later(first, "RRRu", 9600, waits=(placed,))) == ("True", "ProgressDeadlineExceeded")
+
+
+def test_a_stalled_set_whose_pods_lose_their_nodes_is_not_stalled_any_more() -> None:
+    stalled = later(status_of("RRRu"), "RRRu", 700)
+    waiting = later(stalled, "RRRu", 900, waits=(NodeWait(NOW + timedelta(seconds=800)),))
+    assert stall_of(waiting) == ("False", "PodsUnscheduled")
 
 
 def test_a_paused_rollout_is_not_stalled() -> None:
@@ -432,3 +472,23 @@ def test_groups_that_change_places_show_although_no_counter_moves() -> None:
 )
 def test_is_update_done(letters: str, replicas: int, floor: int, done: bool) -> None:
     assert is_update_done(groups(letters), replicas, floor) is done
+
+
+def test_what_could_not_be_read_is_taken_away_with_the_next_write() -> None:
+    stored = {"conditions": None, "members": None, "restarts": None, "rollout": None, "replicas": None}
+    lws = make_set(replicas=1, generation=3, status=stored)
+    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    assert status.patch is not None
+    assert {field: status.patch[field] for field in ("members", "restarts", "rollout")} == dict.fromkeys(
+        ("members", "restarts", "rollout")
+    )
+    assert (status.patch["replicas"], None in status.intended.values()) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "index", ["9" * 5000, "٣", "²", "-1", ""], ids=["long", "digit", "square", "sign", "empty"]
+)
+def test_restarts_of_what_is_no_group_are_forgotten(index: str) -> None:
+    lws = make_set(replicas=4, generation=3, status={"restarts": {index: "1.1.1.a", "3": "1.1.1.a"}})
+    status = set_status(lws, Observed(replicas=4, now=NOW, groups=groups("RRRR"), existing=4))
+    assert status.intended["restarts"] == {"3": "1.1.1.a"}

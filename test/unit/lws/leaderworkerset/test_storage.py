@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Merge
+from lws.actions import SetOwner
+from lws.kube.ownership import owners_with, owners_without
 from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
 from lws.leaderworkerset.storage import (
     build_leader_storage,
@@ -198,14 +199,15 @@ def claim_of(*owners: dict[str, Any], group: int = 0, **labels: str) -> dict[str
 )
 def test_owners(when_deleted: str | None, claim: dict[str, Any], owners: list[dict[str, Any]] | None) -> None:
     policy = {RETENTION: {"whenDeleted": when_deleted}} if when_deleted else {}
-    merges = plan_owners(make_set(template={CLAIMS: [CLAIM], **policy}), [0, 1], [claim])
+    planned = plan_owners(make_set(template={CLAIMS: [CLAIM], **policy}), [0, 1], [claim])
     if owners is None:
-        assert merges == ()
+        assert planned == ()
         return
-    (merge,) = merges
-    assert isinstance(merge, Merge)
-    assert (merge.target.name, merge.target.uid) == ("data-demo-0-1", "u-c")
-    assert merge.patch == {"metadata": {"ownerReferences": owners, "resourceVersion": "7"}}
+    (action,) = planned
+    assert isinstance(action, SetOwner)
+    assert (action.target.name, action.target.uid, action.patch) == ("data-demo-0-1", "u-c", {})
+    change = owners_with if action.is_owner else owners_without
+    assert change(claim, action.owner) == owners
 
 
 def test_a_claim_that_goes_is_left_alone() -> None:

@@ -131,6 +131,34 @@ def test_atomic_lists(path: str) -> None:
     assert at(POD, path)["x-kubernetes-list-type"] == "atomic"
 
 
+OF_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+CONTAIN_A_REFERENCE = (
+    *(f"spec.{kind}[].envFrom[].{each}" for kind in OF_CONTAINERS for each in ("configMapRef", "secretRef")),
+    "spec.volumes[].configMap",
+    "spec.volumes[].projected.sources[].configMap",
+    "spec.volumes[].projected.sources[].secret",
+)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *CONTAIN_A_REFERENCE,
+        "spec.imagePullSecrets[]",
+        "spec.containers[].env[].valueFrom.fieldRef",
+        "spec.topologySpreadConstraints[].labelSelector",
+        "spec.nodeSelector",
+    ],
+)
+def test_what_the_original_definition_replaces_as_a_whole_is_atomic_here_too(path: str) -> None:
+    assert at(POD, path)["x-kubernetes-map-type"] == "atomic"
+
+
+@pytest.mark.parametrize("path", ["spec.volumes[].secret", "spec.containers[].resources", "spec.affinity"])
+def test_what_appliers_share_is_not_atomic(path: str) -> None:
+    assert "x-kubernetes-map-type" not in at(POD, path)
+
+
 @pytest.mark.parametrize(
     "path",
     ["spec.containers[].resources.limits{}", "spec.overhead{}", "spec.volumes[].emptyDir.sizeLimit"],

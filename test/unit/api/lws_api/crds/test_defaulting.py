@@ -21,6 +21,11 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "unknown fields are pruned": (an_object(a=TEXT), {"a": "1", "b": "2"}, {"a": "1"}),
     "unknown fields of nested objects too": (an_object(o=an_object(a=TEXT)), {"o": {"b": 1}}, {"o": {}}),
     "objects without a schema are emptied": (an_object(o={"type": "object"}), {"o": {"b": 1}}, {"o": {}}),
+    "objects that keep what they do not know are left as they are": (
+        an_object(o={"type": "object", "x-kubernetes-preserve-unknown-fields": True}),
+        {"o": {"b": {"c": [1]}}},
+        {"o": {"b": {"c": [1]}}},
+    ),
     "maps keep every key": (
         an_object(m={"type": "object", "additionalProperties": TEXT}),
         {"m": {"x": "1", "y": "2"}},

@@ -1,0 +1,189 @@
+"""What becomes of labels and annotations of the controller that a pod template has already?
+
+In: a set with values of the right types. Out: errors for those with which no group could ever be complete,
+warnings for all others: they are overwritten or honoured, as by the original controller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.admission.errors import FieldError, invalid, rendered
+from lws.admission.fields import LEADER, TEMPLATE, WORKER, templates_of, value_at
+from lws.kube.metadata import annotations_of, labels_of
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ANNOTATION,
+    LEADER_NAME_ANNOTATION,
+    LEADER_REQUESTS_TPUS_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_INDEX_LABEL,
+    SUBGROUP_KEY_LABEL,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+    SubdomainPolicy,
+)
+
+_NOT_IN_LEADERS = {
+    GROUP_INDEX_LABEL: "leaders keep it, so that all groups would have one index",
+    GROUP_KEY_LABEL: "leaders keep it, so that all groups would have one key",
+    LEADER_NAME_ANNOTATION: "it is what tells a worker, so that no leader would get any",
+}
+_ALWAYS_SET = (
+    NAME_LABEL,
+    WORKER_INDEX_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    LEADER_ADDRESS_ANNOTATION,
+    *_NOT_IN_LEADERS,
+)
+_OF_THE_ORIGINAL = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+_POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
+
+_MISPLACED = "counts on the LeaderWorkerSet only: move it to metadata.annotations of the set"
+_OVERWRITTEN = "is set by the controller, and this value is never seen: remove it from the template"
+_WITHOUT_EFFECT = "has no effect here: remove it from the template"
+_LEADERS_ONLY = (
+    "is honoured, for leaders only: their workers do not follow them; move it to metadata.annotations of the "
+    "set, where it places whole groups"
+)
+_THESE_PODS_ONLY = (
+    "is honoured, for pods of this template only; move it to metadata.annotations of the set, where it "
+    "places all of a subgroup"
+)
+_SUBGROUPS_OF_ITS_OWN = (
+    "is honoured although the set has no subGroupPolicy: say it there, where it is checked against the size"
+)
+_ONE_SUBGROUP = (
+    "is honoured: all pods of this template are in this subgroup, and none gets its key or its place; remove "
+    "it from the template"
+)
+_OWN_SUBDOMAIN = (
+    "is honoured: leaders get a host name of which there is no Service, so that their workers do not find "
+    "them; say it in networkConfig.subdomainPolicy"
+)
+_LEADER_USES_TPUS = (
+    "is honoured where the leader requests no google.com/tpu: TPU workers count it among them if this is true"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """One pod template and what is made of it.
+
+    leads, works: whether leaders and workers are. given: annotations of the set that its pods get.
+    has_policy: the set has a `subGroupPolicy`.
+    """
+
+    path: str
+    labels: Mapping[str, Any]
+    annotations: Mapping[str, Any]
+    leads: bool
+    works: bool
+    given: Mapping[str, Any]
+    has_policy: bool
+    has_own_subdomain: bool
+
+    @property
+    def entries(self) -> Iterator[tuple[str, str, Any]]:
+        """Path, key and value of each label and annotation."""
+        for kind, values in (("labels", self.labels), ("annotations", self.annotations)):
+            for key, value in values.items():
+                yield f"{self.path}.metadata.{kind}[{key}]", key, value
+
+    @property
+    def has_subgroups(self) -> bool:
+        return self.has_policy or SUBGROUP_SIZE_ANNOTATION in self.annotations
+
+
+def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Those with which no group could be complete, and those of this controller that belong to the set."""
+    for template in _templates(raw):
+        for path, key, value in template.entries:
+            if not isinstance(value, str):
+                # Met by commands without a cluster only: the definition asks for the same.
+                yield invalid(path, value, "must be a string: put it in quotes")
+            elif template.leads and key in _NOT_IN_LEADERS:
+                yield invalid(path, value, f"{_NOT_IN_LEADERS[key]}: remove it from the template")
+            elif key in PLACEMENT_ANNOTATIONS and key not in _OF_THE_ORIGINAL:
+                yield invalid(path, value, _MISPLACED)
+            elif key == SUBGROUP_SIZE_ANNOTATION and not (template.has_policy or _POSITIVE.fullmatch(value)):
+                yield invalid(path, value, "must be a number above 0, or no pod can be made: remove it")
+
+
+def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
+    """What becomes of the others."""
+    for template in _templates(raw):
+        for path, key, value in template.entries:
+            if isinstance(value, str) and (fate := _fate(template, key, value)):
+                yield f"{path}: {rendered(value)} {fate}"
+
+
+def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
+    policy = value_at(raw, ("spec", "networkConfig", "subdomainPolicy"))
+    found = list(templates_of(raw))
+    for path, template in found:
+        yield _Template(
+            path=path,
+            labels=labels_of(template),
+            annotations=annotations_of(template),
+            leads=path.endswith(LEADER) or len(found) == 1,
+            works=path.endswith(WORKER),
+            given=annotations_of(raw),
+            has_policy=value_at(raw, (*TEMPLATE, "subGroupPolicy")) is not None,
+            has_own_subdomain=policy == SubdomainPolicy.UNIQUE_PER_REPLICA,
+        )
+
+
+def _fate(template: _Template, key: str, value: Any) -> str:
+    """What becomes of one entry, in words; empty for one of the user, or one that is refused."""
+    if key in _ALWAYS_SET:
+        return "" if template.leads and key in _NOT_IN_LEADERS else _OVERWRITTEN
+    if key == REPLICAS_ANNOTATION:
+        return _WITHOUT_EFFECT
+    if key == LEADER_REQUESTS_TPUS_ANNOTATION:
+        return _LEADER_USES_TPUS if template.works else _WITHOUT_EFFECT
+    if key == SUBDOMAIN_POLICY_ANNOTATION:
+        return _fate_of_subdomain(template, value)
+    if key == EXCLUSIVE_TOPOLOGY_ANNOTATION:
+        if template.given.get(key):
+            return _OVERWRITTEN
+        return _LEADERS_ONLY if template.leads and value else _WITHOUT_EFFECT
+    return _fate_in_subgroups(template, key, value)
+
+
+def _fate_of_subdomain(template: _Template, value: Any) -> str:
+    if not template.leads or value != SubdomainPolicy.UNIQUE_PER_REPLICA:
+        return _WITHOUT_EFFECT if not template.has_own_subdomain else _OVERWRITTEN
+    return _OVERWRITTEN if template.has_own_subdomain else _OWN_SUBDOMAIN
+
+
+def _fate_in_subgroups(template: _Template, key: str, value: Any) -> str:
+    if key in (SUBGROUP_SIZE_ANNOTATION, SUBGROUP_POLICY_TYPE_ANNOTATION) and template.has_policy:
+        return _OVERWRITTEN
+    if key == SUBGROUP_SIZE_ANNOTATION:
+        return _SUBGROUPS_OF_ITS_OWN if _POSITIVE.fullmatch(value) else ""
+    if key == SUBGROUP_POLICY_TYPE_ANNOTATION:
+        return _SUBGROUPS_OF_ITS_OWN if template.has_subgroups else _WITHOUT_EFFECT
+    if key == SUBGROUP_INDEX_LABEL:
+        return _ONE_SUBGROUP if template.has_subgroups and value else ""
+    if key == SUBGROUP_KEY_LABEL:
+        is_kept = not template.has_subgroups or template.labels.get(SUBGROUP_INDEX_LABEL)
+        return "" if is_kept else _OVERWRITTEN
+    if key == SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION:
+        if template.has_policy and template.given.get(key):
+            return _OVERWRITTEN
+        return _THESE_PODS_ONLY if template.has_subgroups and value else _WITHOUT_EFFECT
+    return ""

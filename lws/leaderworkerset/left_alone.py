@@ -1,0 +1,60 @@
+"""Which sets does the controller not act on at all, and what do their users see?
+
+In: a set, and whether admission prepares pods of its namespace. Out: the problem that keeps the controller
+away, and a plan that reports it and writes nothing else.
+"""
+
+from __future__ import annotations
+
+from lws.actions import Object, Plan, Reference, Status
+from lws.kube.conditions import Condition, with_condition
+from lws.kube.patches import merge_patch
+from lws.leaderworkerset import announcements, spec
+from lws.leaderworkerset.problems import Problem
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.status import REPLICA_FAILURE
+from lws.leaderworkerset.unsupported import unsupported_in
+
+
+def why_left_alone(lws: Object, is_covered: bool, fault: str = "") -> Problem | None:
+    """The reason not to touch anything of this set; None for a set to be run.
+
+    is_covered: the pod webhook sees pods of its namespace. fault: why its spec cannot be read.
+    """
+    if fault:
+        return Problem(
+            "UnreadableSpec",
+            f"{fault}: another definition has let this through; nothing of the set is created, changed or "
+            f"deleted until its spec is corrected",
+        )
+    if not is_covered:
+        namespace = spec.namespace_of(lws)
+        return Problem(
+            "NamespaceNotCovered",
+            f"the namespaceSelector of the pod webhook does not select namespace {namespace}, so pods would "
+            f"lack the labels and variables of their group: nothing of this set is created, changed or "
+            f"deleted; label the namespace, or change webhooks.namespaceSelector of the chart",
+        )
+    if found := unsupported_in(lws):
+        said = "; ".join(f"{each.path}: {each.why}" for each in found)
+        return Problem(
+            "UnsupportedField",
+            f"{said}; nothing of this set is created, changed or deleted: run it with the release of the "
+            f"original that stored it, or create a set of another name without the field",
+        )
+    return None
+
+
+def plan_left_alone(snapshot: SetSnapshot, problem: Problem) -> Plan:
+    """Nothing but a condition, and an Event when that is new."""
+    lws = snapshot.lws
+    stored = lws.get("status") or {}
+    condition = Condition(REPLICA_FAILURE, True, problem.reason, problem.message)
+    generation = lws["metadata"].get("generation", 0)
+    conditions = with_condition(stored.get("conditions"), condition, generation, snapshot.now)
+    patch = merge_patch(stored, {**stored, "conditions": conditions})
+    return Plan(
+        statuses=(Status(Reference.to(lws), patch),) if patch is not None else (),
+        announce=announcements.problems(lws, [problem]),
+        waiting_for=problem.message,
+    )

@@ -1,0 +1,137 @@
+"""Does a manager go on whose token ends, behind a proxy, at an address that only the proxy knows?"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import sys
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from test.integration.controllers.harness.groups import settle
+from test.integration.controllers.harness.manifests import a_set, scaled_to
+from test.integration.controllers.harness.proxied import Stage, kubeconfig_of
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from test.unit.connect_proxy import ConnectProxy, proxying
+from tools.deployment import NAMESPACE, SERVICE_ACCOUNT
+from tools.localcluster import LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+SERVER = "https://api.invalid:6443"
+API = "client.authentication.k8s.io/v1"
+
+
+class Tunnels:
+    """A proxy in a thread of its own."""
+
+    def __init__(self, proxy: ConnectProxy, loop: asyncio.AbstractEventLoop) -> None:
+        self.proxy, self._loop = proxy, loop
+
+    def cut(self) -> None:
+        """Close all of them; whoever comes again is let through."""
+        asyncio.run_coroutine_threadsafe(self.proxy.stop(), self._loop).result(10.0)
+
+
+@contextmanager
+def tunnels(port: int) -> Iterator[Tunnels]:
+    loop, stack = asyncio.new_event_loop(), AsyncExitStack()
+    thread = threading.Thread(target=loop.run_forever, name="proxy", daemon=True)
+    thread.start()
+
+    def wait(work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(10.0)
+
+    try:
+        yield Tunnels(wait(stack.enter_async_context(proxying(port))), loop)
+    finally:
+        wait(stack.aclose())
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10.0)
+        loop.close()
+
+
+class Plugin:
+    """A credential plugin, and tokens that end when the test takes their Secret away."""
+
+    def __init__(self, directory: Path, cluster: LocalCluster) -> None:
+        self._answer, self._runs, self._program = (directory / each for each in ("answer", "runs", "plugin"))
+        self._cluster = cluster
+        self._program.write_text(
+            f"open({str(self._runs)!r}, 'a').write('.')\nprint(open({str(self._answer)!r}).read())\n"
+        )
+
+    @property
+    def user(self) -> dict[str, object]:
+        """What the kubeconfig says of it."""
+        return {"exec": {"apiVersion": API, "command": sys.executable, "args": ["-S", str(self._program)]}}
+
+    @property
+    def runs(self) -> int:
+        return len(self._runs.read_text())
+
+    def hand_out(self, name: str) -> str:
+        """From now on a new token, which lives as long as the Secret of this name."""
+        kubectl = self._cluster.kubectl
+        kubectl("create", "secret", "generic", name, "-n", NAMESPACE)
+        bound = ("--bound-object-kind=Secret", f"--bound-object-name={name}")
+        token = kubectl("create", "token", SERVICE_ACCOUNT, "-n", NAMESPACE, *bound).strip()
+        answer = {"apiVersion": API, "kind": "ExecCredential", "status": {"token": token}}
+        self._answer.write_text(json.dumps(answer))
+        return token
+
+    def end(self, name: str, token: str) -> None:
+        """Let the tokens of a Secret end, and wait until the API server no longer knows them."""
+        self._cluster.kubectl("delete", "secret", name, "-n", NAMESPACE)
+        eventually("the token is refused", lambda: self._status(token), lambda status: status == 401)
+
+    def _status(self, token: str) -> int:
+        request = urllib.request.Request(
+            f"{self._cluster.server}/api/v1/namespaces", headers={"Authorization": f"Bearer {token}"}
+        )
+        try:
+            context = ssl.create_default_context(cafile=str(self._cluster.ca_file))
+            with urllib.request.urlopen(request, context=context) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+
+
+def test_a_manager_behind_a_proxy_lives_through_the_end_of_its_token(
+    stage: Stage, world: World, cluster: LocalCluster, tmp_path: Path
+) -> None:
+    plugin = Plugin(tmp_path, cluster)
+    first = plugin.hand_out("first")
+    port = urlsplit(cluster.server).port
+    assert port is not None
+    with tunnels(port) as way:
+        manager = stage.manager(environment={"NO_PROXY": "*"})
+        content = yaml.safe_load(kubeconfig_of(manager).read_text())
+        named = {"server": SERVER, "proxy-url": way.proxy.url, "tls-server-name": "localhost"}
+        content["clusters"][0]["cluster"] |= named
+        content["users"][0]["user"] = plugin.user
+        kubeconfig_of(manager).write_text(yaml.safe_dump(content))
+        stage.serve(manager.start())
+        world.create(a_set("served", replicas=1, size=2))
+        settle(world, "served")
+        assert plugin.runs == 1, "a token that names no end is good until it is refused"
+        plugin.hand_out("second")
+        plugin.end("first", first)
+        way.cut()
+        world.patch(SET, "served", scaled_to(2))
+        settle(world, "served")
+        assert 2 <= plugin.runs <= 4
+        assert set(way.proxy.asked) == {"api.invalid:6443"}
+        assert manager.is_running and "Traceback" not in manager.log_path.read_text()
+        stage.end()

@@ -1,0 +1,103 @@
+"""What does a manager do when the cluster goes back to an older state under it, and when it is not there?"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lws.controller.watch import CHILDREN
+from test.integration.controllers.harness.audit import AuditLog, Request
+from test.integration.controllers.harness.groups import images_of, settle
+from test.integration.controllers.harness.manifests import a_set, new_image
+from test.integration.controllers.harness.proxied import Stage
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+STORE, API_SERVER = "etcd", "kube-apiserver"
+CLIENTS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubelet")
+LISTED = {"leaderworkersets", *(each.plural for each in CHILDREN)}
+# One that lasts until etcd is back: whoever holds it may write at once.
+LONG_LEASE = (
+    "--leader-elect-lease-duration=120s",
+    "--leader-elect-renew-deadline=110s",
+    "--leader-elect-retry-period=1s",
+)
+
+
+def test_a_restored_etcd_is_listed_anew_before_anything_is_written(
+    stage: Stage, world: World, cluster: LocalCluster
+) -> None:
+    manager = stage.start(*LONG_LEASE)
+    world.create(a_set("kept", replicas=2, size=2))
+    settle(world, "kept")
+    with stopped(cluster, API_SERVER, STORE):
+        shutil.copytree(cluster.workspace / STORE, cluster.workspace / "backup")
+    world.patch(SET, "kept", new_image("server:2"))
+    world.create(a_set("phantom", replicas=2, size=2))
+    settle(world, "kept")
+    settle(world, "phantom")
+
+    audit = AuditLog(cluster.audit_log)
+    with stopped(cluster, *CLIENTS), stopped(cluster, API_SERVER, STORE):
+        shutil.rmtree(cluster.workspace / STORE)
+        shutil.move(cluster.workspace / "backup", cluster.workspace / STORE)
+        audit.mark()
+    eventually("it is noticed", lambda: "restored from a backup" in manager.log_path.read_text())
+    eventually("it leads again", lambda: manager.log_path.read_text().count("held by this manager") > 1)
+    manager.wait_ready()
+    settle(world, "kept")
+    assert images_of(world, "kept") == {index: {"server:1"} for index in range(2)}
+    world.patch(SET, "kept", new_image("server:3"))
+    settle(world, "kept")
+    assert images_of(world, "kept") == {index: {"server:3"} for index in range(2)}
+
+    assert manager.is_running
+    assert world.find(SET, "phantom") is None
+    asked = audit.requests()
+    assert not [each for each in asked if each.is_write and each.name.startswith("phantom")]
+    first = next(index for index, each in enumerate(asked) if each.is_write and is_about_sets(each, world))
+    assert {each.resource for each in asked[:first] if each.verb == "list"} >= LISTED
+
+
+def is_about_sets(request: Request, world: World) -> bool:
+    return request.namespace == world.namespace and request.code < 300
+
+
+@contextmanager
+def stopped(cluster: LocalCluster, *names: str) -> Iterator[None]:
+    """These are not there meanwhile; they come back in the opposite order."""
+    for name in names:
+        cluster.stop_component(name)
+    try:
+        yield
+    finally:
+        for name in reversed(names):
+            cluster.component(name).start()
+        for name in names:
+            cluster.component(name).wait_healthy(240)
+
+
+def test_an_outage_at_the_start_and_for_minutes_costs_no_restart(
+    stage: Stage, world: World, cluster: LocalCluster
+) -> None:
+    manager = stage.manager()
+    with stopped(cluster, API_SERVER):
+        manager.start()
+        _, text = eventually("it serves probes", lambda: manager.probe("readyz"), lambda seen: seen[0] == 500)
+        assert "is the API server up" in text
+        assert manager.probe("healthz")[0] == 200
+    stage.serve(manager)
+    world.create(a_set("web", replicas=1, size=2))
+    settle(world, "web")
+    with stopped(cluster, API_SERVER):
+        eventually("it is cut off", lambda: manager.log_path.read_text().count("lease ") > 2)
+        assert manager.probe("healthz")[0] == 200
+    world.patch(SET, "web", new_image("server:2"))
+    settle(world, "web")
+    assert manager.is_running

@@ -1,0 +1,97 @@
+"""What happens when somebody edits what tells who a pod is? It is put back, and nothing that runs notices."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.integration.controllers.harness.groups import (
+    annotations_of,
+    controller_of,
+    labels_of,
+    pod_uids,
+    revisions_of,
+    settle,
+)
+from test.integration.controllers.harness.identities import differences, identities, specs
+from test.integration.controllers.harness.manifests import a_set, rolling
+from test.integration.controllers.harness.waiting import eventually, stays
+from test.integration.controllers.harness.world import SET, World
+
+Marks = tuple[str, ...]
+# Labels by which StatefulSets choose their pods are left out: they release a pod whose labels do not match.
+EDITABLE: dict[tuple[str, str], tuple[Marks, Marks]] = {
+    ("Pod", "marked-0"): (
+        (GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL),
+        (SIZE_ANNOTATION, LEADER_NAME_ANNOTATION),
+    ),
+    ("Pod", "marked-1"): ((REVISION_LABEL,), ()),
+    ("Pod", "marked-0-1"): ((WORKER_INDEX_LABEL, REVISION_LABEL), (SIZE_ANNOTATION, LEADER_NAME_ANNOTATION)),
+    ("StatefulSet", "marked-0"): ((NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL), ()),
+    ("StatefulSet", "marked"): ((NAME_LABEL, REVISION_LABEL), (REPLICAS_ANNOTATION,)),
+}
+
+
+def test_edited_labels_and_annotations_are_put_back_and_no_pod_goes(world: World) -> None:
+    budget = rolling(maxUnavailable=2)
+    world.create(a_set("marked", size=2, rolloutStrategy=budget))
+    settle(world, "marked")
+    world.patch(SET, "marked", {"spec": {"leaderWorkerTemplate": {"size": 3}}})
+    settle(world, "marked")
+    older, _ = (labels_of(each)[REVISION_LABEL] for each in revisions_of(world, "marked"))
+    before, marks = specs(identities(world, "Pod", "StatefulSet")), marks_of(world)
+
+    for value in ("7", None, older):
+        for (kind, name), (labels, told) in EDITABLE.items():
+            edited = {
+                "labels": dict.fromkeys(labels, value),
+                "annotations": dict.fromkeys(told, value),
+            }
+            world.patch(kind, name, {"metadata": edited})
+        eventually(f"all that became {value} is put back", lambda: marks_of(world), lambda now: now == marks)
+
+    settle(world, "marked")
+    stays("nothing follows", lambda: differences(before, specs(identities(world, "Pod", "StatefulSet"))), 3)
+    assert differences(before, specs(identities(world, "Pod", "StatefulSet"))) == []
+
+
+def test_a_pod_that_its_statefulset_releases_is_left_alone_until_its_label_is_back(world: World) -> None:
+    world.create(a_set("released"))
+    settle(world, "released")
+    before = pod_uids(world, "released")
+
+    for pod in ("released-0", "released-1-1"):
+        world.patch("Pod", pod, {"metadata": {"labels": {NAME_LABEL: None}}})
+        eventually(f"{pod} is released", partial(_owner, world, pod), lambda now: not now)
+    stays("no pod goes", lambda: {pod: world.uid("Pod", pod) for pod in before}, 3)
+
+    for pod in ("released-0", "released-1-1"):
+        world.patch("Pod", pod, {"metadata": {"labels": {NAME_LABEL: "released"}}})
+    settle(world, "released")
+    assert pod_uids(world, "released") == before
+
+
+def _owner(world: World, pod: str) -> dict[str, Any]:
+    return controller_of(world.get("Pod", pod))
+
+
+def marks_of(world: World) -> dict[Any, Any]:
+    """Labels and annotations that were edited, of each object."""
+    found = {key: world.get(*key) for key in EDITABLE}
+    return {
+        key: (
+            {label: labels_of(found[key]).get(label) for label in labels},
+            {annotation: annotations_of(found[key]).get(annotation) for annotation in told},
+        )
+        for key, (labels, told) in EDITABLE.items()
+    }

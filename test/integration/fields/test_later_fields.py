@@ -1,0 +1,87 @@
+"""Are manifests of later releases of the original run as what they say, or not at all?"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from test.integration.controllers.harness.events import told_of
+from test.integration.controllers.harness.groups import condition, revisions_of, settle
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+from tools.localcluster import ApiError
+
+VALIDATION = ("validatingwebhookconfiguration", "lws-validating-webhook-configuration")
+
+
+def validate(world: World, selector: dict[str, Any]) -> None:
+    entries = json.loads(world.kubectl("get", *VALIDATION, "-o", "json"))["webhooks"]
+    patch = [
+        {"op": "add", "path": f"/webhooks/{place}/namespaceSelector", "value": selector}
+        for place, _ in enumerate(entries)
+    ]
+    world.kubectl("patch", *VALIDATION, "--type=json", "-p", json.dumps(patch))
+
+
+def is_created(world: World, manifest: dict[str, Any]) -> bool:
+    try:
+        world.create(manifest)
+    except ApiError:
+        return False
+    return True
+
+
+def test_a_set_that_was_stored_with_a_later_field_is_left_alone_and_says_so(world: World) -> None:
+    hashed = a_set("hashed", 1, 2, groupIdentity="Hash")
+    with pytest.raises(ApiError, match="groups have ordinals here, and their leaders are pods of a Stateful"):
+        world.create(hashed)
+    elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [world.namespace]}
+    validate(world, {"matchExpressions": [elsewhere]})
+    try:
+        eventually("stored, as the original stored it", lambda: is_created(world, hashed), bool)
+    finally:
+        validate(world, {})
+    eventually(
+        "it says why nothing happens",
+        lambda: condition(world.get(SET, "hashed"), "ReplicaFailure").get("reason"),
+        lambda reason: reason == "UnsupportedField",
+    )
+    told_of(world, "hashed", "UnsupportedField")
+
+    def is_refused() -> bool:
+        try:
+            world.patch(SET, "hashed", {"spec": {"groupIdentity": "Ordinal"}})
+        except ApiError as error:
+            return "groupIdentity is immutable" in str(error)
+        return False
+
+    eventually("validated again", is_refused, bool)
+    world.patch(SET, "hashed", {"metadata": {"labels": {"team": "a"}}, "spec": {"replicas": 2}})
+    assert world.get(SET, "hashed")["spec"]["groupIdentity"] == "Hash"
+    for kind in ("StatefulSet", "Service", "ControllerRevision", "Pod"):
+        assert world.list(kind) == [], kind
+
+
+def test_what_is_done_anyway_is_run_and_not_recorded(world: World) -> None:
+    plain = a_set("plain", 1, 1)
+    later = a_set(
+        "later",
+        1,
+        1,
+        group={"maxGroupRestarts": 3},
+        groupIdentity="Ordinal",
+        groupReplacementPolicy="PostTermination",
+    )
+    for manifest in (plain, later):
+        world.create(manifest)
+    settle(world, "plain", "later")
+    (expected,), (found,) = revisions_of(world, "plain"), revisions_of(world, "later")
+    assert found["data"] == expected["data"]
+    stored = world.patch(SET, "later", {"spec": {"leaderWorkerTemplate": {"maxGroupRestarts": 5}}})["spec"]
+    assert (stored["groupIdentity"], stored["groupReplacementPolicy"]) == ("Ordinal", "PostTermination")
+    assert stored["leaderWorkerTemplate"]["maxGroupRestarts"] == 5, "nothing is pruned"
+    settle(world, "later")
+    assert len(revisions_of(world, "later")) == 1

@@ -1,0 +1,60 @@
+"""Does a revision that nothing can be made from, or that can hardly be read, stop anything?"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import Any
+
+from lws.kube.metadata import owner_reference
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+from test.integration.controllers.harness.events import events_of, told_of
+from test.integration.controllers.harness.groups import labels_of, pod_uids, revisions_of, settle
+from test.integration.controllers.harness.manifests import a_set
+from test.integration.controllers.harness.product import Product
+from test.integration.controllers.harness.waiting import eventually
+from test.integration.controllers.harness.world import SET, World
+
+NAME = "web"
+DEEP = '{"a":[' * 1500 + "1" + "]}" * 1500
+
+
+def a_revision(world: World, name: str, number: int) -> dict[str, Any]:
+    """One of the set that has the key of what it runs."""
+    (running,) = revisions_of(world, NAME)
+    key = labels_of(running)[REVISION_LABEL]
+    metadata = {
+        "name": name,
+        "labels": {NAME_LABEL: NAME, REVISION_LABEL: key},
+        "ownerReferences": [owner_reference(world.get(SET, NAME))],
+    }
+    made = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": metadata, "revision": number}
+    return {**made, "data": running["data"]}
+
+
+def test_a_broken_revision_is_told_once_and_stops_nothing(world: World, product: Product) -> None:
+    world.create(a_set(NAME, replicas=1))
+    settle(world, NAME)
+    before = pod_uids(world, NAME)
+    broken = a_revision(world, "broken", 9)
+    broken["data"]["spec"]["leaderWorkerTemplate"]["size"] = "two"
+    # The API server stores such data to the byte, and shows it to everybody who lists revisions.
+    raw = json.dumps({**a_revision(world, "raw", 8), "data": "DATA"})
+    raw = raw.replace('"DATA"', f'{{"half a character":"\\ud800","deep":{DEEP}}}')
+    world.create(broken)
+    world.cluster.kubectl("create", "--raw", world.path("ControllerRevision"), "-f", "-", input=raw)
+    told = told_of(world, NAME, "BrokenRevision", 2)
+    assert any(
+        "broken: data.spec.leaderWorkerTemplate.size is 'two', not a whole number" in each.note
+        for each in told
+    )
+    product.restart()
+    world.patch(SET, NAME, {"spec": {"replicas": 2}})
+    settle(world, NAME)
+    now = pod_uids(world, NAME)
+    assert {pod: now[pod] for pod in before} == before
+    eventually(
+        "each manager tells each broken revision once",
+        lambda: [each.related for each in events_of(world, NAME) if each.reason == "BrokenRevision"],
+        lambda found: Counter(found) == {"ControllerRevision broken": 2, "ControllerRevision raw": 2},
+    )

@@ -1,0 +1,79 @@
+"""Commands run where people sit: on macOS and Windows they need nothing that only Linux has."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import click
+import pytest
+
+from lws.cli.main import _write_what_can_be_written
+from lws.cli.manager import manager
+
+REPOSITORY = Path(__file__).resolve().parents[4]
+
+# Packages of others have files of their own for each system, so they are loaded as what they are here.
+SCRIPT = """
+import asyncio, importlib, os, pkgutil, signal, subprocess, sys, tempfile, threading
+import aiohttp.web, click, cryptography, deepdiff, jsonpatch, kopf, kubernetes.aio.client, orjson
+import kubernetes.aio.config.kube_config, prometheus_client, pydantic, rich.console, yaml
+
+sys.platform = sys.argv[1]
+for name in ("fcntl", "grp", "pwd", "resource", "termios", "tty", "uvloop"):
+    sys.modules[name] = None
+missing = {os: ["memfd_create", "fork", "getuid", "pipe2"], signal: ["SIGHUP", "SIGKILL", "SIGCONT"]}
+for module, names in missing.items():
+    for name in names:
+        if hasattr(module, name):
+            delattr(module, name)
+
+import lws, lws_api
+for package in (lws, lws_api):
+    for each in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if each.name != "lws.__main__":
+            importlib.import_module(each.name)
+
+from lws.cluster.serving_certificate import Certificates, renewed
+from lws.controller.tls import ServerTls, TlsPolicy
+from datetime import UTC, datetime
+async def serve():
+    pair = renewed(Certificates(), ("localhost",), datetime.now(UTC))[0].server
+    ServerTls(TlsPolicy()).install(pair.certificate, pair.key)
+asyncio.run(serve())
+
+from lws.cli import allocation
+allocation.before_imports()
+from lws.cli.main import main
+for command in (["key", "-f", sys.argv[2]], ["status", "a", "--kubeconfig", "none"]):
+    try:
+        main(command)
+    except SystemExit as end:
+        print(end.code)
+"""
+
+
+@pytest.mark.parametrize("platform", ["darwin", "win32"])
+def test_commands_need_nothing_of_linux(platform: str) -> None:
+    example = next(REPOSITORY.glob("examples/*.yaml"))
+    command = [sys.executable, "-c", SCRIPT, platform, str(example)]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stderr.splitlines() == ["error: kubeconfig none is not a file: check --kubeconfig"]
+    *keys, key_code, status_code = done.stdout.split()
+    assert keys and (key_code, status_code) == ("0", "1")
+
+
+def test_the_manager_says_that_it_does_not_run_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(click.ClickException, match="the manager runs on Linux and macOS only"):
+        manager.main([], standalone_mode=False)
+
+
+def test_what_a_terminal_cannot_show_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = BytesIO()
+    monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, encoding="cp1252"))
+    _write_what_can_be_written()
+    print("a → b", flush=True)
+    assert written.getvalue().split() == [b"a", b"?", b"b"]

@@ -1,0 +1,117 @@
+"""lws.leaderworkerset.shape: what is stored of a set, whoever wrote it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.shape import is_pod_template, readable_status, recorded_fault, spec_fault
+from test.unit.builders import make_pod_template, make_set
+
+STATUS: dict[str, Any] = {
+    "collisionCount": 1,
+    "conditions": [{"type": "Available", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+    "currentRevision": "demo-a-1",
+    "groups": {"counts": {"Ready": 2}, "unsettled": [{"name": "demo-1", "state": "Missing", "reason": "it"}]},
+    "lastProgressTime": "2026-01-01T00:00:00Z",
+    "members": {"0": "00000000-11111111"},
+    "observedGeneration": 3,
+    "replicas": 2,
+    "restarts": {"0": "1.1.1.a"},
+    "rollout": {"revision": "demo-a-1", "partition": 0},
+}
+
+
+def test_a_set_as_it_is_stored() -> None:
+    assert spec_fault(make_set(max_unavailable="25%", max_surge=1, podDisruptionBudget={})) == ""
+    assert spec_fault({"metadata": {}, "spec": {"leaderWorkerTemplate": {"workerTemplate": {}}}}) == ""
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({"replicas": "two"}, "spec.replicas is 'two', not a whole number"),
+        ({"replicas": 2_000_000_000}, "spec.replicas is 2000000000, not from 0 to 1000000"),
+        ({"progressDeadlineSeconds": 2**40}, "spec.progressDeadlineSeconds is 1099511627776, not from 0 to"),
+        ({"leaderWorkerTemplate": None}, "spec.leaderWorkerTemplate is missing"),
+        ({"leaderWorkerTemplate": {}}, "spec.leaderWorkerTemplate.workerTemplate is missing"),
+        ({"startupPolicy": "Never"}, "spec.startupPolicy is 'Never', not one of LeaderCreated, LeaderReady"),
+        ({"rolloutStrategy": []}, "spec.rolloutStrategy is a list, not an object"),
+        ({"rolloutStrategy": {"rollingUpdateConfiguration": {"maxSurge": "many"}}}, "maxSurge: 'many' is"),
+        ({"leaderService": {"ports": [{"name": "a"}]}}, "spec.leaderService.ports[0].port is missing"),
+    ],
+    ids=lambda each: str(each)[:50],
+)
+def test_a_spec_that_another_definition_let_through(spec: dict[str, Any], fault: str) -> None:
+    assert fault in spec_fault(make_set(**spec))
+
+
+def test_what_could_not_be_recorded_cannot_be_read() -> None:
+    """Else it would be recorded again and again."""
+    deep: Any = {}
+    for _ in range(80):
+        deep = {"a": deep}
+    lws = make_set(template={"unknown": deep})
+    assert spec_fault(lws) == "spec has more than 64 levels"
+
+
+def test_data_of_a_revision() -> None:
+    template = {"workerTemplate": make_pod_template(), "size": 2, "$patch": "replace"}
+    assert recorded_fault({"spec": {"leaderWorkerTemplate": template}}) == ""
+    assert recorded_fault({"spec": {"leaderWorkerTemplate": template, "replicas": "not read"}}) == ""
+    assert recorded_fault({"x": "\ud800", "spec": {"leaderWorkerTemplate": template}}).startswith(
+        "data.x is "
+    )
+    assert recorded_fault([]) == recorded_fault({"spec": {}}) == "data holds no leaderWorkerTemplate"
+
+
+@pytest.mark.parametrize(
+    ("value", "is_one"),
+    [
+        (make_pod_template(), True),
+        ({"$patch": "replace", **make_pod_template()}, True),
+        (None, False),
+        ("text", False),
+        ({"metadata": {"labels": []}}, False),
+        ({"spec": {"containers": {}}}, False),
+    ],
+    ids=["template", "with its marker", "null", "text", "labels", "containers"],
+)
+def test_pod_templates(value: Any, is_one: bool) -> None:
+    assert is_pod_template(value) is is_one
+
+
+def test_a_status_as_we_write_it_is_read_whole() -> None:
+    assert readable_status(STATUS) == STATUS
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("collisionCount", "many"),
+        ("conditions", "text"),
+        ("conditions", [{"status": "True"}]),
+        ("conditions", [None]),
+        ("currentRevision", 1),
+        ("groups", {"counts": {"Ready": "two"}}),
+        ("lastProgressTime", True),
+        ("members", ["0"]),
+        ("members", {"0": 1}),
+        ("observedGeneration", {}),
+        ("restarts", "text"),
+        ("rollout", {"partition": "two"}),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_of_a_status_what_cannot_be_read_is_null(field: str, value: Any) -> None:
+    assert readable_status({**STATUS, field: value}) == {**STATUS, field: None}
+
+
+@pytest.mark.parametrize("status", [None, "text", [], 3], ids=str)
+def test_a_status_that_is_none(status: Any) -> None:
+    assert readable_status(status) == {}
+
+
+def test_fields_of_others_stay() -> None:
+    assert readable_status({"mine": [None]}) == {"mine": [None]}

@@ -1,0 +1,80 @@
+"""lws.leaderworkerset.unsupported: sets that a later release of the original stored are not run as others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.group.plan import plan as plan_group
+from lws.group.snapshot import GroupSnapshot
+from lws.kube.conditions import find
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.unsupported import unsupported_in
+from test.unit.builders import NOW, make_leader_pod, make_set
+from test.unit.set_world import settled
+
+LATER: dict[str, dict[str, Any]] = {
+    "spec.groupIdentity": {"groupIdentity": "Hash"},
+    "spec.groupReplacementPolicy": {"groupReplacementPolicy": "Immediate"},
+    "spec.scheduling": {"scheduling": {}},
+}
+
+
+def stored_with(fields: dict[str, Any]) -> SetSnapshot:
+    """A set at rest that has these fields besides."""
+    plain = settled(make_set())
+    return replace(plain, lws={**plain.lws, "spec": {**plain.lws["spec"], **fields}})
+
+
+@pytest.mark.parametrize(("path", "fields"), LATER.items(), ids=LATER.keys())
+@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "nothing is there"])
+def test_a_set_stored_with_a_later_field_is_left_alone_and_says_so(
+    path: str, fields: dict[str, Any], runs: bool
+) -> None:
+    planned = plan(stored_with(fields) if runs else SetSnapshot(make_set(**fields), NOW))
+    assert planned.sequences == ()
+    (status,) = planned.statuses
+    assert status.patch.keys() == {"conditions"}
+    condition = find(status.patch["conditions"], "ReplicaFailure")
+    assert condition is not None and (condition["status"], condition["reason"]) == (
+        "True",
+        "UnsupportedField",
+    )
+    assert condition["message"].startswith(f"{path}: ")
+    assert "nothing of this set is created, changed or deleted" in condition["message"]
+    (event,) = planned.announce
+    assert (event.type, event.reason) == ("Warning", "UnsupportedField")
+
+
+@pytest.mark.parametrize("fields", LATER.values(), ids=LATER.keys())
+def test_its_groups_are_left_alone_too(fields: dict[str, Any]) -> None:
+    lws = make_set(**fields)
+    leader = make_leader_pod(lws, 0)
+    leader["status"] |= {"phase": "Failed"}
+    planned = plan_group(GroupSnapshot(lws, leader, NOW))
+    assert (planned.sequences, planned.announce, planned.statuses) == ((), (), ())
+    assert "UnsupportedField" not in planned.waiting_for and "spec." in planned.waiting_for
+
+
+def test_a_set_that_is_deleted_goes() -> None:
+    lws = make_set(groupIdentity="Hash", terminating=True)
+    assert plan(SetSnapshot(lws, NOW)).is_empty
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"groupIdentity": "Ordinal", "groupReplacementPolicy": "PostTermination"},
+        {"groupIdentity": "", "groupReplacementPolicy": None, "scheduling": None},
+    ],
+    ids=["none", "what is done anyway", "empty"],
+)
+def test_what_this_controller_does_anyway_is_run(fields: dict[str, Any]) -> None:
+    """As the webhook of the original writes them into every set."""
+    snapshot = stored_with(fields)
+    assert unsupported_in(snapshot.lws) == ()
+    assert plan(snapshot) == plan(settled(make_set()))

@@ -1,0 +1,110 @@
+"""Labels and annotations of all pods are edited at each moment of a rollout: budgets hold, and it ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lws.kube.metadata import controller_of, is_terminating
+from lws.leaderworkerset.keys import STATEFULSET_REVISION_LABEL
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL, SIZE_ANNOTATION
+from test.unit.stories.fake_cluster import NAME
+from test.unit.stories.world import World
+
+GROUPS, MOMENTS = 3, range(1, 6)
+# Those by which StatefulSets choose their pods are left out: they would release them.
+OF_GROUP = (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
+
+
+def edit(world: World, value: str | None) -> None:
+    """Whatever tells of which group and revision a pod is becomes `value`."""
+    for pod in [each for each in world.cluster.of_kind("Pod") if not is_terminating(each)]:
+        owner, metadata = controller_of(pod), pod["metadata"]
+        is_leader = owner is not None and owner["name"] == NAME
+        labels = {REVISION_LABEL: value, **(dict.fromkeys(OF_GROUP, value) if is_leader else {})}
+        edited = {"labels": {**metadata["labels"], **labels}}
+        edited["annotations"] = {**metadata["annotations"], SIZE_ANNOTATION: value}
+        kept = {field: {k: v for k, v in each.items() if v is not None} for field, each in edited.items()}
+        world.cluster.change(pod, kept)
+
+
+def keys(world: World) -> set[str]:
+    """Of the revisions of the set, whichever there are."""
+    return {
+        each["metadata"]["labels"][REVISION_LABEL] for each in world.cluster.of_kind("ControllerRevision")
+    }
+
+
+@pytest.mark.parametrize("value", ["garbage", None, "older", "newer"])
+@pytest.mark.parametrize("revisions", ["AB", "CE", "EC"])
+def test_a_rollout_keeps_its_budget_and_ends_whatever_labels_are_edited_to(
+    revisions: str, value: str | None
+) -> None:
+    """Every pass is held against what the manager could see, see promises.py."""
+    with asyncio.Runner() as runner:
+        for moment in MOMENTS:
+            world = World.settled(runner.get_loop(), False, revisions[0], GROUPS)
+            old = keys(world)
+            world.configure(maxUnavailable=1 + moment % 2)
+            world.change(revisions[1])
+            try:
+                world.go_on_fairly(moment)
+                named = {"older": old, "newer": keys(world) - old or old}
+                edit(world, min(named[value]) if value in named else value)
+                world.settle()
+            except AssertionError as error:
+                error.add_note(f"at moment {moment}")
+                raise
+
+
+@pytest.mark.parametrize("value", ["garbage", "1", None])
+@pytest.mark.parametrize("revision", ["A", "E"])
+def test_no_pod_of_a_settled_set_goes_for_an_edited_label(revision: str, value: str | None) -> None:
+    with asyncio.Runner() as runner:
+        world = World.settled(runner.get_loop(), False, revision, GROUPS)
+        before = {each["metadata"]["name"]: each["metadata"] for each in world.cluster.of_kind("Pod")}
+        edit(world, value)
+        world.settle()
+        after = {each["metadata"]["name"]: each["metadata"] for each in world.cluster.of_kind("Pod")}
+        for field in ("uid", "labels", "annotations"):
+            assert {name: each[field] for name, each in after.items()} == {
+                name: each[field] for name, each in before.items()
+            }
+
+
+@pytest.mark.parametrize("value", ["garbage", "1", None])
+@pytest.mark.parametrize("revision", ["A", "E"])
+def test_that_holds_too_where_the_history_is_lost_with_the_labels(revision: str, value: str | None) -> None:
+    with asyncio.Runner() as runner:
+        world = World.settled(runner.get_loop(), False, revision, GROUPS)
+        before = pods(world)
+        for each in world.cluster.owned_by(world.lws["metadata"]["uid"], "ControllerRevision"):
+            world.cluster.end(each)
+        edit(world, value)
+        world.restart()
+        world.settle()
+        assert pods(world) == before
+
+
+def pods(world: World) -> dict[str, tuple[object, ...]]:
+    """Which there are, and how they are marked."""
+    found = [each["metadata"] for each in world.cluster.of_kind("Pod")]
+    return {each["name"]: (each["uid"], each["labels"], each["annotations"]) for each in found}
+
+
+@pytest.mark.parametrize("revisions", ["CE", "EC"])
+def test_a_rollout_ends_although_old_leaders_are_noted_as_updated(revisions: str) -> None:
+    """The StatefulSet controller itself passes them over from then on."""
+    with asyncio.Runner() as runner:
+        for moment in MOMENTS:
+            world = World.settled(runner.get_loop(), False, revisions[0], GROUPS)
+            world.change(revisions[1])
+            world.go_on_fairly(moment)
+            statefulset = world.cluster.find("StatefulSet", NAME)
+            assert statefulset is not None
+            noted = {STATEFULSET_REVISION_LABEL: statefulset["status"]["updateRevision"]}
+            for pod in world.cluster.owned_by(statefulset["metadata"]["uid"], "Pod"):
+                if not is_terminating(pod):
+                    world.cluster.change(pod, {"labels": {**pod["metadata"]["labels"], **noted}})
+            world.settle()

@@ -1,0 +1,236 @@
+"""Whatever is written into stored revisions, the memory of a status, labels and annotations: no pass and no
+command raises, and nothing that runs goes.
+
+2,000 edits by default; HYPOTHESIS_PROFILE=nightly makes 50,000 other ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any, cast
+
+import orjson
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from lws.actions import Apply, Create, Plan, Verbatim
+from lws.cli.diff_view import compared, difference_lines, side_by_side
+from lws.cli.history_view import history_data, history_table, one_revision, template_of
+from lws.cli.impact import impact, told
+from lws.cli.lookup import Found, find_all, find_history
+from lws.cli.past import past_of
+from lws.cli.refusal import Refusal
+from lws.cli.screen import yaml_text
+from lws.cli.session import Session
+from lws.cli.standing import standing_of
+from lws.cli.status_view import progress_line, status_blocks, status_data
+from lws.cli.undo_patch import appliers, check, operations, target_of
+from lws.cluster.user_cluster import UserCluster
+from lws.controller.routes import Key
+from lws.kube.metadata import is_terminating, labels_of
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL
+from test.unit.builders import make_pod_template, make_set
+from test.unit.stories import mutations
+from test.unit.stories.fake_cluster import NAME, NAMESPACE, FakeCluster
+from test.unit.stories.fake_manager import FakeManager
+from test.unit.stories.world import World
+
+EDITS = {"default": 2_000, "nightly": 50_000}
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+_AT_ONCE = 4
+_MOST_PASSES = 60
+_CLAIM = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+_FIELDS: dict[str, Any] = {
+    "leaderService": {"ports": [{"name": "http", "port": 80}]},
+    "maxGroupRestarts": 3,
+    "podDisruptionBudget": {"maxUnavailableGroups": 1},
+    "progressDeadlineSeconds": 600,
+    "revisionHistoryLimit": 5,
+}
+
+
+def _settings(edits: int) -> settings:
+    return settings(
+        max_examples=edits // _AT_ONCE,
+        derandomize=PROFILE == "default",
+        deadline=None,
+        database=None,
+        # A seed says nothing about how hard it is.
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture(scope="module")
+def settled(loop: asyncio.AbstractEventLoop) -> FakeCluster:
+    """Two groups of three at rest, on the third of three revisions."""
+    cluster = FakeCluster(has_feature=False)
+    policy = {"subGroupPolicyType": "LeaderWorker", "subGroupSize": 1}
+    retention = {"whenDeleted": "Delete"}
+    extra = {
+        "subGroupPolicy": policy,
+        "volumeClaimTemplates": [_CLAIM],
+        "persistentVolumeClaimRetentionPolicy": retention,
+    }
+    cluster.add(make_set(NAME, image="A", size=1, replicas=2, template=extra, max_surge=0, **_FIELDS))
+    cluster.add(_claim_of("0"))
+    world = World(loop, cluster)
+    for revision in ("A", "C", "E"):
+        world.change(revision)
+        world.settle()
+    return cluster
+
+
+def _claim_of(group: str) -> dict[str, Any]:
+    labels = {NAME_LABEL: NAME, GROUP_INDEX_LABEL: group, GROUP_KEY_LABEL: "key"}
+    metadata = {"name": f"data-{NAME}-{group}-1", "labels": labels}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {}}
+
+
+class _Cluster(FakeCluster):
+    """What commands ask of an API server, over the same objects."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.__dict__ = cluster.__dict__
+
+    async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+        return [obj for obj in self.of_kind(kind) if NAME_LABEL in labels_of(obj)]
+
+
+@_settings(EDITS[PROFILE])
+@given(seed=st.integers(0, 2**64 - 1))
+def test_no_edit_stops_a_pass_or_a_command_or_takes_a_pod(
+    seed: int, loop: asyncio.AbstractEventLoop, settled: FakeCluster
+) -> None:
+    before = _running(settled)
+
+    def check(cluster: FakeCluster) -> None:
+        assert _running(cluster) == before
+
+    _play(loop, settled.copy(), random.Random(seed), mutations.edit, check)
+
+
+@_settings(EDITS[PROFILE] // 10)
+@given(seed=st.integers(0, 2**64 - 1))
+def test_no_spec_that_another_definition_let_through_stops_a_pass_or_a_command(
+    seed: int, loop: asyncio.AbstractEventLoop, settled: FakeCluster
+) -> None:
+    _play(loop, settled.copy(), random.Random(seed), mutations.edit_wish, lambda cluster: None)
+
+
+def _play(
+    loop: asyncio.AbstractEventLoop,
+    cluster: FakeCluster,
+    pick: random.Random,
+    edit: Callable[[FakeCluster, random.Random], mutations.Edit],
+    check: Callable[[FakeCluster], None],
+) -> None:
+    """One edit after the other under a running manager, a command, a manager that begins with them all."""
+    manager, edits = FakeManager(cluster, loop, _check_sendable), []
+    try:
+        for _ in range(_AT_ONCE):
+            edits.append(edit(cluster, pick))
+            _catch_up(manager)
+            check(cluster)
+        _run_commands(loop, cluster, pick)
+        _catch_up(FakeManager(cluster, loop, _check_sendable))
+        check(cluster)
+    except BaseException as error:
+        error.add_note("; ".join(map(str, edits)))
+        raise
+
+
+def _running(cluster: FakeCluster) -> dict[str, object]:
+    """What runs, by UID."""
+    return {
+        obj["metadata"]["uid"]: (
+            is_terminating(obj),
+            obj["spec"] if obj["kind"] == "Pod" else [obj["spec"][part] for part in ("replicas", "template")],
+        )
+        for kind in ("Pod", "StatefulSet")
+        for obj in cluster.of_kind(kind)
+    }
+
+
+def _check_sendable(key: Key, snapshot: object, plan: Plan) -> None:
+    """An API server in memory takes what no client can write down."""
+    for announce in plan.announce:
+        announce.note.encode()
+    for action in (*chain(*plan.sequences), *plan.statuses):
+        body = action.intent if isinstance(action, Apply | Create) else getattr(action, "patch", None)
+        orjson.dumps(body, default=_text, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+
+
+def _text(value: object) -> str:
+    assert isinstance(value, Verbatim)
+    value.text.encode()
+    return value.text
+
+
+def _catch_up(manager: FakeManager) -> None:
+    """Everything that is news is read, and everything that it concerns looked at."""
+    for _ in range(_MOST_PASSES):
+        for kind in manager.late:
+            manager.read(kind)
+        if not manager.run_pass() and not manager.late:
+            return
+    raise AssertionError(f"no rest: {sorted(manager.queue.keys)}")
+
+
+def _run_commands(loop: asyncio.AbstractEventLoop, cluster: FakeCluster, pick: random.Random) -> None:
+    """One of those that look: all would take longer than the passes."""
+    session = Session(cast(UserCluster, _Cluster(cluster)), NAMESPACE)
+    command = pick.choice([_history, _undo, _status, _plan])
+    find = find_all if command in (_status, _plan) else find_history
+    with contextlib.suppress(Refusal):
+        command(loop.run_until_complete(find(session, NAME)))
+
+
+def _history(found: Found) -> None:
+    now, past = datetime.now(UTC), past_of(found.snapshot, found.revisions)
+    list(past.complaints())
+    history_table(past, now)
+    history_data(past, past.recorded, with_spec=True)
+    for each in past.recorded[:1]:
+        list(one_revision(past, each, now, yaml_text(template_of(each))))
+
+
+def _undo(found: Found) -> None:
+    past = past_of(found.snapshot, found.revisions)
+    for each in past.recorded:
+        with contextlib.suppress(Refusal):
+            old, new = past.before(each), past.numbered(each.number)
+            list(difference_lines(old, new))
+            side_by_side(("old", "new"), (yaml_text(compared(old)), yaml_text(compared(new))))
+        with contextlib.suppress(Refusal):
+            target = target_of(past, each.number)
+            check(found.lws, past, target)
+            operations(found.lws, target)
+    appliers(found.lws)
+
+
+def _status(found: Found) -> None:
+    standing = standing_of(found)
+    list(status_blocks(standing))
+    progress_line(standing)
+    status_data(standing)
+
+
+def _plan(found: Found) -> None:
+    template = {**found.lws["spec"]["leaderWorkerTemplate"], "workerTemplate": make_pod_template("B")}
+    changed = {**found.lws, "spec": {**found.lws["spec"], "leaderWorkerTemplate": template}}
+    list(told(impact(found.snapshot, found.groups, changed)))
