@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from lws.actions import Object
 from lws.group.incident import ignores_losses, members
 from lws.group.snapshot import GroupSnapshot
+from lws.kube.metadata import controller_of
 
 
 @dataclass(slots=True)
@@ -28,19 +29,27 @@ class _Group:
 
 
 class GroupMemory:
-    """One per process. was_disrupted: has the pod of a UID gone through no fault of its own?"""
+    """One per process.
 
-    def __init__(self, was_disrupted: Callable[[str], bool]) -> None:
-        self._was_disrupted = was_disrupted
+    last_disrupted: the UID of an owner and a name → the UID of the last pod that the owner had by this name,
+    if it has gone through no fault of its own, else empty.
+    """
+
+    def __init__(self, last_disrupted: Callable[[str, str], str]) -> None:
+        self._last_disrupted = last_disrupted
         self._groups: dict[tuple[str, str], _Group] = {}
 
     def with_losses(self, group: GroupSnapshot, size: int) -> GroupSnapshot:
         """The snapshot, with the workers that were replaced; size: see `incident_of`.
 
-        What the policy of the set lets pass is not held against the group later.
+        What the policy of the set lets pass is not held against the group later. A worker may have been
+        replaced before we looked at all: then the status alone knows that it was, and the store how it went.
         """
-        known = self._look(group.leader, members(group, size))
-        found = replace(group, replaced=tuple(sorted(known.replaced)), disrupted=frozenset(known.disrupted))
+        workers = members(group, size)
+        known = self._look(group.leader, workers)
+        unseen = (pod["metadata"]["name"] for pod in workers if self._disrupted_before(pod))
+        disrupted = known.disrupted | {name for name in unseen if name not in known.replaced}
+        found = replace(group, replaced=tuple(sorted(known.replaced)), disrupted=frozenset(disrupted))
         if ignores_losses(found, size):
             self.accept(group.leader)
         return found
@@ -60,10 +69,14 @@ class GroupMemory:
             former = group.pods.setdefault(name, uid)
             if former != uid:
                 group.pods[name] = uid
-                if self._was_disrupted(former) and name not in group.replaced:
+                if self._disrupted_before(pod) == former and name not in group.replaced:
                     group.disrupted.add(name)
                 group.replaced.add(name)
         return group
+
+    def _disrupted_before(self, pod: Object) -> str:
+        owner = controller_of(pod)
+        return self._last_disrupted(owner["uid"], pod["metadata"]["name"]) if owner is not None else ""
 
     def accept(self, leader: Object) -> None:
         """Nothing follows from what was replaced so far."""

@@ -90,7 +90,7 @@ class Observer:
         """Which pods make up groups, as far as the store knows."""
         self._history = History(cluster, store, memory, self.members)
         self._identities = Identities(store, self.members, self._history, self._lookup)
-        self._groups = GroupMemory(store.was_disrupted)
+        self._groups = GroupMemory(store.last_disrupted)
         self._shortages = Shortages(cluster)
         self.gang: GangProvider | None = None
         """Who schedules groups as a whole; None for nobody, or as long as its API is not there."""

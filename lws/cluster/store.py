@@ -62,8 +62,8 @@ class Store:
         self._leaving = _Index(_leaving_key)
         # UIDs that are gone, with the resourceVersion at which they went: late news must not bring them back.
         self._gone: dict[str, int] = {}
-        # UIDs of pods that are gone, in the order in which they went.
-        self._disrupted: dict[str, None] = {}
+        # Of pods that are gone: UID of the owner and name, in the order in which they went → UID.
+        self._disrupted: dict[tuple[str, str], str] = {}
 
     def get(self, kind: str, namespace: str, name: str) -> Object | None:
         """The object of this name."""
@@ -93,9 +93,11 @@ class Store:
         """Pods that carry the name label of a set, are being deleted, and wait for their kubelet."""
         return self._leaving.find((namespace, set_name), "Pod")
 
-    def was_disrupted(self, uid: str) -> bool:
-        """A pod of this UID has gone, and through no fault of its own (`disruption_of`)."""
-        return uid in self._disrupted
+    def last_disrupted(self, owner_uid: str, name: str) -> str:
+        """The UID of the last pod that this owner had by this name, if it has gone through no fault of its
+        own (`disruption_of`); else empty.
+        """
+        return self._disrupted.get((owner_uid, name), "")
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Take in the state of an object, unless we know a newer one."""
@@ -151,8 +153,12 @@ class Store:
             del self._gone[next(iter(self._gone))]
 
     def _note_end(self, obj: Object) -> None:
-        if obj["kind"] == "Pod" and disruption_of(obj):
-            self._disrupted[obj["metadata"]["uid"]] = None
+        owner_uid = _controller_uid(obj)
+        if obj["kind"] != "Pod" or owner_uid is None:
+            return
+        self._disrupted.pop((owner_uid, obj["metadata"]["name"]), None)
+        if disruption_of(obj):
+            self._disrupted[owner_uid, obj["metadata"]["name"]] = obj["metadata"]["uid"]
             if len(self._disrupted) > _BURIED:
                 del self._disrupted[next(iter(self._disrupted))]
 

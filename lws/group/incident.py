@@ -32,6 +32,7 @@ from lws.leaderworkerset.restarts import mark_on
 from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION, REVISION_LABEL, RestartPolicy
 
 _REPLACED = "it was replaced by another pod of that name"
+_AFTER_DISRUPTION = f"{_REPLACED} after a disruption"
 _ONE_REPLACED = "it, or another worker as young as it, was replaced by another pod of that name"
 _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
@@ -151,16 +152,21 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
     for name in group.replaced:
         if name in pods:
             is_disruption = name in group.disrupted
-            why = f"{_REPLACED} after a disruption" if is_disruption else _REPLACED
+            why = _AFTER_DISRUPTION if is_disruption else _REPLACED
             yield Incident(name, why, is_disruption, _created(pods[name]))
     if mark_on(group.lws, index_by_name(group.leader), group.leader):
         yield Incident(group.leader["metadata"]["name"], "its group had failed before")
     elif workers and len(workers) == size - 1 and not _are_remembered(group, workers):
-        yield _youngest_replaced(workers)
+        yield _replaced_unseen(workers, group.disrupted)
 
 
-def _youngest_replaced(workers: tuple[Object, ...]) -> Incident:
-    """The status remembers all workers as one: which of them is new tells their age, in whole seconds."""
+def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> Incident:
+    """The status remembers all workers as one. Which of them is new tells a disruption that was seen, or
+    their age, in whole seconds.
+    """
+    for pod in workers:
+        if pod["metadata"]["name"] in disrupted:
+            return Incident(pod["metadata"]["name"], _AFTER_DISRUPTION, True, _created(pod))
     newest = max(pod["metadata"]["creationTimestamp"] for pod in workers)
     names = [pod["metadata"]["name"] for pod in workers if pod["metadata"]["creationTimestamp"] == newest]
     why = _REPLACED if len(names) == 1 else _ONE_REPLACED

@@ -36,7 +36,8 @@ class GroupSnapshot:
     former_workers: pods of a StatefulSet that is gone, under names that workers need, only where there is no
     `worker_statefulset`.
     replaced: names of workers that are other pods by now than this process has seen under this leader.
-    disrupted: those of `replaced` that were evicted, preempted or drained, so that their loss is no failure.
+    disrupted: names of workers whose predecessors were evicted, preempted or drained, so that their loss is
+    no failure.
     siblings: all groups of the set, this one included, only where this one may have to be recreated.
     wanted_key: revision key that the leader StatefulSet carries.
     service: the Service that has the leader's name, whoever owns it.

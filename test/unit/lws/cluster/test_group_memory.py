@@ -16,8 +16,8 @@ LEADER = pod("a-0", "leader")
 
 
 def memory_of(*disrupted: str) -> GroupMemory:
-    """disrupted: UIDs of pods that were evicted, preempted or drained."""
-    return GroupMemory(disrupted.__contains__)
+    """disrupted: UIDs of pods that were evicted, preempted or drained, one after the other, by one name."""
+    return GroupMemory(lambda owner, name: disrupted[-1] if disrupted else "")
 
 
 def test_nothing_is_replaced_while_uids_stay() -> None:
@@ -78,3 +78,9 @@ def test_whether_a_worker_was_evicted_is_known_when_it_is_another_one_already() 
     assert (lost.replaced, lost.disrupted) == (("demo-0-1",), frozenset())
     both = losses("w1", "w2", "w3", disrupted=("w2",))
     assert (both.replaced, both.disrupted) == (("demo-0-1",), frozenset()), "the first one was a loss"
+
+
+def test_a_worker_that_was_evicted_before_the_first_look_is_known_too() -> None:
+    """The status may remember that there was another one."""
+    found = losses("w2", disrupted=("w1",))
+    assert (found.replaced, found.disrupted) == ((), {"demo-0-1"})

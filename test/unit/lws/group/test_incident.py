@@ -293,6 +293,14 @@ def test_no_worker_is_blamed_for_another_of_the_same_second() -> None:
     assert found == Incident("demo-0-2", why)
 
 
+def test_a_worker_that_was_evicted_before_anybody_looked_is_no_failure_of_the_group() -> None:
+    """The status remembers that there was another one, the store how it went."""
+    whole = group(workers=({}, {"uid": "u-again"}))
+    before = remembering(whole, memory(whole, uids(whole)[0], "u-before"))
+    found = incident_of(replace(before, disrupted=frozenset({"demo-0-2"})), 3)
+    assert found == Incident("demo-0-2", f"{REPLACED} after a disruption", True)
+
+
 @pytest.mark.parametrize(
     "snapshot",
     [
