@@ -1,6 +1,7 @@
 """The vocabulary of plans: what a pass may want done to the cluster, as data.
 
-In: nothing. Out: frozen actions that `lws.cluster.apply` carries out and that tests and stories can read.
+In: nothing. Out: frozen actions that `lws.cluster.write.apply` carries out, and that tests and stories can
+read.
 """
 
 from __future__ import annotations

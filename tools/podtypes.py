@@ -1,7 +1,8 @@
 """Which fields do pod and claim templates of Kubernetes have, and how does a typed client write each one?
 
-In: the Go sources of `k8s.io/api` and `k8s.io/apimachinery` at one version. Out: `lws/kube/pod_types.json`.
-The OpenAPI document cannot answer this: it tells no pointer from a value, nor what is always written.
+In: the Go sources of `k8s.io/api` and `k8s.io/apimachinery` at one version. Out: `pod_types.json` in
+`lws/kube/types`. The OpenAPI document cannot answer this: it tells no pointer from a value, nor what is
+always written.
 
     python -m tools.podtypes [--check]
 """
@@ -24,7 +25,7 @@ SOURCES = {
     "k8s.io/apimachinery": ("pkg/apis/meta/v1/types.go",),
 }
 ROOTS = ("PodTemplateSpec", "PersistentVolumeClaim", "StatefulSetPersistentVolumeClaimRetentionPolicy")
-TABLE = Path(__file__).parent.parent / "lws" / "kube" / "pod_types.json"
+TABLE = Path(__file__).parent.parent / "lws" / "kube" / "types" / "pod_types.json"
 
 SCALARS = {"string": "s", "bool": "b", "int": "i", "int32": "i", "int64": "i", "[]byte": "s"}
 OPAQUE = {"resource.Quantity": "q", "intstr.IntOrString": "x", "Time": "t", "FieldsV1": "j"}
@@ -38,7 +39,7 @@ _FIELD = re.compile(r"\t(?:\w+\s+)?(\S+)\s+`json:\"([^\"]*)\"")
 
 
 def table_of(sources: Iterable[str], roots: Iterable[str] = ROOTS) -> Table:
-    """Field codes of every struct reachable from `roots`; `lws.kube.typed` tells what they mean.
+    """Field codes of every struct reachable from `roots`; `lws.kube.types.typed` tells what they mean.
 
     Raises ValueError for a Go type that no rule covers: no new version of Kubernetes is misread silently.
     """

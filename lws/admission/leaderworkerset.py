@@ -13,16 +13,16 @@ from typing import Any
 from lws.admission.defaulting import default
 from lws.admission.errors import FieldError, invalid, required
 from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
-from lws.admission.gangs import gang_warnings
-from lws.admission.later_fields import later_field_change_errors, later_field_errors
-from lws.admission.leader_service import leader_service_errors
-from lws.admission.placement import placement_errors, placement_warnings
-from lws.admission.scaling import scaling_warnings
-from lws.admission.siblings import clash_errors
-from lws.admission.storage import claim_change_errors, storage_errors, storage_warnings
-from lws.admission.subgroups import SUBGROUP_SIZE_PATH, subgroup_errors
-from lws.admission.templates import template_errors, template_warnings
-from lws.group.gang import GangProvider
+from lws.admission.rules.gangs import gang_warnings
+from lws.admission.rules.later_fields import later_field_change_errors, later_field_errors
+from lws.admission.rules.leader_service import leader_service_errors
+from lws.admission.rules.placement import placement_errors, placement_warnings
+from lws.admission.rules.scaling import scaling_warnings
+from lws.admission.rules.siblings import clash_errors
+from lws.admission.rules.storage import claim_change_errors, storage_errors, storage_warnings
+from lws.admission.rules.subgroups import SUBGROUP_SIZE_PATH, subgroup_errors
+from lws.admission.rules.templates import template_errors, template_warnings
+from lws.group.gang.provider import GangProvider
 from lws.kube.metadata import annotations_of, copied, is_terminating, metadata_of
 from lws.kube.names import (
     LABEL_LENGTH,

@@ -17,7 +17,7 @@ import click
 
 from lws import __version__
 from lws.cli.arguments import as_double_dashed
-from lws.cluster.errors import ClusterError
+from lws.cluster.client.errors import ClusterError
 from lws.config import ConfigError
 
 _PLUGIN = "kubectl-lws"
@@ -49,7 +49,7 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in COMMANDS and cmd_name not in self.commands:
-            self.add_command(getattr(import_module(f"lws.cli.{COMMANDS[cmd_name]}"), cmd_name))
+            self.add_command(getattr(import_module(f"lws.cli.commands.{COMMANDS[cmd_name]}"), cmd_name))
         return super().get_command(ctx, cmd_name)
 
 
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if Path(sys.argv[0]).name == _MANAGER:
         given.insert(0, _MANAGER)
     if given[:1] == [_MANAGER]:
-        from lws.cli.manager import manager
+        from lws.cli.commands.manager import manager
 
         given = as_double_dashed(given, manager.params)
     name, completion = _called(Path(sys.argv[0]).name)

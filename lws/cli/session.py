@@ -19,9 +19,9 @@ import click
 
 from lws import __version__
 from lws.cli.refusal import Refusal
-from lws.cluster.errors import ClusterError, Forbidden, Unreachable
-from lws.cluster.kubeconfig import load_context
-from lws.cluster.user_cluster import UserCluster
+from lws.cluster.client.errors import ClusterError, Forbidden, Unreachable
+from lws.cluster.client.user_cluster import UserCluster
+from lws.cluster.transport.kubeconfig import load_context
 
 RESULT = TypeVar("RESULT")
 

@@ -6,7 +6,7 @@ In: the set and what was done. Out: one line.
 from __future__ import annotations
 
 from lws.actions import Object
-from lws.cli.view import Text
+from lws.cli.views.blocks import Text
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 
 

@@ -15,34 +15,34 @@ from functools import partial
 from typing import Any
 
 from lws.actions import Action
-from lws.cluster.apply import Applier, Memory
-from lws.cluster.connection import Cluster
-from lws.cluster.errors import ApiError
-from lws.cluster.events import EventRecorder
-from lws.cluster.lease import Lease, LeaseTimes
-from lws.cluster.memory import WriteMemory
-from lws.cluster.observe import Observer
-from lws.cluster.rate_limit import renewal_rate
-from lws.cluster.roll_call import Candidate
-from lws.cluster.rollback import Rollback
-from lws.cluster.store import Store
-from lws.cluster.webhook_coverage import WebhookCoverage
+from lws.cluster.cache.rollback import Rollback
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import ApiError
+from lws.cluster.client.rate_limit import renewal_rate
+from lws.cluster.leases.lease import Lease, LeaseTimes
+from lws.cluster.leases.shard_membership import Candidate
+from lws.cluster.observe.observer import Observer
+from lws.cluster.observe.webhook_coverage import WebhookCoverage
+from lws.cluster.write.apply import Applier, Memory
+from lws.cluster.write.events import EventRecorder
+from lws.cluster.write.recent_writes import WriteMemory
 from lws.config import Settings
-from lws.controller.election import Election, LeaseElection, Scope, Unelected, everywhere
+from lws.controller.election.election import Election, LeaseElection, Scope, Unelected, everywhere
+from lws.controller.election.shard_election import ShardElection
+from lws.controller.election.takeover import Takeover
+from lws.controller.endpoints.health import Check
+from lws.controller.endpoints.metrics import Metrics
+from lws.controller.endpoints.stream_liveness import Silence
 from lws.controller.gangs import Gangs
-from lws.controller.health import Check
 from lws.controller.lifecycle import cancel, first_end, start
 from lws.controller.loop import Kind, Loop
-from lws.controller.metrics import Metrics
 from lws.controller.operator import build_registry, build_settings, run_operator
-from lws.controller.queue import Queue
-from lws.controller.routes import Key
-from lws.controller.serving import Serving
-from lws.controller.shard_election import ShardElection
-from lws.controller.silence import Silence
-from lws.controller.takeover import Takeover
-from lws.controller.wakeup import Wakeup
-from lws.controller.watch import SetStream, informers_of
+from lws.controller.queue.queue import Queue
+from lws.controller.triggers.enqueue import Wakeup
+from lws.controller.triggers.routes import Key
+from lws.controller.triggers.watch import SetStream, informers_of
+from lws.controller.webhooks.serving import Serving
 from lws.group.plan import plan as plan_group
 from lws.leaderworkerset.plan import plan as plan_set
 

@@ -12,16 +12,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lws.cluster.connection import Cluster
-from lws.cluster.errors import ApiError, ClusterError
-from lws.cluster.informer import Informer
-from lws.cluster.observe import Observer
-from lws.cluster.resources import Resource
-from lws.cluster.rollback import Rollback
-from lws.cluster.store import Store
-from lws.controller.silence import Silence
-from lws.group.gang import KIND, PLURAL, GangProvider
-from lws.group.gang_providers import PROVIDERS
+from lws.cluster.cache.informer import Informer
+from lws.cluster.cache.rollback import Rollback
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import ApiError, ClusterError
+from lws.cluster.client.resources import Resource
+from lws.cluster.observe.observer import Observer
+from lws.controller.endpoints.stream_liveness import Silence
+from lws.group.gang.provider import KIND, PLURAL, GangProvider
+from lws.group.gang.registry import PROVIDERS
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 log = logging.getLogger(__name__)

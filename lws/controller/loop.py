@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lws.actions import Plan
-from lws.cluster.apply import Applier, Outcome
-from lws.cluster.errors import ApiError, ClusterError, NotLeading
-from lws.controller.metrics import Metrics
-from lws.controller.queue import Again
-from lws.controller.routes import Key
+from lws.cluster.client.errors import ApiError, ClusterError, NotLeading
+from lws.cluster.write.apply import Applier, Outcome
+from lws.controller.endpoints.metrics import Metrics
+from lws.controller.queue.queue import Again
+from lws.controller.triggers.routes import Key
 
 log = logging.getLogger(__name__)
 

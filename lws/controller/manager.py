@@ -14,20 +14,20 @@ import uuid
 from typing import Any
 
 from lws import __version__
-from lws.cluster.authorization import Authorizer
-from lws.cluster.connection import Cluster
-from lws.cluster.kubeconfig import load_configuration
-from lws.cluster.rate_limit import RateLimit
+from lws.cluster.client.authorization import Authorizer
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.rate_limit import RateLimit
+from lws.cluster.transport.kubeconfig import load_configuration
 from lws.config import Settings
+from lws.controller.endpoints.health import Check, HealthServer
+from lws.controller.endpoints.metrics import Metrics
+from lws.controller.endpoints.metrics_server import MetricsServer
+from lws.controller.endpoints.ports import check_ports
+from lws.controller.endpoints.tls import TlsPolicy
 from lws.controller.engine import Engine, Surroundings
-from lws.controller.health import Check, HealthServer
 from lws.controller.lifecycle import Lifecycle, cancel, start
-from lws.controller.metrics import Metrics
-from lws.controller.metrics_server import MetricsServer
-from lws.controller.ports import check_ports
 from lws.controller.preconditions import Preconditions
-from lws.controller.serving import Serving
-from lws.controller.tls import TlsPolicy
+from lws.controller.webhooks.serving import Serving
 
 log = logging.getLogger(__name__)
 

@@ -16,11 +16,12 @@ from typing import Any
 import kopf
 
 from lws.actions import Object
-from lws.cluster.connection import Cluster
-from lws.cluster.store import Store
-from lws.controller import watch, webhooks
-from lws.controller.admission_server import AdmissionServer
-from lws.group.gang_providers import PROVIDERS
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.controller.triggers import watch
+from lws.controller.webhooks import handlers
+from lws.controller.webhooks.server import AdmissionServer
+from lws.group.gang.registry import PROVIDERS
 from lws_api.leaderworkerset.v1 import KIND
 
 # What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.
@@ -73,7 +74,7 @@ def build_registry(
     watch.register(registry, store)
     if server is not None:
         gang = PROVIDERS[gang_provider] if gang_provider is not None else None
-        webhooks.register(registry, partial(_sets_in, store), gang)
+        handlers.register(registry, partial(_sets_in, store), gang)
     return registry
 
 

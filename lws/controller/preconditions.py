@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from lws.cluster.connection import Cluster
-from lws.cluster.errors import ClusterError, Unreachable
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import ClusterError, Unreachable
 from lws_api.leaderworkerset.v1 import API_VERSION
 
 log = logging.getLogger(__name__)

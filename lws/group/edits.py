@@ -12,7 +12,7 @@ from typing import Any
 from lws.actions import Merge, Object, Plan, Reference
 from lws.group.labels import Edited
 from lws.kube.metadata import missing_labels
-from lws.leaderworkerset.keys import key_of_template
+from lws.leaderworkerset.revisions.keys import key_of_template
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL, REVISION_LABEL
 
 _IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)

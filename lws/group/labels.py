@@ -13,7 +13,7 @@ from lws.actions import Object
 from lws.group.identity import group_key, index_by_name
 from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
 from lws.kube.names import parent_and_ordinal
-from lws.leaderworkerset.keys import key_of_template
+from lws.leaderworkerset.revisions.keys import key_of_template
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,

@@ -14,14 +14,14 @@ from lws.group.placement import Placement
 from lws.group.tpu import tpu_containers
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.group_nodes import with_tolerations
-from lws.leaderworkerset.objects import (
+from lws.leaderworkerset.templates.claims import build_worker_storage
+from lws.leaderworkerset.templates.node_selection import with_tolerations
+from lws.leaderworkerset.templates.objects import (
     annotations_of_set,
     build_service,
     decorated,
     labels_of_set,
 )
-from lws.leaderworkerset.storage import build_worker_storage
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,

@@ -15,8 +15,8 @@ from lws.actions import Object
 from lws.kube.metadata import annotations_of, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.group_nodes import Toleration, nodes_of_group
-from lws.leaderworkerset.revisions import Recorded, restore
+from lws.leaderworkerset.revisions.history import Recorded, restore
+from lws.leaderworkerset.templates.node_selection import Toleration, nodes_of_group
 from lws_api.leaderworkerset.placement import EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, ExclusiveTopologyScope
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 

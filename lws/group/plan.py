@@ -8,15 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lws.actions import Action, Announce, Create, Delete, Fold, Object, Plan, Reference, SetOwner
-from lws.group.delays import plan_delay
 from lws.group.edits import plan_existing_workers, put_back, relabelled
-from lws.group.gang_kubernetes import hand_on
+from lws.group.gang.kubernetes import hand_on
 from lws.group.identity import group_index_of
 from lws.group.node_loss import plan_node_loss
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import restored_for, worker_placement
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
+from lws.group.start_conditions import plan_delay
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -26,14 +26,14 @@ from lws.kube.metadata import (
 )
 from lws.kube.ownership import Standing, clash_note
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.backfill import as_recorded, reconstruct
-from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.likeness import (
+from lws.leaderworkerset.children.likeness import (
     standing_of_pod_group,
     standing_of_service,
     standing_of_workers,
 )
-from lws.leaderworkerset.revisions import Recorded
+from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,

@@ -1,7 +1,7 @@
 """Is a group recreated now, later, or left as it is?
 
 In: a GroupSnapshot. Out: the part of the plan that does it, or says what is waited for. What befell the group
-is told by `incident`; how often that was by `lws.leaderworkerset.restarts`.
+is told by `incident`; how often that was by `lws.leaderworkerset.memory.restarts`.
 """
 
 from __future__ import annotations
@@ -10,15 +10,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lws.actions import Announce, Delete, EventType, Merge, Plan, Reference
+from lws.group.failures import Incident, incident_of, is_to_be_judged
 from lws.group.identity import index_by_name
-from lws.group.incident import Incident, incident_of, is_to_be_judged
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.conditions import moment_of, timestamp
 from lws.kube.pods import deletion_asked_at
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.groups import GroupState, Wanted, group_states
-from lws.leaderworkerset.limits import budget_of
-from lws.leaderworkerset.restarts import (
+from lws.leaderworkerset.memory.restarts import (
     GOING,
     KEPT,
     LONGEST_DELAY_SECONDS,
@@ -29,6 +27,8 @@ from lws.leaderworkerset.restarts import (
     memory_of,
     restarts_of,
 )
+from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states
+from lws.leaderworkerset.rollout.limits import budget_of
 from lws.leaderworkerset.snapshot import GroupFacts
 
 # Other groups that get ready wake their set, not this group; nor do its own pods that come up.

@@ -1,7 +1,7 @@
 """What one pass over a group knows: its leader pod, its workers and the set that it belongs to, read at one
 instant.
 
-In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan`, `incident` and `restart`.
+In: facts gathered by `lws.cluster.observe.observer`. Out: frozen values for `plan`, `incident` and `restart`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from lws.actions import Object
-from lws.group.gang import GangProvider
+from lws.group.gang.provider import GangProvider
 from lws.group.identity import group_size_of
 from lws.group.labels import Edited
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.backfill import Running
-from lws.leaderworkerset.revisions import Recorded
+from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.snapshot import GroupFacts
 
 

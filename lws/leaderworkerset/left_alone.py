@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from lws.actions import Object, Plan, Reference, Status
 from lws.kube.conditions import Condition, with_condition
-from lws.kube.patches import merge_patch
-from lws.leaderworkerset import announcements, spec
-from lws.leaderworkerset.problems import Problem
+from lws.kube.differences.patches import merge_patch
+from lws.leaderworkerset import events, spec
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status import REPLICA_FAILURE
+from lws.leaderworkerset.status.problems import Problem
+from lws.leaderworkerset.status.status import REPLICA_FAILURE
 from lws.leaderworkerset.unsupported import unsupported_in
 
 
@@ -55,6 +55,6 @@ def plan_left_alone(snapshot: SetSnapshot, problem: Problem) -> Plan:
     patch = merge_patch(stored, {**stored, "conditions": conditions})
     return Plan(
         statuses=(Status(Reference.to(lws), patch),) if patch is not None else (),
-        announce=announcements.problems(lws, [problem]),
+        announce=events.problems(lws, [problem]),
         waiting_for=problem.message,
     )

@@ -15,36 +15,37 @@ from lws.actions import Announce, Object, Plan, Reference, Status
 from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.ownership import Standing
 from lws.kube.statefulsets import update_revision_of
-from lws.leaderworkerset import announcements, node_loss, spec
-from lws.leaderworkerset.disruption import plan_disruption_budget
-from lws.leaderworkerset.groups import GroupState, Wanted, group_states
-from lws.leaderworkerset.leader_service import plan_leader_service
-from lws.leaderworkerset.leaders import LOOK_AGAIN_SECONDS, Part, plan_leaders
+from lws.leaderworkerset import events, spec
+from lws.leaderworkerset.children.checkpoint import remembered_position
+from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
+from lws.leaderworkerset.children.headless_service import plan_service
+from lws.leaderworkerset.children.leader_service import plan_leader_service
+from lws.leaderworkerset.children.leader_statefulset import LOOK_AGAIN_SECONDS, Part, plan_leaders
+from lws.leaderworkerset.children.likeness import standing_of_leaders
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
-from lws.leaderworkerset.likeness import standing_of_leaders
-from lws.leaderworkerset.limits import floor_of
-from lws.leaderworkerset.members import current_members
-from lws.leaderworkerset.pacing import status_delay
-from lws.leaderworkerset.position import remembered_position
-from lws.leaderworkerset.problems import Problem, problems_of
-from lws.leaderworkerset.restarts import given_up
-from lws.leaderworkerset.revision_choice import (
+from lws.leaderworkerset.memory.members import current_members
+from lws.leaderworkerset.memory.restarts import given_up
+from lws.leaderworkerset.revisions.target_revision import (
     Choice,
     choose_revision,
     former_revision,
     plan_adoption,
     plan_pruning,
 )
-from lws.leaderworkerset.service import plan_service
+from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states
+from lws.leaderworkerset.rollout.limits import floor_of
+from lws.leaderworkerset.rollout.pacing import status_delay
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status import (
+from lws.leaderworkerset.status import node_loss
+from lws.leaderworkerset.status.problems import Problem, problems_of
+from lws.leaderworkerset.status.status import (
     Observed,
     Revisions,
     SetStatus,
     is_update_done,
     set_status,
 )
-from lws.leaderworkerset.storage import claims_at_risk, plan_owners
+from lws.leaderworkerset.templates.claims import claims_at_risk, plan_owners
 
 
 def plan(snapshot: SetSnapshot) -> Plan:
@@ -81,8 +82,8 @@ def plan(snapshot: SetSnapshot) -> Plan:
         sequences=tuple(sequence for sequence in sequences if sequence),
         statuses=(written,) if status.patch is not None and delay is None else (),
         announce=(
-            *announcements.problems(snapshot.lws, problems),
-            *announcements.broken_revisions(snapshot.lws, snapshot.revisions),
+            *events.problems(snapshot.lws, problems),
+            *events.broken_revisions(snapshot.lws, snapshot.revisions),
         ),
         again_after=_soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
         waiting_for=next((part.waiting_for for part in parts if part.waiting_for), ""),
@@ -142,7 +143,7 @@ def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, 
     """Said once, with the status that is the first of ours."""
     is_first = not (snapshot.lws.get("status") or {}).get("currentRevision") and revisions.current
     found = claims_at_risk(snapshot.lws, (group.workers for group in snapshot.groups)) if is_first else ()
-    return (announcements.claims_at_risk(snapshot.lws, found),) if found else ()
+    return (events.claims_at_risk(snapshot.lws, found),) if found else ()
 
 
 def _position_to_tell(lws: Object, revisions: Revisions, leaders: Part) -> Mapping[str, Any] | None:

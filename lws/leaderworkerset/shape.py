@@ -14,9 +14,9 @@ from typing import Any
 from lws.actions import Object
 from lws.kube import quantities
 from lws.kube.metadata import is_mapping
-from lws.kube.shapes import Shapes, json_fault
-from lws.kube.typed import Table
-from lws.leaderworkerset.canonical import TYPES
+from lws.kube.types.shapes import Shapes, json_fault
+from lws.kube.types.typed import Table
+from lws.leaderworkerset.revisions.encoding import TYPES
 from lws_api.leaderworkerset.v1 import RestartPolicy, StartupPolicy, SubdomainPolicy
 
 _INT32 = 2**31 - 1

@@ -1,7 +1,7 @@
 """What one pass over a LeaderWorkerSet knows: every fact that its plan may use, read at one instant.
 
-In: facts gathered by `lws.cluster.observe`. Out: frozen values for `plan`, `rollout`, `revisions` and
-`status`.
+In: facts gathered by `lws.cluster.observe.observer`. Out: frozen values for `plan`, `rollout`, `revisions`
+and `status`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lws.kube.metadata import annotations_of, is_terminating, labels_of
 from lws.kube.nodes import NodeLossPolicy
 from lws.kube.pods import NodeWait, is_ready, is_running
 from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
-from lws.leaderworkerset.backfill import Running
-from lws.leaderworkerset.keys import key_of_template
-from lws.leaderworkerset.obstructions import Obstruction
-from lws.leaderworkerset.revisions import Recorded
+from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.revisions.keys import key_of_template
+from lws.leaderworkerset.revisions.recovery import Running
+from lws.leaderworkerset.status.refusals import Obstruction
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, SIZE_ANNOTATION
 
 _SIZE = re.compile(r"0|[1-9][0-9]{0,9}")

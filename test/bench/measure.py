@@ -31,8 +31,8 @@ from test.bench.subject import (
     pod_webhook_quantile,
     review_quantile,
 )
-from test.integration.controllers.harness.audit import MANAGER
-from test.integration.controllers.harness.product import serve_definition, wait_until_sets_may_own
+from test.harness.audit import MANAGER
+from test.harness.product import serve_definition, wait_until_sets_may_own
 from tools.deployment import Deployment
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from lws.cluster.resources import LEADERWORKERSETS, Resource
-from lws.controller.watch import CHILDREN
+from lws.cluster.client.resources import LEADERWORKERSETS, Resource
+from lws.controller.triggers.watch import CHILDREN
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from tools.localcluster.api import Api, ApiError, Call
 

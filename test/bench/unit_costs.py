@@ -18,9 +18,9 @@ from test.bench.processes import Others, cpu_seconds, family, pss
 from test.bench.shapes import Shape
 from test.bench.streams import Taps
 from test.bench.subject import Subject
-from test.integration.controllers.harness.audit import MANAGER
-from test.integration.controllers.harness.product import serve_definition, wait_until_sets_may_own
-from test.integration.controllers.harness.waiting import eventually
+from test.harness.audit import MANAGER
+from test.harness.product import serve_definition, wait_until_sets_may_own
+from test.harness.waiting import eventually
 from tools.deployment import Deployment, ManagerProcess
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.product import running_product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World, a_namespace
+from test.harness.groups import settle
+from test.harness.manifests import a_set
+from test.harness.product import running_product
+from test.harness.waiting import eventually
+from test.harness.world import World, a_namespace
 from tools.localcluster import ClusterAccess
 
 

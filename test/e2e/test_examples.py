@@ -14,11 +14,11 @@ import pytest
 import yaml
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, KIND, WORKER_INDEX_LABEL
-from test.integration.controllers.harness.events import events_of
-from test.integration.controllers.harness.groups import condition, labels_of, name_of, pods_of, settle
-from test.integration.controllers.harness.product import Product, running_product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World, a_namespace
+from test.harness.events import events_of
+from test.harness.groups import condition, labels_of, name_of, pods_of, settle
+from test.harness.product import Product, running_product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World, a_namespace
 from tools.localcluster import ClusterAccess
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import pytest
 
-from test.integration.controllers.harness.following import Following
-from test.integration.controllers.harness.groups import images_of, settle
-from test.integration.controllers.harness.history import History, ready_groups
-from test.integration.controllers.harness.manifests import a_set, new_image, pod_template
-from test.integration.controllers.harness.product import QUICK_LEASE, Product, running_product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World, a_namespace
+from test.harness.following import Following
+from test.harness.groups import images_of, settle
+from test.harness.history import History, ready_groups
+from test.harness.manifests import a_set, new_image, pod_template
+from test.harness.product import QUICK_LEASE, Product, running_product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World, a_namespace
 from tools.deployment import NAMESPACE, ManagerProcess
 from tools.localcluster import ClusterAccess
 

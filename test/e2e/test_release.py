@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from test.integration.controllers.harness.groups import pod_uids, settle
-from test.integration.controllers.harness.identities import differences, identities, specs
-from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
-from test.integration.controllers.harness.product import Product, running_product
-from test.integration.controllers.harness.waiting import stays
-from test.integration.controllers.harness.world import SET, World, a_namespace
+from test.harness.groups import pod_uids, settle
+from test.harness.identities import differences, identities, specs
+from test.harness.manifests import a_set, new_image, scaled_to
+from test.harness.product import Product, running_product
+from test.harness.waiting import stays
+from test.harness.world import SET, World, a_namespace
 from tools.deployment import NAMESPACE
 from tools.localcluster import ClusterAccess
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from test.cluster import LOCAL, chosen
-from test.integration.controllers.harness.waiting import eventually
+from test.harness.waiting import eventually
 from test.integration.release import (
     CERTIFICATES,
     DEFINITION,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from test.integration.controllers.harness.following import Following
+from test.harness.following import Following
 from tools.localcluster import COMPONENTS, ApiError, ComponentError, LocalCluster, Options
 from tools.localcluster.nodes import POOL_LABEL, ZONE_LABEL
 

@@ -12,8 +12,8 @@ from typing import Any
 from lws.group.identity import group_key
 from lws.group.objects import build_worker_statefulset
 from lws.kube.metadata import owner_reference
-from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import (
     API_VERSION,
     GROUP_INDEX_LABEL,

@@ -13,7 +13,7 @@ from typing import Any
 from lws.actions import Action, Apply, Create, Delete, Merge, Plan, SetOwner
 from lws.kube.ownership import owners_with
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.revisions import Recorded, parse
+from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server

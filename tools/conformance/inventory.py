@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lws.group import tpu
-from lws.leaderworkerset import obstructions
+from lws.leaderworkerset.status import refusals
 from lws_api.crds import definitions
 from lws_api.leaderworkerset import placement, v1
 from tools.deployment import REPOSITORY
@@ -39,7 +39,7 @@ def inventory() -> Mapping[str, frozenset[str]]:
         "annotations": _constants(v1, "_ANNOTATION") | _constants(placement, "_ANNOTATION"),
         "environment": _constants(v1, "_ENV") | _constants(tpu, "_ENV"),
         "conditions": said_in(trees, _TYPES),
-        "events": said_in(trees, _REASONS) | {reason for _, reason in obstructions.KNOWN},
+        "events": said_in(trees, _REASONS) | {reason for _, reason in refusals.KNOWN},
     }
 
 

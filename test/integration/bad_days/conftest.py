@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from test.integration.controllers.harness.control_plane import a_control_plane, let_finalize
-from test.integration.controllers.harness.fixtures import pytest_runtest_makereport
-from test.integration.controllers.harness.staging import package_product, product, stage, world
+from test.harness.control_plane import a_control_plane, let_finalize
+from test.harness.fixtures import pytest_runtest_makereport
+from test.harness.staging import package_product, product, stage, world
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 
 __all__ = ["package_product", "product", "pytest_runtest_makereport", "stage", "world"]

@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from test.integration.controllers.harness.audit import WRITING
+from test.harness.audit import WRITING
 
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 

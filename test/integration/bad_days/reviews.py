@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws_api.leaderworkerset.v1 import GROUP, NAME_LABEL, VERSION
-from test.integration.controllers.harness.manifests import a_set, pod_template
+from test.harness.manifests import a_set, pod_template
 from tools.deployment import NAMESPACE, ManagerProcess
 from tools.localcluster import ClusterAccess
 

@@ -15,11 +15,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from test.harness.manifests import a_set
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.integration.bad_days.reviews import ca_bundles, secret_of, trust
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
 from tools.deployment import NAMESPACE, ManagerProcess
 from tools.localcluster import ApiError, LocalCluster
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from test.integration.controllers.harness.events import events_of
-from test.integration.controllers.harness.groups import condition, pod_uids, settle
-from test.integration.controllers.harness.identities import Identity, identities
-from test.integration.controllers.harness.manifests import a_set, scaled_to
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.events import events_of
+from test.harness.groups import condition, pod_uids, settle
+from test.harness.identities import Identity, identities
+from test.harness.manifests import a_set, scaled_to
+from test.harness.product import Product
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 
 pytestmark = pytest.mark.local_only
 

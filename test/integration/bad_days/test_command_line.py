@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
 from tools.deployment import REPOSITORY, ManagerProcess
 
 pytestmark = pytest.mark.local_only

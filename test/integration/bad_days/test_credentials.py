@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.manifests import a_set, scaled_to
-from test.integration.controllers.harness.proxied import Stage, kubeconfig_of
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import settle
+from test.harness.manifests import a_set, scaled_to
+from test.harness.proxied import Stage, kubeconfig_of
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.unit.connect_proxy import ConnectProxy, proxying
 from tools.deployment import NAMESPACE, SERVICE_ACCOUNT
 from tools.localcluster import LocalCluster

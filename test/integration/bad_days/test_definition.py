@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import lws_api.crds
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World
+from test.harness.groups import settle
+from test.harness.manifests import a_set
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
+from test.harness.world import World
 from tools.deployment import ManagerProcess
 from tools.localcluster import LocalCluster
 

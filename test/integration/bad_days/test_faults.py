@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from test.integration.controllers.harness.fault_proxy import (
+from test.harness.fault_proxy import (
     Asked,
     CutAfter,
     Delay,
@@ -15,11 +15,11 @@ from test.integration.controllers.harness.fault_proxy import (
     Rule,
     no_fault,
 )
-from test.integration.controllers.harness.groups import images_of, settle
-from test.integration.controllers.harness.manifests import a_set, new_image
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import images_of, settle
+from test.harness.manifests import a_set, new_image
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 pytestmark = pytest.mark.local_only
 

@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lws.controller.watch import CHILDREN
+from lws.controller.triggers.watch import CHILDREN
+from test.harness.fault_proxy import Asked, Fault, Hold
+from test.harness.groups import revisions_of, settle
+from test.harness.manifests import a_set, new_image, scaled_to
+from test.harness.proxied import Stage, credential_of
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from test.integration.bad_days.ledger import Ledger
-from test.integration.controllers.harness.fault_proxy import Asked, Fault, Hold
-from test.integration.controllers.harness.groups import revisions_of, settle
-from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
-from test.integration.controllers.harness.proxied import Stage, credential_of
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
 from tools.deployment import NAMESPACE, ManagerProcess
 from tools.localcluster import Api, LocalCluster
 

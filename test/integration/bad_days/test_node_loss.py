@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from test.integration.controllers.harness.control_plane import a_control_plane
-from test.integration.controllers.harness.events import Event, events_of
-from test.integration.controllers.harness.groups import condition, pods_of, settle, uids_of_group
-from test.integration.controllers.harness.manifests import a_set, pod_template
-from test.integration.controllers.harness.product import QUICK_LEASE
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World, a_namespace
+from test.harness.control_plane import a_control_plane
+from test.harness.events import Event, events_of
+from test.harness.groups import condition, pods_of, settle, uids_of_group
+from test.harness.manifests import a_set, pod_template
+from test.harness.product import QUICK_LEASE
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World, a_namespace
 from tools.deployment import Deployment, ManagerProcess
 from tools.localcluster import LocalCluster, Options
 from tools.localcluster.nodes import is_ready

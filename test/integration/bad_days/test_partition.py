@@ -6,15 +6,15 @@ import time
 
 import pytest
 
+from test.harness.control_plane import awaken
+from test.harness.fault_proxy import Asked, Drop, ErrorEvent, Fault, Lose, no_fault
+from test.harness.groups import images_of, leaders_of, pod_uids, settle
+from test.harness.manifests import a_set, new_image, scaled_to
+from test.harness.product import Product
+from test.harness.proxied import Stage, credential_of
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.integration.bad_days.ledger import Ledger
-from test.integration.controllers.harness.control_plane import awaken
-from test.integration.controllers.harness.fault_proxy import Asked, Drop, ErrorEvent, Fault, Lose, no_fault
-from test.integration.controllers.harness.groups import images_of, leaders_of, pod_uids, settle
-from test.integration.controllers.harness.manifests import a_set, new_image, scaled_to
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.proxied import Stage, credential_of
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
 from tools.localcluster import LocalCluster
 from tools.localcluster.pods import is_ready
 

@@ -8,13 +8,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from lws.controller.watch import CHILDREN
-from test.integration.controllers.harness.audit import AuditLog, Request
-from test.integration.controllers.harness.groups import images_of, settle
-from test.integration.controllers.harness.manifests import a_set, new_image
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from lws.controller.triggers.watch import CHILDREN
+from test.harness.audit import AuditLog, Request
+from test.harness.groups import images_of, settle
+from test.harness.manifests import a_set, new_image
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import LocalCluster
 
 pytestmark = pytest.mark.local_only

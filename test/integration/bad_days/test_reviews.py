@@ -15,6 +15,11 @@ from typing import Any
 import aiohttp
 import pytest
 
+from test.harness.groups import settle
+from test.harness.manifests import a_set, pod_template
+from test.harness.product import Product
+from test.harness.proxied import Stage
+from test.harness.world import SET, World
 from test.integration.bad_days.reviews import (
     MUTATE_SET,
     VALIDATE_SET,
@@ -24,11 +29,6 @@ from test.integration.bad_days.reviews import (
     set_review,
     trust,
 )
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.manifests import a_set, pod_template
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.world import SET, World
 from tools.deployment import ManagerProcess
 from tools.localcluster import LocalCluster
 

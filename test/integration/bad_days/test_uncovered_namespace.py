@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from test.integration.controllers.harness.events import told_of
-from test.integration.controllers.harness.groups import condition, pod_uids, settle
-from test.integration.controllers.harness.manifests import a_set, scaled_to
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.events import told_of
+from test.harness.groups import condition, pod_uids, settle
+from test.harness.manifests import a_set, scaled_to
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 pytestmark = pytest.mark.local_only
 

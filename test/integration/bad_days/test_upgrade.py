@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from test.harness.groups import settle
+from test.harness.identities import differences, identities, specs
+from test.harness.manifests import a_set
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.integration.bad_days.reviews import ca_bundles, secret_of
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.identities import differences, identities, specs
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
 from tools.localcluster import ApiError, LocalCluster
 
 pytestmark = pytest.mark.local_only

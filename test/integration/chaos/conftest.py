@@ -13,11 +13,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from test.harness.control_plane import a_control_plane, let_finalize
+from test.harness.fixtures import pytest_runtest_makereport
+from test.harness.staging import package_product, stage, world
+from test.harness.world import World
 from test.integration.chaos.record import AUDIT_CHAOS, Record
-from test.integration.controllers.harness.control_plane import a_control_plane, let_finalize
-from test.integration.controllers.harness.fixtures import pytest_runtest_makereport
-from test.integration.controllers.harness.staging import package_product, stage, world
-from test.integration.controllers.harness.world import World
 from tools.localcluster import LocalCluster, Options
 
 __all__ = ["package_product", "pytest_runtest_makereport", "stage", "world"]

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from test.harness.audit import MANAGER
 from test.integration.chaos.record import LEASES, PODS, Entry
 from test.integration.chaos.replay import Frame, Pod, Step
-from test.integration.controllers.harness.audit import MANAGER
 
 STATEFULSET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controller"
 _UNSEEN = timedelta(seconds=3)

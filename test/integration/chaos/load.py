@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from test.integration.controllers.harness.groups import images_of, settle, unsettled
-from test.integration.controllers.harness.manifests import a_set, new_image, rolling
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import images_of, settle, unsettled
+from test.harness.manifests import a_set, new_image, rolling
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import ApiError
 
 Object = dict[str, Any]

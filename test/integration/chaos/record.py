@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from test.integration.controllers.harness.world import World
+from test.harness.world import World
 
 Object = dict[str, Any]
 

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
+from test.harness.control_plane import awaken
+from test.harness.proxied import Stage
+from test.harness.world import World
 from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
-from test.integration.controllers.harness.control_plane import awaken
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.world import World
 from tools.deployment import ManagerProcess
 from tools.localcluster import LocalCluster
 

@@ -13,6 +13,11 @@ from contextlib import contextmanager
 import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL
+from test.harness.groups import Object, labels_of, name_of, settle
+from test.harness.manifests import a_set
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
+from test.harness.world import World
 from test.integration.chaos.load import (
     FAILURES,
     changing_its_mind,
@@ -24,11 +29,6 @@ from test.integration.chaos.load import (
 from test.integration.chaos.record import Record
 from test.integration.chaos.replay import groups_of
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
-from test.integration.controllers.harness.groups import Object, labels_of, name_of, settle
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World
 from tools.localcluster import LocalCluster
 from tools.localcluster.ports import pick_ports
 

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from test.harness.groups import settle
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
+from test.harness.world import World
 from test.integration.chaos.endpoint import Endpoint
 from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, assert_one_acts, judge, now
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World
 from tools.deployment import NAMESPACE, ManagerProcess
 from tools.localcluster import Api
 

@@ -8,10 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
-from test.integration.chaos.record import Record
-from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
-from test.integration.controllers.harness.fault_proxy import (
+from test.harness.fault_proxy import (
     Asked,
     CutAfter,
     ErrorEvent,
@@ -20,9 +17,12 @@ from test.integration.controllers.harness.fault_proxy import (
     Refuse,
     Rule,
 )
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
+from test.harness.world import World
+from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.record import Record
+from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
 
 pytestmark = pytest.mark.local_only
 

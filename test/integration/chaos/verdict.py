@@ -10,10 +10,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from test.harness.proxied import credential_of
 from test.integration.chaos.invariants import fewest_ready, violations, writes_out_of_turn
 from test.integration.chaos.record import Record
 from test.integration.chaos.replay import Frame, Step, groups_of, steps_of
-from test.integration.controllers.harness.proxied import credential_of
 from tools.deployment import NAMESPACE, ManagerProcess
 
 _TOLD = 40

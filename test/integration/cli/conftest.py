@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from test.harness.fixtures import product, pytest_runtest_makereport, world
+from test.harness.world import World
 from test.integration.cli.command import Caller
-from test.integration.controllers.harness.fixtures import product, pytest_runtest_makereport, world
-from test.integration.controllers.harness.world import World
 from tools.localcluster import ClusterAccess
 
 __all__ = ["product", "pytest_runtest_makereport", "world"]

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.harness.groups import labels_of, name_of, pod_uids, revisions_of, settle
+from test.harness.manifests import a_set, new_image
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.integration.cli.command import Caller
-from test.integration.controllers.harness.groups import labels_of, name_of, pod_uids, revisions_of, settle
-from test.integration.controllers.harness.manifests import a_set, new_image
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
 from tools.localcluster import ClusterAccess
 
 Object = dict[str, Any]

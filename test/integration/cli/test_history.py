@@ -5,11 +5,11 @@ from __future__ import annotations
 import yaml
 
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.harness.groups import labels_of, name_of, revisions_of, settle
+from test.harness.manifests import a_set, new_image, rolling
+from test.harness.world import SET, World
 from test.integration.cli.command import Caller
 from test.integration.cli.terminal import in_terminal
-from test.integration.controllers.harness.groups import labels_of, name_of, revisions_of, settle
-from test.integration.controllers.harness.manifests import a_set, new_image, rolling
-from test.integration.controllers.harness.world import SET, World
 
 CAUSE = "kubernetes.io/change-cause"
 

@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from lws_api.leaderworkerset.v1 import KIND
+from test.harness.groups import pod_uids, revisions_of, settle, uids_of_group
+from test.harness.manifests import a_set, new_image, rolling
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from test.integration.cli.command import Caller
-from test.integration.controllers.harness.groups import pod_uids, revisions_of, settle, uids_of_group
-from test.integration.controllers.harness.manifests import a_set, new_image, rolling
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
 from tools.localcluster.api import Call
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").rglob("*.yaml"))

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World
+from test.harness.groups import settle
+from test.harness.manifests import a_set
+from test.harness.waiting import eventually
+from test.harness.world import World
 from tools.localcluster import ClusterAccess
 from tools.localcluster.access import environment
 

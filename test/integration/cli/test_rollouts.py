@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
-from test.integration.cli.command import Caller
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     images_of,
     labels_of,
     leaders_of,
@@ -12,10 +11,11 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.history import History, existing_groups, ready_groups
-from test.integration.controllers.harness.manifests import a_set, new_budget, new_image, pod_template, rolling
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.history import History, existing_groups, ready_groups
+from test.harness.manifests import a_set, new_budget, new_image, pod_template, rolling
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
+from test.integration.cli.command import Caller
 
 
 def test_restart_is_one_rollout_within_the_budget(world: World, lws: Caller) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
-from test.integration.cli.command import Caller
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     images_of,
     keys_of,
     labels_of,
@@ -15,9 +14,10 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.manifests import a_set, new_image, pod_template, rolling
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+from test.integration.cli.command import Caller
 from tools.localcluster.nodes import ZONE_LABEL
 
 NEVER_READY = {"localcluster/ready": "false"}

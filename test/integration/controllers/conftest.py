@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from test.integration.controllers.harness.fixtures import (
+from test.harness.fixtures import (
     audit,
     product,
     pytest_runtest_makereport,
     shared_world,
     world,
 )
-from test.integration.controllers.harness.product import Product
+from test.harness.product import Product
 from tools.localcluster import LocalCluster, Pods
 
 __all__ = ["audit", "product", "pytest_runtest_makereport", "shared_world", "world"]

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND, NAME_LABEL, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION
-from test.integration.controllers.harness.groups import condition
-from test.integration.controllers.harness.manifests import a_set, rolling, scaled_to
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import condition
+from test.harness.manifests import a_set, rolling, scaled_to
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import ApiError, CommandError
 
 TEMPLATE = "spec.leaderWorkerTemplate"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from test.integration.controllers.harness.events import notes_of
-from test.integration.controllers.harness.groups import (
+from test.harness.events import notes_of
+from test.harness.groups import (
     controller_of,
     images_of,
     name_of,
@@ -14,10 +14,10 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.identities import differences, identities, specs
-from test.integration.controllers.harness.manifests import a_set, pod_template
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.identities import differences, identities, specs
+from test.harness.manifests import a_set, pod_template
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 
 
 def test_a_deleted_leader_statefulset_comes_back_with_the_same_key(world: World) -> None:

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL
-from test.integration.controllers.harness.events import events_of
-from test.integration.controllers.harness.groups import (
+from test.harness.events import events_of
+from test.harness.groups import (
     condition,
     controller_of,
     pod_uids,
     settle,
 )
-from test.integration.controllers.harness.identities import differences, identities, specs
-from test.integration.controllers.harness.manifests import a_set, new_image
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.identities import differences, identities, specs
+from test.harness.manifests import a_set, new_image
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from tools.localcluster import ApiError
 
 # Of the going of a stranger no event tells, so sets look again now and then; and on a young cluster the

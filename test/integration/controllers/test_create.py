@@ -21,8 +21,8 @@ from lws_api.leaderworkerset.v1 import (
     SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
 )
-from test.integration.controllers.harness.events import Event, events_of, raw_events_of
-from test.integration.controllers.harness.groups import (
+from test.harness.events import Event, events_of, raw_events_of
+from test.harness.groups import (
     annotations_of,
     condition,
     controller_of,
@@ -33,9 +33,9 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.manifests import a_set
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 NAME, REPLICAS, SIZE = "four", 4, 4
 GROUPS, WORKERS = range(REPLICAS), range(1, SIZE)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
-from test.integration.controllers.harness.events import events_of
-from test.integration.controllers.harness.groups import (
+from test.harness.events import events_of
+from test.harness.groups import (
     controller_of,
     images_of,
     labels_of,
@@ -15,17 +15,17 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.history import Frame, History
-from test.integration.controllers.harness.identities import identities, uids
-from test.integration.controllers.harness.manifests import (
+from test.harness.history import Frame, History
+from test.harness.identities import identities, uids
+from test.harness.manifests import (
     a_set,
     new_image,
     pod_template,
     rolling,
     scaled_to,
 )
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 
 
 def nothing_is_left(world: World) -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import NAME_LABEL
-from test.integration.controllers.harness.drains import Downtime, cordoned, drain, evict
-from test.integration.controllers.harness.groups import condition, controller_of, pods_of, settle
-from test.integration.controllers.harness.manifests import a_set, pod_template, scaled_to
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.drains import Downtime, cordoned, drain, evict
+from test.harness.groups import condition, controller_of, pods_of, settle
+from test.harness.manifests import a_set, pod_template, scaled_to
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from tools.localcluster import LocalCluster, Pods
 
 GROUPS, SIZE = 4, 2

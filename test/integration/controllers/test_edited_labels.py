@@ -15,7 +15,7 @@ from lws_api.leaderworkerset.v1 import (
     SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
 )
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     annotations_of,
     controller_of,
     labels_of,
@@ -23,10 +23,10 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.identities import differences, identities, specs
-from test.integration.controllers.harness.manifests import a_set, rolling
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.identities import differences, identities, specs
+from test.harness.manifests import a_set, rolling
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 
 Marks = tuple[str, ...]
 # Labels by which StatefulSets choose their pods are left out: they release a pod whose labels do not match.

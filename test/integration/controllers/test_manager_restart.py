@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from test.integration.controllers.harness.audit import AuditLog, Request
-from test.integration.controllers.harness.groups import (
+from test.harness.audit import AuditLog, Request
+from test.harness.groups import (
     images_of,
     name_of,
     pod_uids,
@@ -17,13 +17,13 @@ from test.integration.controllers.harness.groups import (
     settle,
     unsettled,
 )
-from test.integration.controllers.harness.history import History, ready_groups
-from test.integration.controllers.harness.identities import Identities, differences, identities
-from test.integration.controllers.harness.manifests import a_set, pod_template
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.quiet import wait_until_quiet
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.history import History, ready_groups
+from test.harness.identities import Identities, differences, identities
+from test.harness.manifests import a_set, pod_template
+from test.harness.product import Product
+from test.harness.quiet import wait_until_quiet
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from tools.deployment import NAMESPACE
 from tools.localcluster import ApiError, Pods
 from tools.localcluster.pods import is_ready

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from test.integration.controllers.harness.audit import AuditLog
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.manifests import a_set, new_image, pod_template
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.audit import AuditLog
+from test.harness.groups import settle
+from test.harness.manifests import a_set, new_image, pod_template
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import ApiError
 
 NAMES = ("one", "two", "three")

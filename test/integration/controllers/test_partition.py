@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     condition,
     images_of,
     keys_of,
@@ -10,10 +10,10 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.history import History
-from test.integration.controllers.harness.manifests import a_set, new_budget, new_image, rolling, scaled_to
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.history import History
+from test.harness.manifests import a_set, new_budget, new_image, rolling, scaled_to
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 
 def test_a_canary_stays_alone_until_the_partition_is_lowered(world: World) -> None:

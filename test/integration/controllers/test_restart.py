@@ -14,14 +14,14 @@ from lws_api.leaderworkerset.v1 import (
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
     RESTART_EXEMPT_SIDECARS_ANNOTATION,
 )
-from test.integration.controllers.harness.drains import evict
-from test.integration.controllers.harness.events import Event, events_of, told_of
-from test.integration.controllers.harness.groups import condition, settle, uids_of_group
-from test.integration.controllers.harness.history import History
-from test.integration.controllers.harness.manifests import CONTAINER, a_set, new_image, pod_template
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.drains import evict
+from test.harness.events import Event, events_of, told_of
+from test.harness.groups import condition, settle, uids_of_group
+from test.harness.history import History
+from test.harness.manifests import CONTAINER, a_set, new_image, pod_template
+from test.harness.product import Product
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from tools.deployment import NAMESPACE
 from tools.localcluster import Pods
 from tools.localcluster.pods import is_ready

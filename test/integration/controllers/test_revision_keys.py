@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND, REVISION_LABEL
-from test.integration.controllers.harness.groups import labels_of, name_of, revisions_of
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World
+from test.harness.groups import labels_of, name_of, revisions_of
+from test.harness.waiting import eventually
+from test.harness.world import World
 
 VECTORS: dict[str, dict[str, Any]] = {
     "58b6956df9": {

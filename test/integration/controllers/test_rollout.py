@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
-from test.integration.controllers.harness.events import events_of
-from test.integration.controllers.harness.groups import (
+from test.harness.events import events_of
+from test.harness.groups import (
     images_of,
     keys_of,
     labels_of,
@@ -22,15 +22,15 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.history import (
+from test.harness.history import (
     Frame,
     History,
     existing_groups,
     ready_groups,
 )
-from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.manifests import a_set, new_image, pod_template, rolling
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 
 NEVER_READY = {"localcluster/ready": "false"}
 

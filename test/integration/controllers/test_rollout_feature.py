@@ -10,15 +10,15 @@ from collections.abc import Iterator
 import pytest
 
 from test.cluster import LOCAL, chosen
-from test.integration.controllers.harness.groups import images_of, settle
-from test.integration.controllers.harness.history import (
+from test.harness.groups import images_of, settle
+from test.harness.history import (
     History,
     existing_groups,
     ready_groups,
 )
-from test.integration.controllers.harness.manifests import a_set, new_image, rolling
-from test.integration.controllers.harness.product import running_product
-from test.integration.controllers.harness.world import SET, World, a_namespace
+from test.harness.manifests import a_set, new_image, rolling
+from test.harness.product import running_product
+from test.harness.world import SET, World, a_namespace
 from tools.localcluster import LocalCluster, Options
 
 FEATURE = "MaxUnavailableStatefulSet"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION
-from test.integration.controllers.harness.events import notes_of
-from test.integration.controllers.harness.groups import (
+from test.harness.events import notes_of
+from test.harness.groups import (
     annotations_of,
     condition,
     labels_of,
@@ -14,10 +14,10 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.identities import differences, identities
-from test.integration.controllers.harness.manifests import a_set, rolling, scaled_to
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.identities import differences, identities
+from test.harness.manifests import a_set, rolling, scaled_to
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 
 def test_scaling_up_adds_groups_and_leaves_the_others_alone(world: World) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from lws.leaderworkerset.members import Members
-from test.integration.controllers.harness.events import told_of
-from test.integration.controllers.harness.groups import (
+from lws.leaderworkerset.memory.members import Members
+from test.harness.events import told_of
+from test.harness.groups import (
     condition,
     is_leader,
     name_of,
@@ -15,9 +15,9 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.manifests import a_set, pod_template
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.manifests import a_set, pod_template
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 NEVER_READY = {"localcluster/ready": "false"}
 

@@ -7,7 +7,7 @@ from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
     SUBDOMAIN_POLICY_ANNOTATION,
 )
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     annotations_of,
     controller_of,
     images_of,
@@ -16,10 +16,10 @@ from test.integration.controllers.harness.groups import (
     pods_of,
     settle,
 )
-from test.integration.controllers.harness.history import History
-from test.integration.controllers.harness.manifests import a_set, pod_template
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.history import History
+from test.harness.manifests import a_set, pod_template
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from tools.localcluster import Pods
 from tools.localcluster.pods import is_ready
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from test.integration.controllers.harness.audit import AuditLog
-from test.integration.controllers.harness.product import Product
+from test.harness.audit import AuditLog
+from test.harness.product import Product
 from tools.localcluster import LocalCluster
 
 # What the namespace lifecycle answers is no matter of permissions, and neither are quotas.

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from test.integration.controllers.harness.fixtures import pytest_runtest_makereport, world
-from test.integration.controllers.harness.product import Product, running_product
+from test.harness.fixtures import pytest_runtest_makereport, world
+from test.harness.product import Product, running_product
 from tools.localcluster import ClusterAccess
 
 __all__ = ["pytest_runtest_makereport", "world"]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from test.integration.controllers.harness.world import World
+from test.harness.world import World
 from tools.localcluster import ApiError
 from tools.localcluster.api import Call
 

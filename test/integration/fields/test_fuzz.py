@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from lws.kube.pods import wait_for_node
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from test.integration.controllers.harness.groups import condition, name_of, pods_of, unsettled
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import condition, name_of, pods_of, unsettled
+from test.harness.manifests import a_set
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.integration.fields.gate import Gate, sendable
 from test.integration.fields.random_sets import good_sets, pods, sets
 from tools.localcluster import ApiError

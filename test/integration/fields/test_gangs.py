@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     annotations_of,
     labels_of,
     names_of,
@@ -13,9 +13,9 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.manifests import a_set, pod_template
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.manifests import a_set, pod_template
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 GPUS = {"resources": {"limits": {"nvidia.com/gpu": "2"}}}

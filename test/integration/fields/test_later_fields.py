@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from test.integration.controllers.harness.events import told_of
-from test.integration.controllers.harness.groups import condition, revisions_of, settle
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.events import told_of
+from test.harness.groups import condition, revisions_of, settle
+from test.harness.manifests import a_set
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import ApiError
 
 VALIDATION = ("validatingwebhookconfiguration", "lws-validating-webhook-configuration")

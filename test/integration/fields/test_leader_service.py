@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from test.integration.controllers.harness.events import events_of
-from test.integration.controllers.harness.groups import names_of, settle
-from test.integration.controllers.harness.manifests import a_set, scaled_to
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.events import events_of
+from test.harness.groups import names_of, settle
+from test.harness.manifests import a_set, scaled_to
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 SERVICE = "served-leader"
 

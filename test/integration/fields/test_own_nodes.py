@@ -11,9 +11,9 @@ from lws_api.leaderworkerset.placement import (
     SHARED_TOPOLOGY_ANNOTATION,
 )
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, GROUP_INDEX_LABEL
-from test.integration.controllers.harness.groups import labels_of, pods_of, settle
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.world import World
+from test.harness.groups import labels_of, pods_of, settle
+from test.harness.manifests import a_set
+from test.harness.world import World
 from test.integration.fields.test_placement import assert_apart, domains
 from tools.localcluster.nodes import POOL_LABEL
 

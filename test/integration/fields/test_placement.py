@@ -13,10 +13,10 @@ from lws_api.leaderworkerset.v1 import (
     SUBGROUP_INDEX_LABEL,
     WORKER_INDEX_LABEL,
 )
-from test.integration.controllers.harness.groups import labels_of, name_of, pod_uids, pods_of, settle
-from test.integration.controllers.harness.manifests import a_set, pod_template, rolling
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import labels_of, name_of, pod_uids, pods_of, settle
+from test.harness.manifests import a_set, pod_template, rolling
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster.nodes import POOL_LABEL
 
 HOST = "kubernetes.io/hostname"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lws_api.leaderworkerset.v1 import GROUP_KEY_LABEL
-from test.integration.controllers.harness.groups import labels_of, name_of, settle, uids_of_group
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import labels_of, name_of, settle, uids_of_group
+from test.harness.manifests import a_set
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 CLAIM = {
     "metadata": {"name": "data", "labels": {"tier": "fast"}, "annotations": {"note": "kept"}},

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from test.integration.controllers.harness.groups import names_of, pods_of, settle
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import names_of, pods_of, settle
+from test.harness.manifests import a_set
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 SHARED, UNIQUE = (
     {"networkConfig": {"subdomainPolicy": "Shared"}},

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from test.cluster import LOCAL, chosen
-from test.integration.controllers.harness.fixtures import pytest_runtest_makereport, world
+from test.harness.fixtures import pytest_runtest_makereport, world
 from tools.localcluster import LocalCluster, Options
 
 __all__ = ["pytest_runtest_makereport", "world"]

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL
-from test.integration.controllers.harness.groups import labels_of, names_of, pod_uids, pods_of, settle
-from test.integration.controllers.harness.manifests import a_set, pod_template, scaled_to
-from test.integration.controllers.harness.product import Product, running_product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import labels_of, names_of, pod_uids, pods_of, settle
+from test.harness.manifests import a_set, pod_template, scaled_to
+from test.harness.product import Product, running_product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import ApiError, LocalCluster
 
 PROVIDER = ("--set", "gangSchedulingManagement.schedulerProvider=scheduler-plugins")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     controller_of,
     labels_of,
     names_of,
@@ -17,10 +17,10 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
-from test.integration.controllers.harness.product import Product, running_product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.manifests import a_set, new_image, pod_template, rolling
+from test.harness.product import Product, running_product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import LocalCluster
 
 PROVIDER = ("--set", "gangSchedulingManagement.schedulerProvider=kubernetes")

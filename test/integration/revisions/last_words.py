@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from test.integration.controllers.harness.fault_proxy import Asked, Drop, Fault
+from test.harness.fault_proxy import Asked, Drop, Fault
 
 
 class LastWords:

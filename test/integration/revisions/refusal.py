@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from test.integration.controllers.harness.audit import MANAGER
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World
+from test.harness.audit import MANAGER
+from test.harness.waiting import eventually
+from test.harness.world import World
 from tools.localcluster import CommandError
 
 Object = dict[str, Any]

@@ -8,12 +8,12 @@ from typing import Any
 
 from lws.kube.metadata import owner_reference
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
-from test.integration.controllers.harness.events import events_of, told_of
-from test.integration.controllers.harness.groups import labels_of, pod_uids, revisions_of, settle
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.events import events_of, told_of
+from test.harness.groups import labels_of, pod_uids, revisions_of, settle
+from test.harness.manifests import a_set
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 
 NAME = "web"
 DEEP = '{"a":[' * 1500 + "1" + "]}" * 1500

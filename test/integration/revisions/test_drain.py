@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import NAME_LABEL, SIZE_ANNOTATION
-from test.integration.controllers.harness.drains import cordoned
-from test.integration.controllers.harness.groups import (
+from test.harness.drains import cordoned
+from test.harness.groups import (
     annotations_of,
     images_of,
     keys_of,
@@ -21,9 +21,9 @@ from test.integration.controllers.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.integration.controllers.harness.manifests import a_set, pod_template
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.manifests import a_set, pod_template
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import LocalCluster
 from tools.localcluster.pods import is_ready
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lws.leaderworkerset.canonical import equality_form
+from lws.leaderworkerset.revisions.encoding import equality_form
 from test.integration.revisions.rewrites import completed, rewritten
 from test.integration.revisions.templates import claim_templates, pod_templates
 from tools.localcluster import Api, ApiError

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from test.integration.controllers.harness.audit import AuditLog
-from test.integration.controllers.harness.groups import settle
-from test.integration.controllers.harness.identities import differences, identities
-from test.integration.controllers.harness.manifests import a_set, pod_template, rolling
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.quiet import wait_until_quiet, writes
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.audit import AuditLog
+from test.harness.groups import settle
+from test.harness.identities import differences, identities
+from test.harness.manifests import a_set, pod_template, rolling
+from test.harness.product import Product
+from test.harness.quiet import wait_until_quiet, writes
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.demo.passes import read_passes
 from tools.localcluster import LocalCluster
 from tools.localcluster.kubeconfig import read_access

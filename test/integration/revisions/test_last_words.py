@@ -12,13 +12,13 @@ from functools import partial
 
 import pytest
 
-from test.integration.controllers.harness.groups import images_of, revisions_of, settle, unsettled
-from test.integration.controllers.harness.history import History
-from test.integration.controllers.harness.manifests import a_set, new_image
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World, a_namespace
+from test.harness.groups import images_of, revisions_of, settle, unsettled
+from test.harness.history import History
+from test.harness.manifests import a_set, new_image
+from test.harness.product import Product
+from test.harness.proxied import Stage
+from test.harness.waiting import eventually
+from test.harness.world import SET, World, a_namespace
 from test.integration.revisions.last_words import LastWords
 from tools.deployment import NAMESPACE
 from tools.localcluster import ClusterAccess, LocalCluster

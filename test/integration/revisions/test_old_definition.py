@@ -14,12 +14,12 @@ import pytest
 
 from lws_api.crds import definitions
 from lws_api.leaderworkerset.v1 import KIND
-from test.integration.controllers.harness.audit import AuditLog
-from test.integration.controllers.harness.groups import images_of, name_of, revisions_of, settle
-from test.integration.controllers.harness.manifests import a_set, new_image, rolling
-from test.integration.controllers.harness.quiet import let_time_pass, wait_until_quiet, writes
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.audit import AuditLog
+from test.harness.groups import images_of, name_of, revisions_of, settle
+from test.harness.manifests import a_set, new_image, rolling
+from test.harness.quiet import let_time_pass, wait_until_quiet, writes
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from tools.localcluster import ClusterAccess
 
 pytestmark = pytest.mark.local_only

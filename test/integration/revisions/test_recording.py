@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.revision_seal import SEAL_ANNOTATION
+from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
-from test.integration.controllers.harness.audit import AuditLog
-from test.integration.controllers.harness.events import notes_of, told_of
-from test.integration.controllers.harness.groups import (
+from test.harness.audit import AuditLog
+from test.harness.events import notes_of, told_of
+from test.harness.groups import (
     annotations_of,
     controller_of,
     images_of,
@@ -21,11 +21,11 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.identities import differences, identities, specs
-from test.integration.controllers.harness.manifests import a_set, new_image, rolling
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.identities import differences, identities, specs
+from test.harness.manifests import a_set, new_image, rolling
+from test.harness.product import Product
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from test.integration.revisions.refusal import SAID, statefulsets_refused
 
 NAME = "web"

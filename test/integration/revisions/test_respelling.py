@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from test.integration.controllers.harness.groups import pod_uids, revisions_of, settle
-from test.integration.controllers.harness.identities import differences, identities, specs
-from test.integration.controllers.harness.manifests import a_set
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import pod_uids, revisions_of, settle
+from test.harness.identities import differences, identities, specs
+from test.harness.manifests import a_set
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from tools.localcluster.api import Call
 
 Object = dict[str, Any]

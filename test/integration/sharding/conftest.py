@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from lws.kube.shards import shard_of
+from test.harness.control_plane import a_control_plane, let_finalize
+from test.harness.proxied import Stage
+from test.harness.world import World, a_namespace
 from test.integration.chaos.endpoint import Endpoint
 from test.integration.chaos.record import AUDIT_CHAOS
-from test.integration.controllers.harness.control_plane import a_control_plane, let_finalize
-from test.integration.controllers.harness.proxied import Stage
-from test.integration.controllers.harness.world import World, a_namespace
 from tools.deployment import Deployment
 from tools.localcluster import LocalCluster, Options
 

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from lws.controller.shard_election import lease_names
+from lws.controller.election.shard_election import lease_names
+from test.harness.groups import images_of, settle
+from test.harness.manifests import a_set, new_image
+from test.harness.proxied import Stage, credential_of
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.integration.chaos.endpoint import Endpoint
 from test.integration.chaos.invariants import writes_out_of_turn
 from test.integration.chaos.record import LEASES, Entry, entries_of
-from test.integration.controllers.harness.groups import images_of, settle
-from test.integration.controllers.harness.manifests import a_set, new_image
-from test.integration.controllers.harness.proxied import Stage, credential_of
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
 from test.integration.sharding.conftest import SHARDS
 from tools.deployment import NAMESPACE, ManagerProcess
 from tools.localcluster import Api, LocalCluster

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from test.integration.controllers.harness.fixtures import (
+from test.harness.fixtures import (
     api,
     audit,
     product,

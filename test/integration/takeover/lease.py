@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
-from test.integration.controllers.harness.product import Product
+from test.harness.product import Product
 from tools.deployment import NAMESPACE
 from tools.localcluster import Api
 

@@ -13,9 +13,9 @@ from functools import partial
 from typing import Any
 
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
-from test.integration.controllers.harness.groups import controller_of, labels_of, name_of
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.groups import controller_of, labels_of, name_of
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.unit.compat.states import State
 from tools.localcluster.api import Call
 from tools.localcluster.nodes import ZONE_LABEL

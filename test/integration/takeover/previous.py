@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from test.integration.controllers.harness.product import QUICK_LEASE
+from test.harness.product import QUICK_LEASE
 from tools.deployment import NAMESPACE, Deployment, ManagerProcess
 
 ROOT = Path(__file__).parents[3]

@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import World
+from test.harness.waiting import eventually
+from test.harness.world import World
 from tools.localcluster import ClusterAccess
 
 ROOT = Path(__file__).parents[3]

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from lws.actions import Plan
-from lws.cluster.apply import Applier, Memory, Outcome
-from lws.cluster.connection import Cluster
-from lws.cluster.kubeconfig import load_configuration
+from lws.cluster.client.connection import Cluster
+from lws.cluster.transport.kubeconfig import load_configuration
+from lws.cluster.write.apply import Applier, Memory, Outcome
 from lws.kube.metadata import owner_reference
-from lws.leaderworkerset.leaders import adopt
+from lws.leaderworkerset.children.leader_statefulset import adopt
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     controller_of,
     labels_of,
     name_of,
@@ -24,11 +24,11 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.identities import identities, uids
-from test.integration.controllers.harness.manifests import a_set, new_image
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually, stays
-from test.integration.controllers.harness.world import SET, World
+from test.harness.identities import identities, uids
+from test.harness.manifests import a_set, new_image
+from test.harness.product import Product
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
 from test.integration.takeover.lease import held_by_the_original
 from test.integration.takeover.original import Original
 from test.unit.compat.states import load

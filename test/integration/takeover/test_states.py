@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.canonical import serialised
+from lws.leaderworkerset.revisions.encoding import serialised
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
-from test.integration.controllers.harness.audit import AuditLog, Request
-from test.integration.controllers.harness.events import events_of
-from test.integration.controllers.harness.groups import images_of, labels_of, name_of, revisions_of, settle
-from test.integration.controllers.harness.history import Frame, History, ready_groups
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World, a_namespace
+from test.harness.audit import AuditLog, Request
+from test.harness.events import events_of
+from test.harness.groups import images_of, labels_of, name_of, revisions_of, settle
+from test.harness.history import Frame, History, ready_groups
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World, a_namespace
 from test.integration.takeover.lease import held_by_the_original
 from test.integration.takeover.original import Original
 from test.unit.compat.states import State, load, names

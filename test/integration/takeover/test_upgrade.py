@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
-from test.integration.controllers.harness.groups import (
+from test.harness.groups import (
     images_of,
     labels_of,
     name_of,
@@ -17,12 +17,12 @@ from test.integration.controllers.harness.groups import (
     revisions_of,
     settle,
 )
-from test.integration.controllers.harness.history import History
-from test.integration.controllers.harness.identities import identities
-from test.integration.controllers.harness.manifests import a_set, new_image, pod_template, rolling
-from test.integration.controllers.harness.product import Product
-from test.integration.controllers.harness.waiting import eventually
-from test.integration.controllers.harness.world import SET, World
+from test.harness.history import History
+from test.harness.identities import identities
+from test.harness.manifests import a_set, new_image, pod_template, rolling
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
 from test.integration.takeover.previous import previous_product, upgrade
 from tools.deployment import CHART
 

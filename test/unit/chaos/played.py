@@ -15,10 +15,10 @@ from lws_api.leaderworkerset.v1 import (
     SIZE_ANNOTATION,
     WORKER_INDEX_LABEL,
 )
+from test.harness.audit import MANAGER
 from test.integration.chaos.invariants import STATEFULSET_CONTROLLER, violations
 from test.integration.chaos.record import PODS, SETS, STATEFULSETS, Entry, changes_of, ordered
 from test.integration.chaos.replay import Step, steps_of
-from test.integration.controllers.harness.audit import MANAGER
 
 Object = dict[str, Any]
 

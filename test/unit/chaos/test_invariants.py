@@ -7,9 +7,9 @@ from datetime import timedelta
 
 import pytest
 
+from test.harness.audit import MANAGER
 from test.integration.chaos.invariants import STATEFULSET_CONTROLLER, fewest_ready, writes_out_of_turn
 from test.integration.chaos.record import LEASES, PODS, Entry
-from test.integration.controllers.harness.audit import MANAGER
 from test.unit.chaos.played import BEGAN, KUBELET, USER, Played
 
 RESTARTED = {"containerStatuses": [{"restartCount": 1}]}

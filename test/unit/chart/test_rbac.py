@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lws.cluster.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
+from lws.cluster.client.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
 from test.unit.chart.templates import TEMPLATES, stripped
 
 RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml", "gang.yaml")

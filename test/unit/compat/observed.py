@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import Any, cast
 
 from lws.actions import Plan
-from lws.cluster.connection import Cluster
-from lws.cluster.errors import NotFound
-from lws.cluster.memory import WriteMemory
-from lws.cluster.observe import Observer
-from lws.cluster.resources import Resource
-from lws.cluster.store import Store
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import NotFound
+from lws.cluster.client.resources import Resource
+from lws.cluster.observe.observer import Observer
+from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.plan import plan as plan_group
 from lws.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan as plan_set

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lws.admission.defaulting import default
-from lws.admission.pod import admit
+from lws.admission.pods.pod import admit
 from lws.group.objects import build_worker_statefulset
-from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Action, Apply, Create, Merge, Plan
-from lws.leaderworkerset.canonical import key_of, serialised
+from lws.leaderworkerset.revisions.encoding import key_of, serialised
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit.compat.observed import Observed
 from test.unit.compat.states import load, names

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lws.group.objects import build_worker_statefulset
-from lws.kube.defaults import DEFAULTS
-from lws.kube.typed import POD_TYPES, Normaliser
-from lws.leaderworkerset.canonical import serialised
-from lws.leaderworkerset.objects import RollingUpdate, build_leader_statefulset
-from lws.leaderworkerset.revision_seal import SEAL_ANNOTATION
-from lws.leaderworkerset.revisions import build_revision, find, parse, record, restore
+from lws.kube.types.defaults import DEFAULTS
+from lws.kube.types.typed import POD_TYPES, Normaliser
+from lws.leaderworkerset.revisions.encoding import serialised
+from lws.leaderworkerset.revisions.history import build_revision, find, parse, record, restore
+from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.unit.builders import make_set
 from test.unit.compat.observed import Observed

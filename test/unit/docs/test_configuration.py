@@ -10,10 +10,10 @@ from typing import Any
 from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 
-from lws.cli.manager import manager
-from lws.cluster.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
+from lws.cli.commands.manager import manager
+from lws.cluster.client.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
 from lws.config.flags import FLAGS
-from lws.controller.metrics import Metrics
+from lws.controller.endpoints.metrics import Metrics
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"

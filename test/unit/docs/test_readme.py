@@ -9,7 +9,7 @@ import yaml
 
 from lws.admission.defaulting import default
 from lws.admission.leaderworkerset import errors_in
-from lws.leaderworkerset.revisions import record
+from lws.leaderworkerset.revisions.history import record
 from lws_api.crds import defaulted
 
 README = (Path(__file__).parents[3] / "README.md").read_text(encoding="utf-8")

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from lws.leaderworkerset import spec, summary
-from lws.leaderworkerset.groups import LeaderStatefulSet
-from lws.leaderworkerset.rollout_state import RolloutState, budget
-from lws.leaderworkerset.simulation import simulate
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
+from lws.leaderworkerset.rollout.simulation import simulate
+from lws.leaderworkerset.rollout.state import RolloutState, budget
+from lws.leaderworkerset.status import summary
 from lws_api.leaderworkerset.v1 import LeaderWorkerSet
 from test.unit.builders import make_set
 from test.unit.stories.letters import groups, letters_of

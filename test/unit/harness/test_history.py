@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from test.integration.controllers.harness.history import Life, Telling, Told, is_detour
+from test.harness.history import Life, Telling, Told, is_detour
 
 AT_REST = Telling(1, Told(0, 3, "old"), True)
 HELD = Telling(10, Told(3, 3, "new"), True)

@@ -1,7 +1,7 @@
 """An API server in memory, with its garbage collector: what one set and its children meet.
 
-In: writes, by the same methods as `lws.cluster.connection.Cluster`. Out: objects, and the history of every
-kind for streams to read. Objects are never changed in place.
+In: writes, by the same methods as `lws.cluster.client.connection.Cluster`. Out: objects, and the history of
+every kind for streams to read. Objects are never changed in place.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws.actions import Object, Reference
-from lws.admission.pod import admit
-from lws.cluster.errors import AlreadyExists, Conflict, Invalid, NotFound
+from lws.admission.pods.pod import admit
+from lws.cluster.client.errors import AlreadyExists, Conflict, Invalid, NotFound
 from lws.kube.metadata import annotations_of, controller_of, is_terminating
 from test.unit import api_server
 

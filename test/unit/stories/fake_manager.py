@@ -12,15 +12,15 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from lws.actions import Action, Announce, Plan
-from lws.cluster.apply import Applier, Memory
-from lws.cluster.connection import Cluster
-from lws.cluster.errors import ApiError
-from lws.cluster.memory import WriteMemory
-from lws.cluster.observe import Observer
-from lws.cluster.store import Store
-from lws.controller.queue import Queue
-from lws.controller.routes import Key
-from lws.controller.wakeup import Wakeup
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import ApiError
+from lws.cluster.observe.observer import Observer
+from lws.cluster.write.apply import Applier, Memory
+from lws.cluster.write.recent_writes import WriteMemory
+from lws.controller.queue.queue import Queue
+from lws.controller.triggers.enqueue import Wakeup
+from lws.controller.triggers.routes import Key
 from lws.group.plan import plan as plan_group
 from lws.leaderworkerset.plan import plan as plan_set
 from lws_api.leaderworkerset.v1 import KIND

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lws.leaderworkerset.groups import GroupState
+from lws.leaderworkerset.rollout.groups import GroupState
 
 
 def groups(letters: str) -> tuple[GroupState, ...]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lws.leaderworkerset.groups import GroupState, LeaderStatefulSet
-from lws.leaderworkerset.rollout import plan_rollout
-from lws.leaderworkerset.rollout_state import Rollout, RolloutState, budget
+from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
+from lws.leaderworkerset.rollout.plan import plan_rollout
+from lws.leaderworkerset.rollout.state import Rollout, RolloutState, budget
 from test.unit.stories.letters import letters_of
 from test.unit.stories.statefulset_controller import FakePod, FakeStatefulSet
 

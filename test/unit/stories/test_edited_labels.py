@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from lws.kube.metadata import controller_of, is_terminating
-from lws.leaderworkerset.keys import STATEFULSET_REVISION_LABEL
+from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL, SIZE_ANNOTATION
 from test.unit.stories.fake_cluster import NAME
 from test.unit.stories.world import World

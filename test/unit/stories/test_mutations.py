@@ -21,19 +21,19 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lws.actions import Apply, Create, Plan, Verbatim
-from lws.cli.diff_view import compared, difference_lines, side_by_side
-from lws.cli.history_view import history_data, history_table, one_revision, template_of
-from lws.cli.impact import impact, told
-from lws.cli.lookup import Found, find_all, find_history
-from lws.cli.past import past_of
+from lws.cli.facts.impact import impact, told
+from lws.cli.facts.lookup import Found, find_all, find_history
+from lws.cli.facts.revisions import past_of
+from lws.cli.facts.set_status import standing_of
+from lws.cli.facts.undo_patch import appliers, check, operations, target_of
 from lws.cli.refusal import Refusal
-from lws.cli.screen import yaml_text
 from lws.cli.session import Session
-from lws.cli.standing import standing_of
-from lws.cli.status_view import progress_line, status_blocks, status_data
-from lws.cli.undo_patch import appliers, check, operations, target_of
-from lws.cluster.user_cluster import UserCluster
-from lws.controller.routes import Key
+from lws.cli.views.diff import compared, difference_lines, side_by_side
+from lws.cli.views.history import history_data, history_table, one_revision, template_of
+from lws.cli.views.screen import yaml_text
+from lws.cli.views.status import progress_line, status_blocks, status_data
+from lws.cluster.client.user_cluster import UserCluster
+from lws.controller.triggers.routes import Key
 from lws.kube.metadata import is_terminating, labels_of
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL
 from test.unit.builders import make_pod_template, make_set

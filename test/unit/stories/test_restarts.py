@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.errors import Throttled
+from lws.cluster.client.errors import Throttled
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.builders import make_set
 from test.unit.stories.fake_cluster import NAME, FakeCluster

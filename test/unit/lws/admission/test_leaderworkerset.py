@@ -10,7 +10,7 @@ import pytest
 
 from lws.admission.defaulting import default
 from lws.admission.leaderworkerset import errors_in, warnings_in
-from lws.group.gang_providers import PROVIDERS
+from lws.group.gang.registry import PROVIDERS
 from lws.kube.metadata import copied
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,

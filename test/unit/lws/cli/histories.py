@@ -1,6 +1,7 @@
 """Sets with a history, as the commands for people find them.
 
-In: images, one per revision. Out: stored revisions, snapshots, and what `lws.cli.past` makes of them.
+In: images, one per revision. Out: stored revisions, snapshots, and what `lws.cli.facts.revisions` makes of
+them.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lws.cli.lookup import Found
-from lws.cli.past import Past, past_of
+from lws.cli.facts.lookup import Found
+from lws.cli.facts.revisions import Past, past_of
 from lws.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.revisions import build_revision, is_ours, parse, record
+from lws.leaderworkerset.revisions.history import build_revision, is_ours, parse, record
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 from test.unit import api_server

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from lws.cli.arguments import as_double_dashed
-from lws.cli.manager import manager
+from lws.cli.commands.manager import manager
 
 PARAMS = [
     click.Option(["--config"]),

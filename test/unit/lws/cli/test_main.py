@@ -12,7 +12,7 @@ import pytest
 
 from lws import __version__
 from lws.cli.main import COMMANDS, commands, main
-from lws.cluster.errors import Forbidden, Unreachable
+from lws.cluster.client.errors import Forbidden, Unreachable
 from lws.config import ConfigError
 
 Run = Callable[..., tuple[Any, str, str]]
@@ -60,15 +60,16 @@ def test_every_command_says_what_it_does(run: Run) -> None:
 
 
 def test_the_manager_starts_without_what_the_other_commands_need() -> None:
-    script = "import sys, lws.cli.main, lws.cli.manager; print(*(each for each in sys.modules))"
+    script = "import sys, lws.cli.main, lws.cli.commands.manager; print(*(each for each in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     needed = {
         "lws.cli.main",
-        "lws.cli.manager",
+        "lws.cli.commands.manager",
         "lws.cli.allocation",
         "lws.cli.logs",
         "lws.cli.arguments",
         "lws.cli",
+        "lws.cli.commands",
     }
     loaded = {each for each in done.stdout.split() if each.startswith("lws.cli") or each == "deepdiff"}
     assert loaded == needed

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 import pytest
 
+from lws.cli.commands.manager import manager
 from lws.cli.main import _write_what_can_be_written
-from lws.cli.manager import manager
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -36,8 +36,8 @@ for package in (lws, lws_api):
         if each.name != "lws.__main__":
             importlib.import_module(each.name)
 
-from lws.cluster.serving_certificate import Certificates, renewed
-from lws.controller.tls import ServerTls, TlsPolicy
+from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.controller.endpoints.tls import ServerTls, TlsPolicy
 from datetime import UTC, datetime
 async def serve():
     pair = renewed(Certificates(), ("localhost",), datetime.now(UTC))[0].server

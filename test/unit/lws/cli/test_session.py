@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, cluster_options, run, worded
-from lws.cluster.errors import ClusterError, Forbidden, Invalid, Unreachable
+from lws.cluster.client.errors import ClusterError, Forbidden, Invalid, Unreachable
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from kopf._cogs.structs.references import Insights
 from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
-from lws.cluster.serving_certificate import Certificates, renewed
+from lws.cluster.certificates.serving_certificate import Certificates, renewed
 
 WireKopf = Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, ResourceMemories]]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from lws.cluster.rollback import RolledBack
+from lws.cluster.cache.rollback import RolledBack
 from lws.config import load
-from lws.controller.election import everywhere
+from lws.controller.election.election import everywhere
+from lws.controller.endpoints.metrics import Metrics
 from lws.controller.engine import Engine, Surroundings
-from lws.controller.metrics import Metrics
-from lws.controller.routes import Key
-from lws.controller.serving import Serving
+from lws.controller.triggers.routes import Key
+from lws.controller.webhooks.serving import Serving
 from test.unit.fake_api import FakeApi
 from test.unit.fake_time import in_fake_time
 

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from lws.cluster.connection import Cluster
-from lws.cluster.errors import Forbidden, Unreachable
-from lws.cluster.memory import WriteMemory
-from lws.cluster.observe import Observer
-from lws.cluster.store import Store
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import Forbidden, Unreachable
+from lws.cluster.observe.observer import Observer
+from lws.cluster.write.recent_writes import WriteMemory
 from lws.controller import gangs
 from lws.controller.gangs import Gangs
-from lws.group.gang_providers import PROVIDERS
+from lws.group.gang.registry import PROVIDERS
 from test.unit.fake_time import in_fake_time
 
 VOLCANO = "scheduling.volcano.sh/v1beta1"

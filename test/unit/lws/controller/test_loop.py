@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Announce, Create, Plan, Reference
-from lws.cluster.apply import Outcome
-from lws.cluster.errors import (
+from lws.cluster.client.errors import (
     ApiError,
     ClusterError,
     Conflict,
@@ -22,10 +21,11 @@ from lws.cluster.errors import (
     Unreachable,
     api_error,
 )
+from lws.cluster.write.apply import Outcome
+from lws.controller.endpoints.metrics import Metrics
 from lws.controller.loop import Kind, Loop
-from lws.controller.metrics import Metrics
-from lws.controller.queue import Again
-from lws.controller.routes import Key
+from lws.controller.queue.queue import Again
+from lws.controller.triggers.routes import Key
 
 KEY = Key("set", "ns", "demo")
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1")

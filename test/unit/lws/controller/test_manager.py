@@ -11,8 +11,8 @@ from pathlib import Path
 import aiohttp
 
 from lws.config import Settings, load
+from lws.controller.endpoints.metrics import Metrics
 from lws.controller.manager import Manager
-from lws.controller.metrics import Metrics
 from test.unit.fake_api import FakeApi
 from test.unit.fake_time import in_fake_time
 

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 import kopf
 
-from lws.cluster.connection import Cluster
-from lws.cluster.store import Store
-from lws.controller.admission_server import AdmissionServer
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
 from lws.controller.operator import build_registry, build_settings
-from lws.controller.webhooks import ENDPOINTS
+from lws.controller.webhooks.handlers import ENDPOINTS
+from lws.controller.webhooks.server import AdmissionServer
 
 SERVER = cast(AdmissionServer, object())
 

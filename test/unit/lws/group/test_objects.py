@@ -10,7 +10,7 @@ import pytest
 from lws.group.identity import group_key
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import Placement
-from lws.leaderworkerset.revisions import build_revision, parse, record, restore
+from lws.leaderworkerset.revisions.history import build_revision, parse, record, restore
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,

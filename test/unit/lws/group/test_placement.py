@@ -19,7 +19,7 @@ from lws.group.placement import (
     topology_of,
     worker_placement,
 )
-from lws.leaderworkerset.revisions import build_revision, parse, record
+from lws.leaderworkerset.revisions.history import build_revision, parse, record
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,

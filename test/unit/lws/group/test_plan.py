@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from lws.actions import Action, Create, Delete, Merge, Plan, Reference, SetOwner
-from lws.group.gang_providers import PROVIDERS
+from lws.group.gang.registry import PROVIDERS
 from lws.group.objects import build_group_service
 from lws.group.plan import plan
 from lws.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.revisions import Recorded, build_revision, parse, record
+from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,

@@ -12,8 +12,8 @@ from lws.actions import Delete, Merge, Plan, Reference
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.conditions import timestamp
-from lws.leaderworkerset.members import Members
-from lws.leaderworkerset.restarts import GOING, KEPT
+from lws.leaderworkerset.memory.members import Members
+from lws.leaderworkerset.memory.restarts import GOING, KEPT
 from lws.leaderworkerset.snapshot import GroupFacts
 from test.unit.builders import (
     KEY,

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner
-from lws.kube.applied import digest
 from lws.kube.conditions import find, timestamp
+from lws.kube.differences.applied import digest
 from lws.kube.metadata import owner_reference
 from lws.kube.pods import NodeWait
+from lws.leaderworkerset.memory.restarts import KEPT, Restarts, key_of, memory_of
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.restarts import KEPT, Restarts, key_of, memory_of
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,

@@ -1,0 +1,1 @@
+"""What is added to a pod of a group when it is created?"""

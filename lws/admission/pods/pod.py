@@ -1,0 +1,280 @@
+"""What does a pod of a set get when it is created: its place in the set, as labels, affinity and environment.
+
+In: the pod as the API server decoded it, before a name may have been generated. Out: the same dict with
+labels, annotations, subdomain, affinity and environment set, or a refusal that leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lws.admission.errors import Refused, rendered
+from lws.admission.pods.nodes import node_fields
+from lws.admission.pods.tpu import tpu_variables
+from lws.admission.shapes import object_in, objects_in
+from lws.group.gang.provider import Marks
+from lws.group.identity import group_key, is_leader, leader_address, leader_name
+from lws.group.placement import REQUIRED, exclusive, kin_of, shared
+from lws.group.subgroups import subgroup_key, subgroup_of
+from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
+from lws.kube.names import parent_and_ordinal
+from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    GROUP_SIZE_ENV,
+    LEADER_ADDRESS_ANNOTATION,
+    LEADER_ADDRESS_ENV,
+    LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
+    SIZE_ANNOTATION,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_INDEX_LABEL,
+    SUBGROUP_KEY_LABEL,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
+    WORKER_INDEX_ENV,
+    WORKER_INDEX_LABEL,
+    SubdomainPolicy,
+    SubGroupPolicyType,
+)
+
+_REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet made"
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
+
+
+GangMarks = Callable[[Mapping[str, str], int], Marks]
+"""What a gang scheduler reads from a pod, by the labels of the pod and the size of its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """What is known and decided about one pod; each rule makes a new one, only the end is written.
+
+    labels, annotations, subdomain, affinity, scheduling_group (the name of its PodGroup in Kubernetes): the
+    pod's own at first, then with what the rules add or replace.
+    """
+
+    name: str
+    namespace: str
+    annotations: Mapping[str, str]
+    labels: Mapping[str, str]
+    subdomain: str
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    scheduling_group: str = ""
+
+
+def admit(raw: dict[str, Any], namespace: str, gang: GangMarks | None = None) -> None:
+    """Make a pod that carries the name label a member of its set, in place; any other pod stays untouched.
+
+    namespace: that of the request, for pods that do not say theirs. gang: for pods that are scheduled as one.
+    Admitting an admitted pod changes nothing. Raises `Refused` for a pod that cannot be a member; it is then
+    as it was.
+    """
+    if NAME_LABEL not in labels_of(raw):
+        return
+    size = _group_size(raw)
+    containers = _containers_of(raw)
+    member = _member(raw, namespace)
+    # What the controller says of a worker counts, not an index that a template gives to all of them.
+    is_first = is_leader(raw) and LEADER_NAME_ANNOTATION not in member.annotations
+    member = member if is_first else _as_worker(member)
+    # Whoever has index 0 is a leader to everybody else, and would be to this webhook the next time.
+    leads = member.labels[WORKER_INDEX_LABEL] == "0"
+    member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
+    if gang is not None:
+        member = _in_gang(member, gang(member.labels, int(size)))
+    variables = _variables(member, size, is_worker=not leads)
+    added = tpu_variables(raw, member.labels, member.annotations, member.subdomain)
+    nodes = node_fields(raw, member.namespace) if is_first else {}
+    _write(member, raw, nodes)
+    for container in containers:
+        own = [*(container.get("env") or []), *added.get(id(container), ())]
+        container["env"] = _environment(variables, own)
+
+
+def _group_size(raw: Mapping[str, Any]) -> str:
+    size = annotations_of(raw).get(SIZE_ANNOTATION)
+    if size is None:
+        raise Refused(f"size annotation is unexpectedly missing for pod {_title(raw)}")
+    if not isinstance(size, str) or not _INTEGER.fullmatch(size):
+        raise Refused(
+            f"annotation {SIZE_ANNOTATION} of pod {_title(raw)} must be an integer, not {rendered(size)}; "
+            "the controller sets it, templates must not"
+        )
+    return size
+
+
+def _member(raw: Mapping[str, Any], namespace: str) -> _Member:
+    metadata = metadata_of(raw)
+    name = metadata.get("name")
+    if not isinstance(name, str) or not name:
+        raise Refused(
+            f"pod {_title(raw)} is not named yet, so its place in the set is unknown: leaders of sets with "
+            f"groupIdentity Hash need the release of the original that stored the set; {_REMEDY}"
+        )
+    return _Member(
+        name=name,
+        namespace=metadata.get("namespace") or namespace,
+        annotations=annotations_of(raw),
+        labels=labels_of(raw),
+        subdomain=(raw.get("spec") or {}).get("subdomain") or "",
+        affinity=_affinity_of(raw),
+        scheduling_group=_scheduling_group_of(raw),
+    )
+
+
+def _as_leader(member: _Member) -> _Member:
+    labels = dict(member.labels)
+    if GROUP_INDEX_LABEL not in labels:
+        labels[GROUP_INDEX_LABEL] = _ordinal(member)
+    labels.setdefault(GROUP_KEY_LABEL, group_key(member.namespace, member.name))
+    has_own_subdomain = (
+        member.annotations.get(SUBDOMAIN_POLICY_ANNOTATION) == SubdomainPolicy.UNIQUE_PER_REPLICA
+    )
+    member = replace(member, labels=labels, subdomain=member.name if has_own_subdomain else member.subdomain)
+    return _placed(member, GROUP_KEY_LABEL, EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION)
+
+
+def _as_worker(member: _Member) -> _Member:
+    return replace(member, labels=merged(member.labels, {WORKER_INDEX_LABEL: _ordinal(member)}))
+
+
+def _in_subgroup(member: _Member, size: int, leads: bool) -> _Member:
+    """The pod in its subgroup, unless the set has none, or keeps its leaders out of them."""
+    annotations = member.annotations
+    subgroup_size = annotations.get(SUBGROUP_SIZE_ANNOTATION)
+    if subgroup_size is None or member.labels.get(SUBGROUP_INDEX_LABEL):
+        return member
+    if leads and annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION) == SubGroupPolicyType.LEADER_EXCLUDED:
+        return member
+    if not isinstance(subgroup_size, str) or not _POSITIVE.fullmatch(subgroup_size):
+        raise Refused(
+            f"annotation {SUBGROUP_SIZE_ANNOTATION} of pod {member.name} must be a number above 0, not "
+            f"{rendered(subgroup_size)}; the controller sets it, templates must not"
+        )
+    worker = 0 if leads else int(member.labels[WORKER_INDEX_LABEL])
+    leader = member.name if leads else annotations.get(LEADER_NAME_ANNOTATION)
+    index = subgroup_of(worker, size, int(subgroup_size))
+    key = subgroup_key(leader or parent_and_ordinal(member.name)[0], index)
+    labels = merged(member.labels, {SUBGROUP_INDEX_LABEL: str(index), SUBGROUP_KEY_LABEL: key})
+    member = replace(member, labels=labels)
+    asked = SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
+    return _placed(member, SUBGROUP_KEY_LABEL, *asked)
+
+
+def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
+    """The pod beside all that have its key, and away from others, where an annotation asks for it."""
+    told = member.annotations
+    if not told.get(apart) and not told.get(together):
+        return member
+    kin = kin_of(told, member.labels, label, member.namespace)
+    if topology := told.get(apart):
+        return replace(member, affinity=exclusive(member.affinity, kin, topology))
+    return replace(member, affinity=shared(member.affinity, kin, told[together]))
+
+
+def _in_gang(member: _Member, marks: Marks) -> _Member:
+    """The pod with the name of its PodGroup. One that it has in its spec stays: it was admitted before, or
+    users have groups of their own.
+    """
+    return replace(
+        member,
+        labels=merged(member.labels, marks.labels),
+        annotations=merged(member.annotations, marks.annotations),
+        scheduling_group=member.scheduling_group or marks.scheduling_group,
+    )
+
+
+def _ordinal(member: _Member) -> str:
+    _, ordinal = parent_and_ordinal(member.name)
+    if ordinal < 0:
+        raise Refused(
+            f"pod {member.name} has no index: its name must end in a dash and a number, as in StatefulSets; "
+            f"{_REMEDY}"
+        )
+    return str(ordinal)
+
+
+def _variables(member: _Member, size: str, is_worker: bool) -> dict[str, str]:
+    """The environment of every container of the pod, in order."""
+    group_index = member.labels.get(GROUP_INDEX_LABEL)
+    if group_index is None:
+        raise Refused(
+            f"worker pod {member.name} has no label {GROUP_INDEX_LABEL}, so its group is unknown; {_REMEDY}"
+        )
+    leader = leader_name(member.labels[NAME_LABEL], group_index)
+    address = leader_address(leader, member.subdomain, member.namespace)
+    # Later releases of the original write it into the template of workers; leaders have it from users only.
+    written = member.annotations.get(LEADER_ADDRESS_ANNOTATION) if is_worker else None
+    return {
+        LEADER_ADDRESS_ENV: written or address,
+        GROUP_SIZE_ENV: size,
+        WORKER_INDEX_ENV: member.labels[WORKER_INDEX_LABEL],
+    }
+
+
+def _write(member: _Member, raw: dict[str, Any], nodes: Mapping[str, Any]) -> None:
+    raw["metadata"]["labels"] = dict(member.labels)
+    if member.annotations != annotations_of(raw):
+        raw["metadata"]["annotations"] = dict(member.annotations)
+    changed = {"subdomain": member.subdomain, "affinity": member.affinity}
+    wanted = {**{name: value for name, value in changed.items() if value}, **nodes}
+    if member.scheduling_group and not _scheduling_group_of(raw):
+        wanted["schedulingGroup"] = {"podGroupName": member.scheduling_group}
+    if wanted:
+        raw["spec"] = raw.get("spec") or {}
+        raw["spec"].update(wanted)
+
+
+def _environment(variables: Mapping[str, str], own: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ours first, so that all others may use `$(LWS_LEADER_ADDRESS)`; of equal names the first one stays."""
+    environment: list[dict[str, Any]] = [{"name": name, "value": value} for name, value in variables.items()]
+    seen = set(variables)
+    for entry in own:
+        name = entry.get("name")
+        if isinstance(name, str):
+            if name in seen:
+                continue
+            seen.add(name)
+        environment.append(entry)
+    return environment
+
+
+def _containers_of(raw: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Containers and init containers; never ephemeral ones, which only join a pod that exists."""
+    spec = raw.get("spec")
+    if spec is not None and not isinstance(spec, dict):
+        raise Refused(f"spec must be an object, not {rendered(spec)}")
+    containers = []
+    for kind in ("initContainers", "containers"):
+        path = f"spec.{kind}"
+        for index, container in enumerate(objects_in(path, (spec or {}).get(kind))):
+            objects_in(f"{path}[{index}].env", container.get("env"))
+            containers.append(container)
+    return containers
+
+
+def _affinity_of(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    affinity = object_in("spec.affinity", (raw.get("spec") or {}).get("affinity"))
+    for kind in ("podAffinity", "podAntiAffinity"):
+        path = f"spec.affinity.{kind}"
+        objects_in(f"{path}.{REQUIRED}", object_in(path, affinity.get(kind)).get(REQUIRED))
+    return affinity
+
+
+def _scheduling_group_of(raw: Mapping[str, Any]) -> str:
+    group = object_in("spec.schedulingGroup", (raw.get("spec") or {}).get("schedulingGroup"))
+    return str(group.get("podGroupName") or "")
+
+
+def _title(raw: Mapping[str, Any]) -> str:
+    """How messages call a pod that may not have its name yet."""
+    metadata = metadata_of(raw)
+    return str(metadata.get("name") or metadata.get("generateName") or "(unnamed)")

@@ -1,0 +1,1 @@
+"""May a set be stored? One file per subject."""

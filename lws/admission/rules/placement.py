@@ -1,0 +1,180 @@
+"""Can groups be placed as the set asks for?
+
+In: a set with values of the right types. Out: errors about what the scheduler could never do, warnings about
+what it may not be able to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lws.admission.errors import FieldError, invalid, rendered
+from lws.admission.fields import LEADER, ROLLING_UPDATE, TEMPLATE, WORKER, Facts, templates_of, value_at
+from lws.group.placement import has_both_terms
+from lws.group.subgroups import count_of
+from lws.kube.metadata import annotations_of, metadata_of
+from lws.kube.names import label_key_errors
+from lws.leaderworkerset.templates.node_selection import nodes_of_group
+from lws_api.leaderworkerset.placement import (
+    EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
+    GROUP_NODE_SELECTOR_ANNOTATION,
+    GROUP_TOLERATIONS_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
+    ExclusiveTopologyScope,
+)
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SubGroupPolicyType,
+)
+
+_TOPOLOGIES = (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SHARED_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
+)
+_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+_EITHER = (
+    (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION),
+    (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION),
+)
+_MAX_SURGE_PATH = ".".join((*ROLLING_UPDATE, "maxSurge"))
+
+
+def placement_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+    """What the scheduler could never do, or nobody could understand."""
+    annotations = annotations_of(raw)
+    errors = [*_one_domain_errors(annotations, facts), *_group_node_errors(raw, annotations, facts)]
+    scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
+    if scope is not None and scope not in tuple(ExclusiveTopologyScope):
+        why = f"must be one of {', '.join(ExclusiveTopologyScope)}"
+        errors.append(invalid(_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION), scope, why))
+    for exclusive, shared in _EITHER:
+        if annotations.get(exclusive) and annotations.get(shared):
+            why = f"cannot be beside {exclusive}, which asks for the same and more: remove one of them"
+            errors.append(invalid(_path(shared), annotations[shared], why))
+    subgroup = annotations.get(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION)
+    if subgroup is not None and facts.subgroup is None:
+        why = "cannot have subgroup-shared-topology without subGroupSize set"
+        errors.append(invalid(_path(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION), subgroup, why))
+    return errors
+
+
+def _one_domain_errors(annotations: Mapping[str, str], facts: Facts) -> Iterator[FieldError]:
+    """A group in one domain cannot have subgroups that each have one of the same kind."""
+    subgroup = annotations.get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+    policy = facts.subgroup or {}
+    size = policy.get("subGroupSize")
+    if not isinstance(size, int) or size < 1:
+        return
+    excluded = policy.get("subGroupPolicyType") == SubGroupPolicyType.LEADER_EXCLUDED
+    for annotation in (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION):
+        group = annotations.get(annotation)
+        if group and group == subgroup and count_of(facts.size, size, leader_excluded=excluded) > 1:
+            why = (
+                f"is the topology of {annotation} too: the subgroups of a group cannot be apart "
+                f"in the one domain that the group has; use a smaller topology here"
+            )
+            yield invalid(_path(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION), subgroup, why)
+
+
+def _group_node_errors(
+    raw: Mapping[str, Any], annotations: Mapping[str, str], facts: Facts
+) -> Iterator[FieldError]:
+    """Measured at the largest index, whose name is the longest."""
+    # Manifests that no API server has seen may leave both open.
+    name, namespace = (str(metadata_of(raw).get(field) or "default") for field in ("name", "namespace"))
+    index = max(facts.replicas + (facts.surge_groups or 0) - 1, 0)
+    for annotation in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION):
+        told = annotations.get(annotation)
+        if not isinstance(told, str):
+            continue
+        try:
+            nodes_of_group({annotation: told}, namespace, name, index)
+        except ValueError as error:
+            yield invalid(_path(annotation), told, str(error))
+
+
+def _path(annotation: str) -> str:
+    return f"metadata.annotations.{annotation}"
+
+
+def placement_warnings(raw: Mapping[str, Any], facts: Facts) -> list[str]:
+    """What the scheduler may not be able to do."""
+    found = []
+    for annotation in _TOPOLOGIES:
+        topology = annotations_of(raw).get(annotation)
+        if isinstance(topology, str):
+            found += _topology_warnings(raw, annotation, topology)
+    found += [*_surge_warnings(annotations_of(raw), facts), *_without_effect(raw)]
+    return found
+
+
+def _surge_warnings(annotations: Mapping[str, str], facts: Facts) -> Iterator[str]:
+    if not facts.surge_groups:
+        return
+    if topology := annotations.get(EXCLUSIVE_TOPOLOGY_ANNOTATION):
+        yield (
+            f"{_MAX_SURGE_PATH}: {facts.max_surge} with {EXCLUSIVE_TOPOLOGY_ANNOTATION}: every group on top "
+            f"needs a {topology} of its own during updates; where none is free, it waits"
+        )
+    if annotations.get(GROUP_NODE_SELECTOR_ANNOTATION):
+        last = facts.replicas + facts.surge_groups - 1
+        yield (
+            f"{_MAX_SURGE_PATH}: {facts.max_surge} with {GROUP_NODE_SELECTOR_ANNOTATION}: during updates "
+            f"there are groups up to index {last}, which wait where there are no nodes for them"
+        )
+
+
+def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
+    annotations = annotations_of(raw)
+    scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
+    if scope is not None and not any(annotations.get(each) for each in _EXCLUSIVE):
+        yield (
+            f"{_path(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)}: {rendered(scope)} has no effect without "
+            f"{EXCLUSIVE_TOPOLOGY_ANNOTATION}"
+        )
+    try:
+        nodes = nodes_of_group(annotations, "namespace", "name", 0)
+    except ValueError:
+        return
+    for where, template in templates_of(raw):
+        own = value_at(template, ("spec", "nodeSelector"))
+        for key in sorted(nodes.node_selector):
+            if isinstance(own, Mapping) and key in own:
+                yield (
+                    f"{where}.spec.nodeSelector[{key}]: {rendered(own[key])} is never seen: "
+                    f"{GROUP_NODE_SELECTOR_ANNOTATION} says what nodes of groups have"
+                )
+
+
+def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -> list[str]:
+    path = f"{_path(annotation)}: {rendered(topology)}"
+    if not topology:
+        return [f"{path} says nothing: pods are placed anywhere; name a label of nodes, or remove it"]
+    if wrong := label_key_errors(topology):
+        return [f"{path} is a label that no node can have, so that no pod will be placed: {wrong[0]}"]
+    if annotation not in _EXCLUSIVE:
+        return []
+    # Groups are kept apart by their leaders, subgroups by all their pods.
+    concerned = (LEADER, WORKER)
+    if annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and value_at(raw, (*TEMPLATE, LEADER)):
+        concerned = (LEADER, LEADER)
+    own = [
+        where
+        for where, template in templates_of(raw)
+        if where.rpartition(".")[2] in concerned and _has_own_terms(template, topology)
+    ]
+    return [
+        f"{path} has no effect on pods of {where}: their affinity has required terms about it already, which "
+        f"stay as they are"
+        for where in own
+    ]
+
+
+def _has_own_terms(template: Mapping[str, Any], topology: str) -> bool:
+    affinity = value_at(template, ("spec", "affinity"))
+    return isinstance(affinity, Mapping) and has_both_terms(affinity, topology)

@@ -1,0 +1,141 @@
+"""Are the templates of a set such that pods can be made of them, and mean what the user thinks?
+
+In: a set with values of the right types. Out: errors about what StatefulSets would refuse, or TPUs could not
+work with; warnings about what is not as it seems. Labels and annotations of the controller: see `reserved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lws.admission.errors import FieldError, invalid, required
+from lws.admission.fields import LEADER, TEMPLATE, WORKER, Facts, templates_of, value_at
+from lws.admission.rules.reserved import reserved_errors, reserved_warnings
+from lws.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
+from lws_api.leaderworkerset.v1 import (
+    GROUP_SIZE_ENV,
+    LEADER_ADDRESS_ENV,
+    WORKER_INDEX_ENV,
+    SubGroupPolicyType,
+)
+
+_VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
+
+
+def template_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+    """What no pod of the set could be made with."""
+    errors: list[FieldError] = []
+    for path, template in templates_of(raw):
+        if _is_used(path, raw, facts):
+            errors += [*_missing(path, template), *_refused_by_statefulsets(path, template)]
+    return [*errors, *reserved_errors(raw), *_tpu_errors(raw, facts)]
+
+
+def template_warnings(raw: Mapping[str, Any], facts: Facts) -> list[str]:
+    """What is not as its author may think."""
+    found = [*reserved_warnings(raw), *_tpu_warnings(raw, facts)]
+    for path, template in templates_of(raw):
+        pod = _mapping(template.get("spec"))
+        for kind in ("initContainers", "containers"):
+            for place, container in enumerate(_mappings(pod.get(kind))):
+                names = [entry.get("name") for entry in _mappings(container.get("env"))]
+                found += [
+                    f"{path}.spec.{kind}[{place}].env: {name} is set by the controller, and this value is "
+                    f"never seen: remove it, or choose another name"
+                    for name in _VARIABLES
+                    if name in names
+                ]
+    return found
+
+
+def _missing(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    """The definition asks for containers only where there is a `spec`."""
+    if template.get("spec") is None:
+        yield required(f"{path}.spec", "say what its pods run: at least one container")
+    elif not value_at(template, ("spec", "containers")):
+        yield required(f"{path}.spec.containers", "a pod has at least one")
+
+
+def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
+    pod = _mapping(template.get("spec"))
+    policy, deadline = pod.get("restartPolicy"), pod.get("activeDeadlineSeconds")
+    if policy not in (None, "", "Always"):
+        why = (
+            "must be Always: StatefulSets take no other; what a restart does to the group is in restartPolicy"
+        )
+        yield invalid(f"{path}.spec.restartPolicy", policy, f"{why} of the leaderWorkerTemplate")
+    if deadline is not None:
+        why = "StatefulSets do not take it: remove it"
+        yield invalid(f"{path}.spec.activeDeadlineSeconds", deadline, why)
+
+
+def _is_used(path: str, raw: Mapping[str, Any], facts: Facts) -> bool:
+    """Groups of one pod have no workers: nothing is made of their template where leaders have their own."""
+    return facts.size > 1 or path.endswith(LEADER) or value_at(raw, (*TEMPLATE, LEADER)) is None
+
+
+def _tpu_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+    """Sets whose pods could not be told which pods their TPUs work with."""
+    pods = _tpu_pods(raw)
+    errors = []
+    if any(pods.values()) and facts.size > MOST_PODS:
+        why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each is told of all"
+        errors.append(invalid(".".join((*TEMPLATE, "size")), facts.size, why))
+    policy = (facts.subgroup or {}).get("subGroupPolicyType")
+    if pods[LEADER] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
+        why = (
+            "leaders request google.com/tpu and would be in no subgroup, so they could not be told whom to "
+            "work with: give the set a leaderTemplate without it, or use LeaderWorker"
+        )
+        errors.append(invalid(".".join((*TEMPLATE, "subGroupPolicy", "subGroupPolicyType")), policy, why))
+    return errors
+
+
+def _tpu_warnings(raw: Mapping[str, Any], facts: Facts) -> Iterator[str]:
+    """What every pod tells of the others by what it has itself."""
+    pods = _tpu_pods(raw)
+    if facts.size < 2:
+        pods[WORKER] = []
+    for name, containers in pods.items():
+        ports = ports_of(containers)
+        if "" in ports and value_at(raw, (*TEMPLATE, name)) is not None:
+            unknown = containers[ports.index("")].get("name")
+            yield (
+                f"{_containers_path(name)}: {PORT_ENV} of {unknown} is empty, or not known when a pod is "
+                f"made, so that the addresses of its TPU containers lack the port: write it as a value"
+            )
+    told = {name: ports_of(containers) for name, containers in pods.items() if containers}
+    if len(told) == 2 and told[LEADER] != told[WORKER]:
+        yield (
+            f"{_containers_path(WORKER)}: TPU containers of workers are on the ports "
+            f"{', '.join(told[WORKER])}, those of leaders on {', '.join(told[LEADER])}: each pod counts and "
+            f"addresses all others as if they were like itself; give both the same TPU containers, or set "
+            f"the TPU_… variables yourself"
+        )
+
+
+def _containers_path(template: str) -> str:
+    return ".".join((*TEMPLATE, template, "spec", "containers"))
+
+
+def _tpu_pods(raw: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The TPU containers of leaders and of workers."""
+    pods = {name: _tpu_containers(raw, name) for name in (LEADER, WORKER)}
+    if not isinstance(value_at(raw, (*TEMPLATE, LEADER)), Mapping):
+        pods[LEADER] = pods[WORKER]
+    return pods
+
+
+def _tpu_containers(raw: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """Empty where nothing uses TPUs, or the user has configured them."""
+    containers = tpu_containers(_mapping(value_at(raw, (*TEMPLATE, name, "spec"))))
+    return [] if not containers or is_configured(containers) else containers
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _mappings(value: Any) -> list[Mapping[str, Any]]:
+    return [_mapping(each) for each in value] if isinstance(value, list) else []

@@ -1,0 +1,53 @@
+"""`lws history`: the recorded revisions of a set, who runs on them, and what changed from one to the next.
+
+In: the name of a set. Out: a table, one revision in full, or data.
+"""
+
+from __future__ import annotations
+
+import click
+
+from lws.cli.commands.completion import complete_revisions, complete_sets
+from lws.cli.facts.lookup import find_history
+from lws.cli.facts.revisions import past_of
+from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.views.blocks import Text
+from lws.cli.views.history import history_data, history_table, one_revision, template_of
+from lws.cli.views.screen import FORMATS, dump, show, warn, yaml_text
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_sets)
+@click.option(
+    "--revision",
+    type=click.IntRange(min=1),
+    shell_complete=complete_revisions,
+    help="Only this one, with its whole template.",
+)
+@click.option("-o", "--output", type=click.Choice(FORMATS), help="Data instead of a table.")
+@cluster_options
+def history(name: str, revision: int | None, output: str | None, target: Target) -> int:
+    """Show the recorded revisions of a set, the oldest first.
+
+    GROUPS says how many groups run on a revision, and which; CHANGE what is different from the revision
+    before it. The exit code is 1 if something is wrong with the history.
+    """
+    return run(target, lambda session: _history(session, name, revision, output))
+
+
+async def _history(session: Session, name: str, number: int | None, output: str | None) -> int:
+    found = await find_history(session, name)
+    past = past_of(found.snapshot, found.revisions)
+    chosen = past.recorded if number is None else (past.numbered(number),)
+    complaints = list(past.complaints()) if number is None else []
+    if output is not None:
+        dump(history_data(past, chosen, with_spec=number is not None), output)
+    elif number is not None:
+        show(one_revision(past, chosen[0], session.now, yaml_text(template_of(chosen[0]))))
+    elif chosen:
+        show([Text(f"LeaderWorkerSet {session.namespace}/{name}"), history_table(past, session.now)])
+    else:
+        show([Text(f"LeaderWorkerSet {session.namespace}/{name} has no recorded revision yet")])
+    for complaint in complaints:
+        warn(complaint)
+    return 1 if complaints else 0

@@ -1,0 +1,58 @@
+"""`lws pause` and `lws resume`: stop a rollout where it is, and let it go on.
+
+In: the name of a set. Out: `spec.rolloutStrategy.paused` set, or gone.
+"""
+
+from __future__ import annotations
+
+import click
+
+from lws.actions import Object, Reference
+from lws.cli.commands.completion import complete_sets
+from lws.cli.facts.lookup import find_set
+from lws.cli.refusal import Refusal
+from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.views.screen import show
+from lws.cli.writing import changed
+from lws.leaderworkerset.spec import is_paused
+
+FIELD_MANAGER = "lws-pause"
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_sets)
+@cluster_options
+def pause(name: str, target: Target) -> int:
+    """Stop the rollout of a set: no further group is updated. Scaling and healing go on."""
+    return run(target, lambda session: _set_paused(session, name, True))
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_sets)
+@cluster_options
+def resume(name: str, target: Target) -> int:
+    """Let the rollout of a paused set go on."""
+    return run(target, lambda session: _set_paused(session, name, None))
+
+
+async def _set_paused(session: Session, name: str, paused: bool | None) -> int:
+    lws = await find_set(session, name)
+    check(lws, bool(paused))
+    # A field that is gone is the default, and costs those nothing who compare whole specs.
+    patch = {"spec": {"rolloutStrategy": {"paused": paused}}}
+    reference = Reference(lws["apiVersion"], lws["kind"], session.namespace, name)
+    after = await session.cluster.merge_patch(reference, patch, FIELD_MANAGER)
+    if is_paused(after) != bool(paused):
+        raise Refusal(
+            "this cluster does not keep spec.rolloutStrategy.paused, so nothing was changed: its "
+            "CustomResourceDefinition is older than this command; upgrade the chart"
+        )
+    show([changed(lws, "paused" if paused else "resumed")])
+    return 0
+
+
+def check(lws: Object, paused: bool) -> None:
+    """Raises Refusal if the set is so already."""
+    if is_paused(lws) == paused:
+        name = lws["metadata"]["name"]
+        raise Refusal(f"set {name} is paused already" if paused else f"set {name} is not paused")

@@ -1,0 +1,72 @@
+"""`lws status`: how a set stands and what it waits for, once or until it is settled.
+
+In: the name of a set. Out: a picture; exit code 0 if everything is as the set asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from lws.cli.commands.completion import complete_sets
+from lws.cli.facts.lookup import find_all
+from lws.cli.facts.set_status import standing_of
+from lws.cli.refusal import Refusal
+from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.views.screen import FORMATS, dump, live, room_for, show
+from lws.cli.views.status import progress_line, status_blocks, status_data
+
+_LOOK_AGAIN_SECONDS = 1.0
+# Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
+_LINES_BESIDE_GROUPS = 20
+
+
+@click.command()
+@click.argument("name", shell_complete=complete_sets)
+@click.option("-w", "--watch", is_flag=True, help="Follow until the set is settled.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="How long --watch may take.",
+)
+@click.option("-o", "--output", type=click.Choice(FORMATS), help="Data instead of a picture.")
+@cluster_options
+def status(name: str, watch: bool, timeout: float | None, output: str | None, target: Target) -> int:
+    """Show the groups of a set, its rollout, and what it waits for.
+
+    The exit code is 0 if the set is settled: every group ready, on the revision that it is to have, and none
+    too many. Otherwise it is 1.
+    """
+    if watch and output is not None:
+        raise click.UsageError("--watch and -o exclude each other")
+    if timeout is not None and not watch:
+        raise click.UsageError("--timeout goes with --watch")
+    if watch:
+        return run(target, lambda session: _follow(session, name, timeout))
+    return run(target, lambda session: _look_once(session, name, output))
+
+
+async def _look_once(session: Session, name: str, output: str | None) -> int:
+    facts = standing_of(await find_all(session, name))
+    if output is None:
+        show(status_blocks(facts))
+    else:
+        dump(status_data(facts), output)
+    return 0 if facts.is_settled else 1
+
+
+async def _follow(session: Session, name: str, timeout: float | None) -> int:
+    try:
+        async with asyncio.timeout(timeout):
+            with live() as draw:
+                while True:
+                    facts = standing_of(await find_all(session, name))
+                    room = room_for(_LINES_BESIDE_GROUPS)
+                    draw([progress_line(facts)] if room is None else list(status_blocks(facts, room)))
+                    if facts.is_settled:
+                        return 0
+                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+    except TimeoutError:
+        raise Refusal(f"set {name} is not settled after {timeout:g} s") from None

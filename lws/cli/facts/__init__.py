@@ -1,0 +1,1 @@
+"""What commands find out about sets before they print or write."""

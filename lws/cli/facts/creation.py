@@ -1,0 +1,69 @@
+"""What would a manifest create, as far as that can be told without asking a cluster?
+
+In: a set as written. Out: the set as the API server and our webhook would store it, what comes of it, and the
+state from which a later update would start; a `Refusal` for a set that they would not take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from lws.actions import Object
+from lws.admission.defaulting import default
+from lws.admission.errors import aggregate
+from lws.admission.leaderworkerset import errors_in
+from lws.cli.facts.prospect import prospect_of
+from lws.cli.refusal import Refusal
+from lws.cli.views.blocks import Text
+from lws.kube.metadata import copied
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
+from lws.leaderworkerset.rollout.reasons import counted
+from lws.leaderworkerset.rollout.state import RolloutState
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.crds import defaulted
+from lws_api.leaderworkerset.v1 import LeaderWorkerSet
+
+_NO_UID = "-"
+
+
+def as_stored(manifest: Object) -> dict[str, Any]:
+    """The set with all defaults. Its UID is a dash: no cluster has given it one."""
+    lws = defaulted(manifest)
+    default(lws)
+    errors = errors_in(lws)
+    if errors:
+        raise Refusal(f"it would be refused: {aggregate(errors)}")
+    try:
+        LeaderWorkerSet.model_validate(lws)
+    except ValidationError as error:
+        found = error.errors()[0]
+        where = ".".join(str(part) for part in found["loc"])
+        raise Refusal(f"it would be refused: {where}: {found['msg']}") from error
+    return {**lws, "metadata": {"namespace": "default", **lws["metadata"], "uid": _NO_UID}}
+
+
+def creation(lws: Object) -> Iterator[Text]:
+    """What comes of a set that does not exist yet."""
+    replicas, size = spec.replicas_of(lws), spec.size_of(lws)
+    pods = f"{counted(replicas)} of {size} pod{'' if size == 1 else 's'}"
+    yield Text(f"new: {pods}, {replicas * size} in all, under key {record(lws).key}", "bold green")
+
+
+def update_from_rest(lws: Object, now: datetime) -> RolloutState:
+    """All groups are ready, and there is a new template."""
+    state = prospect_of(SetSnapshot(lws=copied(lws), now=now)).state
+    groups = tuple(
+        GroupState(index, ready=True, outdated=True, leader_ready=True, replaceable=True)
+        for index in range(state.replicas)
+    )
+    stored = LeaderStatefulSet(
+        replicas=state.replicas, partition=state.floor, asked=state.replicas, is_current=False
+    )
+    return replace(state, groups=groups, statefulset=stored)

@@ -1,0 +1,146 @@
+"""What does a change of a set do to its groups: which restart and why, which come, which go?
+
+In: the set as it stands and as it would be. Out: an `Impact`, and how it reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass, field, replace
+
+from lws.actions import Delete, Object
+from lws.cli.facts.prospect import Prospect, prospect_of
+from lws.cli.views.blocks import Text
+from lws.group.plan import plan as plan_group
+from lws.group.snapshot import GroupSnapshot
+from lws.kube.differences.comparison import explain
+from lws.kube.ownership import Standing
+from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout.reasons import counted, named
+from lws.leaderworkerset.snapshot import SetSnapshot
+
+_RECORDED = ("leaderWorkerTemplate", "networkConfig")
+_LIVE = ("restartPolicy", "persistentVolumeClaimRetentionPolicy", "maxGroupRestarts")
+
+
+@dataclass(frozen=True)
+class Impact:
+    """What a change does.
+
+    before, after: the set as it is and as it would be. template: what changes in what pods depend on, a line
+    each. at_once: what changes besides. restarts: groups that the change restarts, by a rollout. moving:
+    groups that restart anyway, by the rollout that is under way. recreated: groups that restart at once, with
+    the reason.
+    """
+
+    before: Prospect
+    after: Prospect
+    template: tuple[str, ...] = ()
+    at_once: tuple[str, ...] = ()
+    restarts: tuple[int, ...] = ()
+    moving: tuple[int, ...] = ()
+    recreated: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def added(self) -> range:
+        """Groups that are made."""
+        return range(self.before.replicas, self.after.replicas)
+
+    @property
+    def removed(self) -> range:
+        """Groups that go."""
+        return range(self.after.replicas, self.before.replicas)
+
+    @property
+    def staying(self) -> tuple[int, ...]:
+        """Groups that run the new template already."""
+        return tuple(group.index for group in self.after.groups if not group.outdated and self.template)
+
+
+def impact(snapshot: SetSnapshot, groups: Mapping[int, GroupSnapshot], after: Object) -> Impact:
+    """What it does to a set to become `after`; groups: by index, for what does not wait for a rollout."""
+    now, then = prospect_of(snapshot), prospect_of(replace(snapshot, lws=after))
+    moving = now.outdated if now.key == then.key and not now.is_paused else ()
+    return Impact(
+        before=now,
+        after=then,
+        template=tuple(describe(record(snapshot.lws), record(after))),
+        at_once=tuple(explain(_immediate(snapshot.lws), _immediate(after))),
+        restarts=tuple(index for index in then.outdated if index not in moving),
+        moving=tuple(index for index in moving if index in then.outdated),
+        recreated=_recreated(groups, after),
+    )
+
+
+def told(what: Impact) -> Iterator[Text]:
+    """The impact in sentences; the first one says it all."""
+    after = what.after
+    problem = why_left_alone(after.lws, is_covered=True)
+    if problem is not None:
+        yield Text(f"nothing happens: {problem.message}", "bold red")
+        return
+    yield _verdict(what)
+    for index, why in sorted(what.recreated.items()):
+        yield Text(f"  group {index} is recreated at once: {why}", "red")
+    if after.held:
+        keep = _verb(after.held, "keeps its", "keep their")
+        yield Text(f"  {named(after.held)} {keep} revision until the partition is lowered")
+    if what.moving:
+        yield Text(f"  {named(what.moving)} {_verb(what.moving)} anyway: a rollout is under way")
+    if what.added:
+        yield Text(f"  {named(what.added)} will be created", "green")
+    for line in what.template:
+        yield Text(f"  {line}", "yellow")
+    for line in what.at_once:
+        yield Text(f"  {line} (at once)")
+    if after.standing in (Standing.CLASH, Standing.LEAVING):
+        yield Text("  a StatefulSet of this name is in the way: see `status`", "red")
+
+
+def _verdict(what: Impact) -> Text:
+    said = []
+    if what.restarts and what.after.is_paused:
+        said.append(f"{named(what.restarts)} {_verb(what.restarts)} once the rollout is resumed")
+    elif what.restarts:
+        said.append(f"{named(what.restarts)} {_verb(what.restarts)}, by a rollout")
+    if what.recreated:
+        said.append(f"{named(what.recreated)} {_verb(what.recreated)} at once")
+    if what.removed:
+        said.append(f"{named(what.removed)} {_verb(what.removed, 'is', 'are')} removed")
+    if said:
+        stay = ""
+        if what.staying and what.restarts:
+            stay = f"; {named(what.staying)} {_verb(what.staying, 'stays as it is', 'stay as they are')}"
+        return Text("; ".join(said) + stay, "bold red")
+    if what.before.state.statefulset is None and what.after.state.statefulset is None:
+        return Text(f"{counted(what.after.replicas)} to be created; no pod is restarted", "bold green")
+    has_change = what.template or what.at_once
+    return Text("no pod is restarted" if has_change else "no pod is restarted: nothing changes", "bold green")
+
+
+def _verb(groups: Sized, one: str = "restarts", many: str = "restart") -> str:
+    return one if len(groups) == 1 else many
+
+
+def _recreated(groups: Mapping[int, GroupSnapshot], after: Object) -> dict[int, str]:
+    """Groups that the controller would delete as soon as it sees the change, and would not today."""
+    found = {}
+    for index, group in groups.items():
+        today, then = (_deletion(each) for each in (group, replace(group, lws=after)))
+        if then is not None and today is None:
+            found[index] = then.why
+    return found
+
+
+def _deletion(group: GroupSnapshot) -> Delete | None:
+    actions = (action for sequence in plan_group(group).sequences for action in sequence)
+    return next((action for action in actions if isinstance(action, Delete)), None)
+
+
+def _immediate(lws: Object) -> dict[str, object]:
+    """What takes effect without a rollout."""
+    rest = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
+    template = lws["spec"].get("leaderWorkerTemplate") or {}
+    return {**rest, **{key: template[key] for key in _LIVE if key in template}}

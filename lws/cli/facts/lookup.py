@@ -1,0 +1,120 @@
+"""What is there: one set with everything that belongs to it, read from the API server at one go.
+
+In: a session and a name. Out: the snapshots that the controller would decide from; a `Refusal` that names
+close names if there is no such set.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lws.actions import Object
+from lws.cli.refusal import Refusal
+from lws.cli.session import Session
+from lws.cluster.cache.store import Store
+from lws.cluster.client.errors import NotFound
+from lws.cluster.observe.observer import Observer
+from lws.cluster.write.recent_writes import WriteMemory
+from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.shape import readable_status, spec_fault
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
+
+_MANY = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One set.
+
+    lws: the set, whole. groups: what the controller would decide about each group from, by index of the
+    group. pods: whole, by name. revisions: ControllerRevisions with the label of the set, whoever owns them.
+    """
+
+    lws: Object
+    snapshot: SetSnapshot
+    groups: Mapping[int, GroupSnapshot]
+    pods: Mapping[str, Object]
+    revisions: tuple[Object, ...]
+
+    @property
+    def name(self) -> str:
+        return str(self.lws["metadata"]["name"])
+
+
+async def find_set(session: Session, name: str) -> Object:
+    """The set of this name, of its status what can be read."""
+    try:
+        lws = await session.cluster.get(KIND, session.namespace, name)
+    except NotFound as error:
+        raise Refusal(await _missing(session, name)) from error
+    return _readable(lws)
+
+
+async def find_history(session: Session, name: str) -> Found:
+    """The set with its revisions and leaders: all that commands about revisions ask for."""
+    return await _read(session, await find_set(session, name), leaders_only=True)
+
+
+async def find_all(session: Session, name: str) -> Found:
+    """The set with everything that belongs to it."""
+    return await all_of(session, await find_set(session, name))
+
+
+async def all_of(session: Session, lws: Object) -> Found:
+    """Everything that belongs to a set."""
+    return await _read(session, _readable(lws), leaders_only=False)
+
+
+def _readable(lws: Object) -> Object:
+    """The set, of its status what can be read; a definition of another release may have let anything in."""
+    if fault := spec_fault(lws):
+        raise Refusal(f"set {lws['metadata']['name']} cannot be read: {fault}; correct its spec")
+    return {**lws, "status": readable_status(lws["status"])} if "status" in lws else lws
+
+
+async def _read(session: Session, lws: Object, leaders_only: bool) -> Found:
+    cluster, now = session.cluster, session.now
+    namespace, name = lws["metadata"]["namespace"], lws["metadata"]["name"]
+    of_set = f"{NAME_LABEL}={name}"
+    store = Store(lambda before, after: None)
+    store.put(lws)
+    revisions = await cluster.listed("ControllerRevision", namespace, of_set)
+    statefulsets = await cluster.listed("StatefulSet", namespace, of_set)
+    pods = await cluster.listed(
+        "Pod", namespace, f"{of_set},{WORKER_INDEX_LABEL}=0" if leaders_only else of_set
+    )
+    services = [] if leaders_only else await cluster.listed("Service", namespace, of_set)
+    for obj in (*revisions, *statefulsets, *pods, *services):
+        store.put(obj)
+    observer = Observer(cluster, store, WriteMemory(store))
+    snapshot = await observer.observe_set(namespace, name, now)
+    if snapshot is None:
+        raise Refusal(f"LeaderWorkerSet {name} was deleted meanwhile")
+    groups: dict[int, GroupSnapshot] = {}
+    for group in () if leaders_only else snapshot.groups:
+        found = await observer.observe_group(namespace, group.leader["metadata"]["name"], now)
+        if found is not None:
+            groups[group.index] = found
+    return Found(lws, snapshot, groups, {pod["metadata"]["name"]: pod for pod in pods}, tuple(revisions))
+
+
+async def _missing(session: Session, name: str) -> str:
+    try:
+        there = await session.cluster.listed(KIND, session.namespace)
+    except NotFound:
+        return (
+            "this cluster does not know LeaderWorkerSets: install the chart, or choose another cluster with "
+            "--context"
+        )
+    names = sorted(each["metadata"]["name"] for each in there)
+    missing = f"LeaderWorkerSet {name!r} not found in namespace {session.namespace!r}"
+    close = difflib.get_close_matches(name, names, n=3)
+    if close:
+        return f"{missing}; did you mean {' or '.join(close)}?"
+    if not names:
+        return f"{missing}: there is none; choose another namespace with -n"
+    more = ", …" if len(names) > _MANY else ""
+    return f"{missing}; there is {', '.join(names[:_MANY])}{more}"

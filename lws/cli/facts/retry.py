@@ -1,0 +1,44 @@
+"""How is a set written that was read a moment ago, while its controller keeps writing its status?
+
+In: the set as read, and a write that fails when the set is another by then. Out: the set as stored, or a
+`Refusal` if somebody has changed what it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from lws.actions import Object
+from lws.cli.refusal import Refusal
+from lws.cli.session import Session
+from lws.cluster.client.errors import Conflict, Invalid
+from lws_api.leaderworkerset.v1 import KIND
+
+_ATTEMPTS = 10
+
+Write = Callable[[Object], Awaitable[dict[str, Any]]]
+
+
+async def write_unless_changed(session: Session, lws: Object, write: Write) -> dict[str, Any]:
+    """Write; again with the set as it is then, as long as nothing but its status was changed in between."""
+    read = lws
+    for _ in range(_ATTEMPTS):
+        try:
+            return await write(read)
+        except (Conflict, Invalid):
+            # A JSON patch whose test fails is Invalid, and the server does not say more.
+            fresh = await session.cluster.get(KIND, lws["metadata"]["namespace"], lws["metadata"]["name"])
+            if fresh["metadata"]["resourceVersion"] == read["metadata"]["resourceVersion"]:
+                raise
+            if _asked(fresh) != _asked(lws):
+                break
+            read = fresh
+    name = lws["metadata"]["name"]
+    raise Refusal(f"set {name} was changed by somebody else just now: look at it, then try again")
+
+
+def _asked(lws: Object) -> tuple[str, int, object]:
+    """What users write."""
+    metadata = lws["metadata"]
+    return metadata["uid"], metadata.get("generation", 0), metadata.get("annotations")

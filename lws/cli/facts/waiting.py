@@ -1,0 +1,85 @@
+"""Why is a group not ready, or not yet on the revision that the set asks for?
+
+In: its state, what the controller knows of it, and its pods as they are. Out: one short sentence; empty if
+the group is where it should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lws.actions import Object
+from lws.cli.facts.prospect import Prospect
+from lws.group.plan import plan as plan_group
+from lws.group.snapshot import GroupSnapshot
+from lws.kube import conditions
+from lws.kube.metadata import is_terminating
+from lws.kube.pods import is_ready
+from lws.leaderworkerset.rollout.groups import GroupState
+
+_LONGEST = 100
+
+
+def why_waiting(
+    prospect: Prospect, state: GroupState, group: GroupSnapshot | None, pods: Sequence[Object], size: int
+) -> str:
+    """pods: of the group, the leader first. size: pods of the group when it is complete."""
+    if state.terminating:
+        return "being replaced: its pods are on their way out"
+    if not state.ready:
+        return next(_obstacles(group, pods, size), "StatefulSet controller has yet to report")
+    return _turn(prospect, state)
+
+
+def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int) -> Iterator[str]:
+    """The worst first."""
+    for pod in pods:
+        yield from _troubles(pod)
+    plan = plan_group(group) if group is not None else None
+    if plan is not None and plan.waiting_for:
+        yield f"waits for {plan.waiting_for}"
+    if len(pods) < size:
+        missing = size - len(pods)
+        yield f"{missing} pod{'' if missing == 1 else 's'} yet to be created"
+    unready = [pod["metadata"]["name"] for pod in pods if not is_ready(pod)]
+    if unready:
+        more = f" and {len(unready) - 1} more" if len(unready) > 1 else ""
+        yield f"pod {unready[0]}{more} not ready"
+
+
+def _troubles(pod: Object) -> Iterator[str]:
+    """What will not pass by itself."""
+    name, status = pod["metadata"]["name"], pod.get("status") or {}
+    if is_terminating(pod):
+        yield f"pod {name} is being deleted"
+    if status.get("phase") == "Failed":
+        yield _short(
+            f"pod {name} failed: {status.get('reason') or status.get('message') or 'no reason given'}"
+        )
+    scheduled = conditions.find(status.get("conditions"), "PodScheduled")
+    if scheduled is not None and scheduled.get("status") == "False":
+        yield _short(f"pod {name} has no node: {scheduled.get('message') or scheduled.get('reason')}")
+    for field in ("initContainerStatuses", "containerStatuses"):
+        for container in status.get(field) or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            reason = waiting.get("reason", "")
+            # These two are how every container begins.
+            if reason and reason not in ("ContainerCreating", "PodInitializing"):
+                yield _short(
+                    f"pod {name}, container {container['name']}: {reason} {waiting.get('message', '')}"
+                )
+
+
+def _turn(prospect: Prospect, state: GroupState) -> str:
+    if not state.outdated:
+        return ""
+    if state.index in prospect.held:
+        return f"keeps its revision: the partition is {prospect.state.floor}"
+    if state.index >= prospect.replicas:
+        return "goes when the rollout is done"
+    return "the rollout is paused" if prospect.is_paused else "its turn in the rollout"
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

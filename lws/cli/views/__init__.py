@@ -1,0 +1,1 @@
+"""Facts as text for a terminal."""

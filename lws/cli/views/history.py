@@ -1,0 +1,118 @@
+"""How does the history of a set read?
+
+In: a `Past`. Out: blocks to show, or plain data for `-o`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from lws.cli.facts.ages import age
+from lws.cli.facts.revisions import Past
+from lws.cli.views.blocks import Block, Table, Text, row
+from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.revisions.history import Recorded
+
+_LINES = 3
+
+
+def history_table(past: Past, now: datetime) -> Table:
+    """All revisions, the oldest first."""
+    has_causes = bool(past.causes)
+    columns = ("REVISION", "KEY", "AGE", "GROUPS", *(("CHANGE-CAUSE",) if has_causes else ()), "CHANGE")
+    rows = []
+    for each in past.recorded:
+        style = "bold" if each is past.wanted else ""
+        cells = [str(each.number), each.key or "<none>", age(each.created, now), groups_on(past, each)]
+        if has_causes:
+            cells.append(past.causes.get(each.uid, "<none>"))
+        change = (
+            Text(f"broken: {each.broken}", "red") if each.broken else Text(_in_short(changes(past, each)))
+        )
+        rows.append(row(*(Text(cell, style) for cell in cells), change))
+    return Table(columns, tuple(rows))
+
+
+def one_revision(past: Past, revision: Recorded, now: datetime, template: str) -> Iterator[Block]:
+    """Everything about one revision; template: what it holds, as YAML."""
+    facts = {
+        "Revision": f"{revision.number}{' (what the set asks for)' if revision is past.wanted else ''}",
+        "Key": revision.key,
+        "Name": revision.name,
+        "Created": f"{revision.created} ({age(revision.created, now)} ago)",
+        "Groups": groups_on(past, revision),
+        "Change-cause": past.causes.get(revision.uid, "<none>"),
+    }
+    for name, value in facts.items():
+        yield Text(f"{name + ':':<14}{value}")
+    yield Text("Change:", "bold")
+    for line in changes(past, revision):
+        yield Text(f"  {line}")
+    yield Text("Template:", "bold")
+    for line in template.splitlines():
+        yield Text(f"  {line}")
+
+
+def history_data(past: Past, revisions: Sequence[Recorded], *, with_spec: bool) -> dict[str, Any]:
+    """The same as data. with_spec: the recorded templates too."""
+    return {"name": past.name, "revisions": [_data(past, each, with_spec) for each in revisions]}
+
+
+def changes(past: Past, revision: Recorded) -> list[str]:
+    """What changed against the revision before it, a line each."""
+    position = past.recorded.index(revision)
+    earlier = [each for each in past.recorded[:position] if not each.broken]
+    if revision.broken:
+        return []
+    if not earlier:
+        return ["the first revision" if revision.number == 1 else "the oldest one that is kept"]
+    return describe(earlier[-1], revision) or ["nothing that a pod depends on"]
+
+
+def groups_on(past: Past, revision: Recorded) -> str:
+    """How many groups, and which: `3 (0-1, 4)`."""
+    indices = past.groups.get(revision.key, ()) if revision.key else ()
+    return f"{len(indices)} ({runs(indices)})" if indices else "0"
+
+
+def runs(indices: Sequence[int]) -> str:
+    """Indices in the form `0-1, 4`."""
+    found: list[list[int]] = []
+    for index in sorted(indices):
+        if found and found[-1][-1] == index - 1:
+            found[-1][1:] = [index]
+        else:
+            found.append([index])
+    return ", ".join("-".join(map(str, each)) for each in found)
+
+
+def _in_short(lines: Sequence[str]) -> str:
+    more = f"; and {len(lines) - _LINES} more" if len(lines) > _LINES else ""
+    return "; ".join(lines[:_LINES]) + more
+
+
+def _data(past: Past, revision: Recorded, with_spec: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "revision": revision.number,
+        "key": revision.key,
+        "name": revision.name,
+        "created": revision.created,
+        "wanted": revision is past.wanted,
+        "groups": list(past.groups.get(revision.key, ())) if revision.key else [],
+        "changes": changes(past, revision),
+    }
+    if revision.uid in past.causes:
+        data["changeCause"] = past.causes[revision.uid]
+    if revision.broken:
+        data["broken"] = revision.broken
+    if with_spec and not revision.broken:
+        data["spec"] = template_of(revision)
+    return data
+
+
+def template_of(revision: Recorded) -> dict[str, Any]:
+    """What it holds; the annotations are those that it records beside the template."""
+    annotations = dict(revision.topology or {})
+    return {**revision.spec, **({"annotations": annotations} if annotations else {})}

@@ -1,0 +1,150 @@
+"""How does the standing of a set look: its groups, its rollout, its conditions, what it waits for?
+
+In: the facts. Out: blocks to show, or plain data for `-o`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from lws.cli.facts.ages import age
+from lws.cli.facts.set_status import GroupLine, Standing, revision_number
+from lws.cli.views.blocks import Bar, Block, Table, Text, row
+from lws.kube import conditions
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.status.progress import STALLED
+
+_STYLES = {"True": "green", "Unknown": "yellow"}
+
+
+def status_blocks(facts: Standing, most: int | None = None) -> Iterator[Block]:
+    """What is shown. most: rows of groups that there is room for; those that wait come first then."""
+    metadata, now = facts.found.lws["metadata"], facts.found.snapshot.now
+    yield Text(f"LeaderWorkerSet {metadata['namespace']}/{metadata['name']}", "bold")
+    yield Bar(facts.updated, facts.replicas, f"groups ready on {_revision(facts)}")
+    if facts.prospect.is_paused:
+        yield Text("paused: no group is updated before `resume`", "yellow")
+    for line in (*facts.live_only, *facts.at_risk):
+        yield Text(line, "yellow")
+    if facts.groups:
+        yield Text("")
+        yield from _groups(facts.groups, most)
+    stored = _conditions(facts)
+    if stored:
+        yield Text("")
+        yield _condition_table(stored, now)
+    yield Text("")
+    if not facts.is_settled:
+        yield from _pace(facts)
+    yield _last_line(facts)
+
+
+def status_data(facts: Standing) -> dict[str, Any]:
+    """The same as data."""
+    wanted = facts.past.wanted
+    return {
+        "name": facts.found.name,
+        "namespace": facts.found.lws["metadata"]["namespace"],
+        "settled": facts.is_settled,
+        "waitingFor": facts.waiting_for,
+        "paused": facts.prospect.is_paused,
+        "key": facts.prospect.key,
+        "revision": wanted.number if wanted is not None else None,
+        "replicas": facts.replicas,
+        "updatedAndReady": facts.updated,
+        "counts": dict(facts.summary.counts),
+        "lastProgress": facts.last_progress or None,
+        "stalled": conditions.is_true(_conditions(facts), STALLED),
+        "groups": [
+            {
+                "index": line.index,
+                "revision": line.revision,
+                "leader": line.leader,
+                "workersReady": line.workers[0],
+                "workers": line.workers[1],
+                "why": line.why,
+            }
+            for line in facts.groups
+        ],
+        "conditions": list(_conditions(facts)),
+    }
+
+
+def progress_line(facts: Standing) -> Text:
+    """One line for those who follow along without a terminal."""
+    return Text(f"{facts.updated} of {facts.replicas} groups are updated and ready: {_last_line(facts).text}")
+
+
+def _revision(facts: Standing) -> str:
+    key = facts.prospect.key
+    number = revision_number(facts.past, key)
+    return f"revision {number} ({key})" if number != key else f"key {key}"
+
+
+def _pace(facts: Standing) -> Iterator[Text]:
+    """What there is instead of settled groups, and for how long nothing has moved."""
+    counts = ", ".join(f"{count} {state}" for state, count in facts.summary.counts.items())
+    if counts:
+        yield Text(f"groups: {counts}", "yellow")
+    if not facts.last_progress or facts.prospect.is_paused:
+        return
+    is_stalled = conditions.is_true(_conditions(facts), STALLED)
+    deadline = spec.progress_deadline_of(facts.found.lws)
+    since = age(facts.last_progress, facts.found.snapshot.now)
+    limit = f"; stalled is what has none for {deadline} s" if deadline is not None else ""
+    yield Text(f"last progress {since} ago{limit}", "red" if is_stalled else "")
+
+
+def _groups(lines: Sequence[GroupLine], most: int | None) -> Iterator[Block]:
+    if most is None or len(lines) <= most:
+        yield _group_table(lines)
+        return
+    urgent = sorted(lines, key=lambda line: (line.is_settled, line.index))
+    shown, hidden = sorted(urgent[:most], key=lambda line: line.index), urgent[most:]
+    yield _group_table(shown)
+    waiting = sum(not line.is_settled for line in hidden)
+    yield Text(f"and {len(hidden)} more groups, {waiting} of them waiting")
+
+
+def _group_table(lines: Sequence[GroupLine]) -> Table:
+    rows = tuple(
+        row(
+            str(line.index),
+            line.revision,
+            Text(line.leader, "green" if line.leader == "Ready" else "yellow"),
+            Text(
+                f"{line.workers[0]}/{line.workers[1]}",
+                "green" if line.workers[0] == line.workers[1] else "yellow",
+            ),
+            line.age,
+            Text(line.why, "" if line.is_settled else "yellow"),
+        )
+        for line in lines
+    )
+    return Table(("GROUP", "REVISION", "LEADER", "WORKERS", "AGE", "WAITING"), rows)
+
+
+def _conditions(facts: Standing) -> Sequence[Mapping[str, Any]]:
+    return (facts.found.lws.get("status") or {}).get("conditions") or ()
+
+
+def _condition_table(stored: Sequence[Mapping[str, Any]], now: datetime) -> Table:
+    rows = tuple(
+        row(
+            each["type"],
+            Text(each["status"], _STYLES.get(each["status"], "")),
+            each.get("reason", ""),
+            age(each.get("lastTransitionTime"), now),
+            each.get("message", ""),
+        )
+        for each in stored
+    )
+    return Table(("CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
+
+
+def _last_line(facts: Standing) -> Text:
+    if facts.is_settled:
+        return Text("settled", "green")
+    return Text(f"waits for {facts.waiting_for}", "yellow")

@@ -1,0 +1,1 @@
+"""The newest known state of every watched object."""

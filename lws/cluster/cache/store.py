@@ -1,0 +1,216 @@
+"""What the streams told us, by name and by owner, never older than what we wrote ourselves.
+
+In: objects from list, watch and our own writes, in any order. Out: look-ups by name, by controller UID and
+by set, and one call of `on_change` for each change that some decision could see.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import Any
+
+from lws.actions import Object
+from lws.cluster.cache.trim import trim
+from lws.kube.metadata import controller_of
+from lws.kube.nodes import waits_for_kubelet
+from lws.kube.pods import disruption_of
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+Key = tuple[str, str]
+"""(namespace, name)"""
+
+_BURIED = 10_000
+
+OnChange = Callable[[Object | None, Object | None], None]
+"""Called with (before, after) of one object; one of them may be None."""
+
+
+class _Index:
+    """Objects of each kind by one key that is read off them."""
+
+    def __init__(self, key_of: Callable[[Object], Hashable | None]) -> None:
+        self._key_of = key_of
+        # Apart by kind: a set has one revision beside a thousand StatefulSets, and every group asks for it.
+        self._buckets: dict[tuple[str, Hashable], dict[Key, Object]] = {}
+
+    def add(self, obj: Object) -> None:
+        key = self._key_of(obj)
+        if key is not None:
+            self._buckets.setdefault((obj["kind"], key), {})[_key(obj)] = obj
+
+    def remove(self, obj: Object) -> None:
+        place = (obj["kind"], self._key_of(obj))
+        bucket = self._buckets.get(place)
+        if bucket is not None:
+            bucket.pop(_key(obj), None)
+            if not bucket:
+                del self._buckets[place]
+
+    def find(self, key: Hashable, kind: str) -> list[Object]:
+        return list(self._buckets.get((kind, key), {}).values())
+
+
+class Store:
+    """The latest known state of every object of the watched kinds, trimmed."""
+
+    def __init__(self, on_change: OnChange) -> None:
+        self._on_change = on_change
+        self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
+        self._by_owner = _Index(_controller_uid)
+        self._by_set = _Index(_set_key)
+        self._leaving = _Index(_leaving_key)
+        # UIDs that are gone, with the resourceVersion at which they went: late news must not bring them back.
+        self._gone: dict[str, int] = {}
+        # Of pods that are gone: UID of the owner and name, in the order in which they went → UID.
+        self._disrupted: dict[tuple[str, str], str] = {}
+
+    def get(self, kind: str, namespace: str, name: str) -> Object | None:
+        """The object of this name."""
+        return self._objects[kind].get((namespace, name))
+
+    def version_of(self, obj: Mapping[str, Any]) -> int:
+        """The newest version that is known of this very object; 0 of one that is not known."""
+        known = self._objects[obj["kind"]].get(_key(obj))
+        is_known = known is not None and known["metadata"]["uid"] == obj["metadata"]["uid"]
+        return _version(known) if known is not None and is_known else 0
+
+    def of_kind(self, kind: str) -> tuple[Object, ...]:
+        """Every object of a kind."""
+        return tuple(self._objects[kind].values())
+
+    def controlled_by(self, uid: str, kind: str) -> list[Object]:
+        """Objects of a kind whose controller reference has this UID."""
+        return self._by_owner.find(uid, kind)
+
+    def labelled(self, namespace: str, set_name: str, kind: str) -> list[Object]:
+        """Objects of a kind that carry the name label of a set, whoever owns them; not Pods, and of
+        ControllerRevisions those without a controller.
+        """
+        return self._by_set.find((namespace, set_name), kind)
+
+    def leaving(self, namespace: str, set_name: str) -> list[Object]:
+        """Pods that carry the name label of a set, are being deleted, and wait for their kubelet."""
+        return self._leaving.find((namespace, set_name), "Pod")
+
+    def last_disrupted(self, owner_uid: str, name: str) -> str:
+        """The UID of the last pod that this owner had by this name, if it has gone through no fault of its
+        own (`disruption_of`); else empty.
+        """
+        return self._disrupted.get((owner_uid, name), "")
+
+    def put(self, obj: Mapping[str, Any]) -> None:
+        """Take in the state of an object, unless we know a newer one."""
+        trimmed = trim(obj)
+        kind, key, uid = trimmed["kind"], _key(trimmed), trimmed["metadata"]["uid"]
+        version = _version(trimmed)
+        # Not at the same version: an object that lost its label leaves the stream with the version that a
+        # live read of it shows too.
+        if self._gone.get(uid, -1) > version:
+            return
+        known = self._objects[kind].get(key)
+        # Whatever its UID: a former object of this name is older than the one that took its place.
+        if known is not None and _version(known) >= version:
+            return
+        if known is not None and known["metadata"]["uid"] != uid:
+            self._note_end(known)
+        self._forget(known)
+        self._remember(trimmed)
+        if known is None or not _is_same(known, trimmed):
+            self._on_change(known, trimmed)
+
+    def drop(self, obj: Mapping[str, Any]) -> None:
+        """Take in that an object is gone: `obj` is its last state, with the version of its deletion, or the
+        very object that the store has, where a read found nothing.
+        """
+        known = self._objects[obj["kind"]].get(_key(obj))
+        if known is None or known["metadata"]["uid"] != obj["metadata"]["uid"]:
+            self._bury(obj["metadata"]["uid"], _version(obj))
+        elif known is obj:
+            self._lose(known, _version(known) + 1)
+        elif _version(known) <= _version(obj):
+            self._lose(known, _version(obj))
+        # Else it only left the stream, by losing its label, and has got it back since.
+
+    def retain(self, kind: str, uids: Collection[str], version: str) -> None:
+        """Take in that a list as of `version` had these and no others: what it lacked is gone, unless we
+        wrote it later.
+        """
+        as_of = int(version) if version.isdigit() else 0
+        for obj in tuple(self._objects[kind].values()):
+            if obj["metadata"]["uid"] not in uids and _version(obj) <= as_of:
+                self._lose(obj, as_of)
+
+    def _lose(self, known: Object, version: int) -> None:
+        self._bury(known["metadata"]["uid"], version)
+        self._note_end(known)
+        self._forget(known)
+        self._on_change(known, None)
+
+    def _bury(self, uid: str, version: int) -> None:
+        self._gone[uid] = version
+        if len(self._gone) > _BURIED:
+            del self._gone[next(iter(self._gone))]
+
+    def _note_end(self, obj: Object) -> None:
+        owner_uid = _controller_uid(obj)
+        if obj["kind"] != "Pod" or owner_uid is None:
+            return
+        self._disrupted.pop((owner_uid, obj["metadata"]["name"]), None)
+        if disruption_of(obj):
+            self._disrupted[owner_uid, obj["metadata"]["name"]] = obj["metadata"]["uid"]
+            if len(self._disrupted) > _BURIED:
+                del self._disrupted[next(iter(self._disrupted))]
+
+    def _remember(self, obj: Object) -> None:
+        self._objects[obj["kind"]][_key(obj)] = obj
+        self._by_owner.add(obj)
+        self._by_set.add(obj)
+        self._leaving.add(obj)
+
+    def _forget(self, obj: Object | None) -> None:
+        if obj is not None:
+            self._objects[obj["kind"]].pop(_key(obj), None)
+            self._by_owner.remove(obj)
+            self._by_set.remove(obj)
+            self._leaving.remove(obj)
+
+
+def _controller_uid(obj: Object) -> str | None:
+    owner = controller_of(obj)
+    return owner["uid"] if owner is not None else None
+
+
+def _set_key(obj: Object) -> Key | None:
+    # These are reached through their owners: an index of them by label would only grow. The StatefulSet of
+    # each group has a ControllerRevision that copies our labels.
+    is_reached = obj["kind"] == "Pod" or (obj["kind"] == "ControllerRevision" and controller_of(obj))
+    set_name = (obj["metadata"].get("labels") or {}).get(NAME_LABEL)
+    return (obj["metadata"]["namespace"], set_name) if set_name and not is_reached else None
+
+
+def _leaving_key(obj: Object) -> Key | None:
+    set_name = (obj["metadata"].get("labels") or {}).get(NAME_LABEL)
+    is_leaving = obj["kind"] == "Pod" and waits_for_kubelet(obj)
+    return (obj["metadata"]["namespace"], set_name) if set_name and is_leaving else None
+
+
+def _key(obj: Mapping[str, Any]) -> Key:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _version(obj: Mapping[str, Any]) -> int:
+    """Resource versions are decimal integers that can be compared (KEP-5504)."""
+    version = obj["metadata"].get("resourceVersion", "0")
+    return int(version) if version.isdigit() else 0
+
+
+def _is_same(before: Object, after: Object) -> bool:
+    """Equal but for the resourceVersion (and managedFields, which move with every status update)."""
+    if any(
+        before.get(part) != after.get(part) for part in before.keys() | after.keys() if part != "metadata"
+    ):
+        return False
+    ignored = {"resourceVersion", "managedFields"}
+    one, two = before["metadata"], after["metadata"]
+    return all(one.get(field) == two.get(field) for field in one.keys() | two.keys() if field not in ignored)

@@ -1,0 +1,1 @@
+"""The serving certificate of the webhooks."""

@@ -1,0 +1,86 @@
+"""Which certificate lies in the directory that somebody else, cert-manager say, keeps supplied?
+
+In: files `tls.crt` and `tls.key`, replaced at any time. Out: each good pair, given to the server once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from lws.cluster.certificates.serving_certificate import expiry
+
+_POLL_SECONDS = 10.0
+
+log = logging.getLogger(__name__)
+
+_Signature = tuple[tuple[int, int, int], ...]
+
+
+class CertificateDirectory:
+    """Keeps one server supplied from files.
+
+    install: takes certificate and key (PEM); ValueError means that it keeps what it has.
+    """
+
+    def __init__(self, directory: Path, install: Callable[[bytes, bytes], None]) -> None:
+        self._certificate, self._key = directory / "tls.crt", directory / "tls.key"
+        self._install = install
+        self._loaded: _Signature = ()
+        self._complaint = ""
+        self._asked = asyncio.Event()
+        self._expires: datetime | None = None
+
+    @property
+    def is_ready(self) -> bool:
+        """A certificate is served."""
+        return self._expires is not None
+
+    @property
+    def expires(self) -> datetime | None:
+        """When the served certificate ends."""
+        return self._expires
+
+    def check_soon(self) -> None:
+        """Make `run` check now instead of within seconds."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Check every few seconds, for ever."""
+        while True:
+            self.check()
+            try:
+                async with asyncio.timeout(_POLL_SECONDS):
+                    await self._asked.wait()
+            except TimeoutError:
+                continue
+            self._asked.clear()
+
+    def check(self) -> None:
+        """Install what is there if it is not what is served. What is missing or bad is logged, once."""
+        try:
+            signature = tuple(_signature(path) for path in (self._certificate, self._key))
+            if signature == self._loaded:
+                return
+            certificate, key = self._certificate.read_bytes(), self._key.read_bytes()
+            expires = expiry(certificate)
+            self._install(certificate, key)
+        except (OSError, ValueError) as error:
+            self._complain(f"no certificate from {self._certificate.parent}: {error}")
+            return
+        self._loaded, self._expires, self._complaint = signature, expires, ""
+        log.info("webhooks are served with a certificate that ends on %s", expires)
+
+    def _complain(self, complaint: str) -> None:
+        if complaint != self._complaint:
+            log.warning("%s; it is tried again every %.0f s", complaint, _POLL_SECONDS)
+        self._complaint = complaint
+
+
+def _signature(path: Path) -> tuple[int, int, int]:
+    # Volumes of Secrets are replaced by changing a symlink, so the inode changes where the time might not.
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino

@@ -1,0 +1,233 @@
+"""How we talk to the API server: one async client, raw JSON in and out, one place where every request passes.
+
+Configuration, credentials and TLS are the kubernetes client's (`transport.py`). Its API classes are not used:
+they make a model of each object, which takes many times what decoding does, and know no fence before a write.
+
+In: requests for the kinds in `resources`. Out: objects as the server returned them, or a `ClusterError`.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import aiohttp
+import orjson
+from kubernetes.aio.client.configuration import Configuration
+
+from lws.actions import Object, Propagation, Reference, Verbatim
+from lws.cluster.client.errors import NotLeading, Unreachable
+from lws.cluster.client.idle_timeout import Hearing
+from lws.cluster.client.rate_limit import RateLimit
+from lws.cluster.client.resources import RESOURCES, Resource, namespace_in
+from lws.cluster.client.responses import decoded, raise_for
+from lws.cluster.transport.transport import Request, Transport
+
+FIELD_MANAGER = "lws"
+
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+_REQUEST_SECONDS = 30.0
+
+
+MayWrite = Callable[[str], bool]
+"""Asked right before a write leaves: may this process write to that namespace?"""
+
+
+def anywhere(namespace: str) -> bool:
+    """The answer where nobody else could act."""
+    return True
+
+
+_MAY_SEND: ContextVar[tuple[MayWrite, str]] = ContextVar("may send", default=(anywhere, ""))
+
+
+class _FencedRequest(Request):
+    """Asks when a connection is there: to get one may take until long after the Lease is lost."""
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        may_write, namespace = _MAY_SEND.get()
+        if not may_write(namespace):
+            raise NotLeading("the Lease is not held or not fresh: nothing was written")
+        return await super().send(conn)
+
+
+class Cluster:
+    """One API server. Objects go in and come out as plain JSON data; nothing is retried here."""
+
+    def __init__(self, configuration: Configuration, user_agent: str, rate: RateLimit | None = None) -> None:
+        self.configuration = configuration
+        self._may_write: MayWrite = anywhere
+        self._resources = dict(RESOURCES)
+        self.on_response: Callable[[str, int], None] = lambda method, status: None
+        self._rate = rate
+        self._user_agent = user_agent
+        self._timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
+        self._transport = Transport(configuration)
+        self._session = self._transport.session(_FencedRequest)
+
+    def fenced(self, may_write: MayWrite) -> Cluster:
+        """The same connection for what only the leader does: where the answer is False, NotLeading."""
+        clone = copy.copy(self)
+        clone._may_write = may_write
+        return clone
+
+    def paced(self, rate: RateLimit | None) -> Cluster:
+        """The same connection for writes that have a budget of their own, or (None) whose caller has."""
+        clone = copy.copy(self)
+        clone._rate = rate
+        return clone
+
+    def session_of_another_client(self) -> aiohttp.ClientSession:
+        """The same way to the API server for another client than ours, which closes it."""
+        return self._transport.session_of_another_client(self._user_agent)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        """One object, read past every cache."""
+        return await self._request("GET", self._resources[kind].path(namespace, name))
+
+    async def version(self) -> str:
+        """The Kubernetes version of the server; also tells whether there is one at all."""
+        return str((await self._request("GET", "/version")).get("gitVersion", "unknown"))
+
+    def learn(self, resource: Resource) -> None:
+        """From now on this is the resource of its kind, for all clones: the server decides which."""
+        self._resources[resource.kind] = resource
+
+    async def exists(self, path: str) -> bool:
+        """Whether the server serves this path (a group and version, or a collection, say)."""
+        async with self._respond("GET", path) as response:
+            if response.status != 404:
+                await raise_for(response)
+            return response.status == 200
+
+    async def list_page(
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool = False, namespace: str = ""
+    ) -> dict[str, Any]:
+        """One page of a collection, of all namespaces or of one: `items`, `metadata.resourceVersion`,
+        `metadata.continue`.
+        """
+        accept = "application/json"
+        if metadata_only:
+            accept = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+        path = resource.path(namespace)
+        return await self._request("GET", path, query=query, headers={"Accept": accept})
+
+    @asynccontextmanager
+    async def watch(
+        self, resource: Resource, query: Mapping[str, str], silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The body of a watch, newline-delimited JSON; `silence` seconds without a byte end it."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_REQUEST_SECONDS)
+        path, query = resource.path(), {**query, "watch": "1"}
+        hearing = Hearing(f"GET {path} at {self.configuration.host}", silence)
+        async with hearing, self._respond("GET", path, query, timeout=timeout) as response:
+            await raise_for(response)
+            yield hearing.pieces(response.content)
+
+    async def create(self, obj: Object) -> dict[str, Any]:
+        """POST an object."""
+        path = self._resources[obj["kind"]].path(obj["metadata"].get("namespace", ""))
+        return await self._request("POST", path, body=obj, query={"fieldManager": FIELD_MANAGER})
+
+    async def replace(self, obj: Object) -> dict[str, Any]:
+        """PUT an object; its resourceVersion, where it carries one, must be the current one."""
+        metadata = obj["metadata"]
+        path = self._resources[obj["kind"]].path(metadata.get("namespace", ""), metadata["name"])
+        return await self._request("PUT", path, body=obj, query={"fieldManager": FIELD_MANAGER})
+
+    async def apply(self, intent: Object, force: bool) -> dict[str, Any]:
+        """Server-side apply of a whole intent."""
+        metadata = intent["metadata"]
+        path = self._resources[intent["kind"]].path(metadata.get("namespace", ""), metadata["name"])
+        query = {"fieldManager": FIELD_MANAGER, "force": "true" if force else "false"}
+        return await self._request("PATCH", path, body=intent, query=query, headers={"Content-Type": _APPLY})
+
+    async def merge(self, target: Reference, patch: Object, subresource: str = "") -> dict[str, Any]:
+        """JSON merge patch; with a UID in the reference it cannot hit another object of the same name."""
+        if target.uid:
+            patch = {**patch, "metadata": {**patch.get("metadata", {}), "uid": target.uid}}
+        path = self._resources[target.kind].path(target.namespace, target.name, subresource)
+        query = {"fieldManager": FIELD_MANAGER}
+        return await self._request("PATCH", path, body=patch, query=query, headers={"Content-Type": _MERGE})
+
+    async def delete(
+        self, target: Reference, propagation: Propagation, grace_seconds: int | None = None
+    ) -> dict[str, Any]:
+        """Delete the object of this name and UID; returns it where it lingers (foreground), else a Status."""
+        options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
+        options["propagationPolicy"] = propagation
+        if target.uid:
+            options["preconditions"] = {"uid": target.uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        return await self._request(
+            "DELETE", self._resources[target.kind].path(target.namespace, target.name), body=options
+        )
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        body: Object | None = None,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> dict[str, Any]:
+        if method != "GET" and self._rate is not None:
+            await self._rate.acquire()
+        data = (
+            None
+            if body is None
+            else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+        )
+        async with self._respond(method, path, query=query, headers=headers, data=data) as response:
+            await raise_for(response)
+            return decoded(await response.read(), f"{method} {path} at {self.configuration.host}")
+
+    @asynccontextmanager
+    async def _respond(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+        data: bytes | None = None,
+        timeout: aiohttp.ClientTimeout | None = None,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        merged = {
+            "User-Agent": self._user_agent,
+            "Accept": "application/json",
+            "Content-Type": "application/json",
+        }
+        merged.update(headers or {})
+        try:
+            may_write = anywhere if method == "GET" else self._may_write
+            _MAY_SEND.set((may_write, namespace_in(path)))
+            async with self._session.request(
+                method,
+                path.lstrip("/"),
+                params=dict(query or {}),
+                headers=merged,
+                data=data,
+                timeout=timeout or self._timeout,
+            ) as response:
+                self.on_response(method, response.status)
+                yield response
+        except (TimeoutError, aiohttp.ClientError, OSError) as error:
+            # aiohttp shows the TLS context as Python does.
+            reason = re.sub(r" ssl:<[^>]*>", "", str(error)) or type(error).__name__
+            raise Unreachable(f"{method} {path} at {self.configuration.host}: {reason}") from error
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, Verbatim):
+        return orjson.Fragment(value.text)
+    raise TypeError(f"{type(value).__name__} is not JSON")

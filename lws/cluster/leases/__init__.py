@@ -1,0 +1,1 @@
+"""Which manager acts, and on which shards?"""

@@ -1,0 +1,213 @@
+"""Which manager acts: leader election over one Lease, as client-go does it, on a clock that cannot jump.
+
+In: the Lease's name, our identity, the three durations. Out: `is_held`, true only while another manager
+cannot be acting.
+
+The client library's own elector is not used: it measures with the wall clock, writes local time as UTC, ends
+on the first connection error and never releases the Lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lws.cluster.cache.rollback import Rollback
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import ClusterError, Conflict, NotFound
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds. duration: how long others wait for a silent holder; renew_deadline: when we stop acting."""
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+
+class Lease:
+    """One candidate for a coordination.k8s.io/v1 Lease."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        identity: str,
+        times: LeaseTimes,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.identity = identity
+        self.name = name
+        self.rollback = Rollback()
+        """What is told when the Lease is read in an older version than before."""
+        self._cluster = cluster
+        self._namespace = namespace
+        self._times = times
+        self._clock = clock
+        self._holds = False
+        self._renewed_at = 0.0
+        # Times that it was gained; a lapse that was over before anybody looked counts too.
+        self._gains = 0
+        # The Lease as our last successful write left it.
+        self._stored: dict[str, Any] | None = None
+        # What we last saw of another holder, and when it last changed: its clock is never compared with ours.
+        # The newest version of it that was read or written.
+        self._newest = 0
+        self._seen: Any = None
+        self._seen_at = 0.0
+
+    def is_held(self) -> bool:
+        """We hold the Lease and our last renewal is younger than the renew deadline."""
+        return self._holds and self._clock() - self._renewed_at < self._times.renew_deadline
+
+    @property
+    def term(self) -> int:
+        """Which time of holding it this is, from 1 on; 0 while it is not held."""
+        return self._gains if self.is_held() else 0
+
+    async def attempt(self) -> None:
+        """Renew it, or take it where that is allowed; what goes wrong is logged."""
+        try:
+            # Half the deadline, so that one answer that never comes does not cost the Lease.
+            async with asyncio.timeout(self._times.renew_deadline / 2):
+                await self._try()
+        except (ClusterError, TimeoutError) as error:
+            log.warning("lease %s: %s", self.name, str(error) or "no answer in time")
+
+    async def look(self) -> None:
+        """Begin to measure how long whoever holds it is silent, without taking it."""
+        try:
+            async with asyncio.timeout(self._times.renew_deadline / 2):
+                self._may_take((await self._read()).get("spec") or {})
+        except (ClusterError, TimeoutError) as error:
+            log.debug("lease %s: %s", self.name, str(error) or "no answer in time")
+
+    async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
+        """Stand as a candidate for ever: gain, renew, lose, stand again."""
+        acting = 0
+        while True:
+            await self.attempt()
+            gained = self.term
+            if acting and acting != gained:
+                log.warning("lease %s: lost, this manager stops acting and stands again", self.name)
+                on_loss()
+            if gained and acting != gained:
+                log.info("lease %s: held by this manager (%s)", self.name, self.identity)
+                on_gain()
+            acting = gained
+            # Jitter keeps candidates from knocking at the same instant.
+            jitter = 1.0 if gained else random.uniform(1.0, 1.2)
+            await asyncio.sleep(self._times.retry_period * jitter)
+
+    async def release(self) -> None:
+        """Give the Lease up, so that another manager need not wait for it to expire."""
+        if not self._holds:
+            return
+        self._holds = False
+        try:
+            async with asyncio.timeout(self._times.renew_deadline / 2):
+                lease = await self._cluster.get("Lease", self._namespace, self.name)
+                if (lease.get("spec") or {}).get("holderIdentity") == self.identity:
+                    await self._cluster.replace(given_up(lease))
+                    log.info("lease %s: released", self.name)
+        except (ClusterError, TimeoutError) as error:
+            log.warning("lease %s: not released: %s", self.name, str(error) or "no answer in time")
+
+    async def _try(self) -> None:
+        # Measured before the request is sent: the server may have stored the renewal as early as that.
+        started = self._clock()
+        stored = await self._renew() or await self._take()
+        self._stored = stored
+        if stored is None:
+            self._holds = False
+            return
+        self._check_version(stored)
+        if not self.is_held():
+            self._gains += 1
+        self._holds = True
+        self._renewed_at = started
+
+    async def _renew(self) -> dict[str, Any] | None:
+        """Write what we wrote last with a new time: one request, which is half of what slow answers cost.
+
+        None where we have not written it last; the version in it tells.
+        """
+        if self._stored is None:
+            return None
+        try:
+            return await self._cluster.replace(self._with_us(self._stored))
+        except (Conflict, NotFound):
+            return None
+
+    async def _take(self) -> dict[str, Any] | None:
+        """Read it, and write it where it may be ours; None where it may not."""
+        try:
+            lease = await self._read()
+        except NotFound:
+            return await self._cluster.create(self._with_us(self._unwritten()))
+        if not self._may_take(lease.get("spec") or {}):
+            return None
+        return await self._cluster.replace(self._with_us(lease))
+
+    async def _read(self) -> dict[str, Any]:
+        """As it is stored: what is read by name comes from no cache."""
+        lease = await self._cluster.get("Lease", self._namespace, self.name)
+        self._check_version(lease)
+        return lease
+
+    def _check_version(self, lease: dict[str, Any]) -> None:
+        version = lease["metadata"].get("resourceVersion", "")
+        self._newest = self.rollback.check(f"lease {self.name}", version, self._newest)
+
+    def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
+        """What is written over a Lease that may be ours."""
+        spec = lease.get("spec") or {}
+        now, is_ours = _now(), spec.get("holderIdentity") == self.identity
+        wanted = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": math.ceil(self._times.duration),
+            "acquireTime": spec.get("acquireTime", now) if is_ours else now,
+            "renewTime": now,
+            "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if is_ours or not spec else 1),
+        }
+        return {**lease, "spec": {**spec, **wanted}}
+
+    def _unwritten(self) -> dict[str, Any]:
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name, "namespace": self._namespace},
+        }
+
+    def _may_take(self, spec: dict[str, Any]) -> bool:
+        # Measured after the answer came: the holder may have renewed as late as that.
+        now = self._clock()
+        holder = spec.get("holderIdentity")
+        if not holder or holder == self.identity:
+            return True
+        seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, now
+        return now - self._seen_at > float(spec.get("leaseDurationSeconds") or self._times.duration)
+
+
+def given_up(lease: dict[str, Any]) -> dict[str, Any]:
+    """The same Lease, held by nobody: whoever wants it need not wait."""
+    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
+    return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
+
+
+def _now() -> str:
+    """MicroTime of the Kubernetes API."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,1 @@
+"""Everything that one pass needs to know, read into one snapshot."""

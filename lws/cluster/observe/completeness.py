@@ -1,0 +1,52 @@
+"""What is missing, nobody's or not as it should be among what was read of a set?
+
+In: what the store has of it. Out: answers; where there is a gap, more is read past every cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from lws.actions import Object
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
+from lws.leaderworkerset.children.likeness import may_be_adopted
+from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import SubdomainPolicy
+
+Named = tuple[Object | None, Object | None, Object | None, Object | None]
+
+
+def has_gaps(lws: Object, named: Named, revisions: Collection[Recorded]) -> bool:
+    """Something is yet to be made, recorded or adopted.
+
+    named: leader StatefulSet, Service, budget, Service of the leaders.
+    """
+    return is_incomplete(lws, *named) or not revisions or has_orphans(named, revisions)
+
+
+def has_orphans(objects: Iterable[Object | None], revisions: Iterable[Recorded]) -> bool:
+    """Something that the set may adopt."""
+    if any(obj is not None and may_be_adopted(obj) for obj in objects):
+        return True
+    return any(recorded.is_orphan for recorded in revisions)
+
+
+def is_incomplete(
+    lws: Object,
+    leader: Object | None,
+    service: Object | None,
+    budget: Object | None,
+    of_leaders: Object | None = None,
+) -> bool:
+    """An object of the set is yet to be made. of_leaders: the Service of its leaders."""
+    needs_service = spec.subdomain_policy_of(lws) == SubdomainPolicy.SHARED
+    lacks_budget = budget is None and wants_disruption_budget(lws)
+    lacks_of_leaders = of_leaders is None and spec.leader_service_of(lws) is not None
+    return leader is None or (service is None and needs_service) or lacks_budget or lacks_of_leaders
+
+
+def lacks_start_ordinal(group: GroupFacts) -> bool:
+    """Its workers would be numbered like leaders."""
+    return group.workers is not None and "start" not in (group.workers["spec"].get("ordinals") or {})

@@ -1,0 +1,188 @@
+"""Which revisions does a set have, and what runs under keys that none of them records?
+
+In: the store, and the API server for what the store does not keep. Out: parsed revisions, keys, and templates
+as StatefulSets have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from lws.actions import Object
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import NotFound
+from lws.cluster.client.resources import CONTROLLER_REVISIONS
+from lws.cluster.observe.membership import Membership
+from lws.cluster.write.recent_writes import WriteMemory
+from lws.kube.metadata import controller_of, is_controlled_by, is_mapping, labels_of
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.revisions.encoding import without_marker
+from lws.leaderworkerset.revisions.history import Recorded, find, is_ours
+from lws.leaderworkerset.revisions.identity import identified
+from lws.leaderworkerset.revisions.keys import key_of_template
+from lws.leaderworkerset.revisions.recovery import Running, claim_templates_of
+from lws.leaderworkerset.shape import is_pod_template
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+
+
+class History:
+    """The history of sets; reads live only where a revision is missing."""
+
+    def __init__(self, cluster: Cluster, store: Store, memory: WriteMemory, members: Membership) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._memory = memory
+        self._members = members
+
+    def recorded(self, lws: Object) -> tuple[Recorded, ...]:
+        """Revisions that the set owns, whatever their labels, or may adopt."""
+        owned = self._store.controlled_by(spec.uid_of(lws), "ControllerRevision")
+        labelled = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "ControllerRevision")
+        parsed = (self._memory.parsed(revision) for revision in owned)
+        orphans = ((each, self._memory.parsed(each)) for each in labelled if controller_of(each) is None)
+        # What is broken was looked at once; that is enough.
+        may_be_adopted = (found for each, found in orphans if not found.broken and is_ours(each, lws))
+        # Of all groups, whichever is asked about: passes over a set and over its groups see the same history.
+        return identified((*parsed, *may_be_adopted), lambda: self._carried(lws))
+
+    def _carried(self, lws: Object) -> frozenset[str]:
+        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
+        if leader is None:
+            return self.left_keys(lws)
+        if not is_controlled_by(leader, spec.uid_of(lws)):
+            return frozenset()
+        return carried_keys(leader, self._members.groups_of(leader)) | self.held_keys(leader)
+
+    def taken(self, lws: Object) -> tuple[Object, ...]:
+        """What has names that revisions of the set were to get, and is neither its own nor to be adopted."""
+        return tuple(each for each in self._memory.taken.of_set(spec.uid_of(lws)) if not is_ours(each, lws))
+
+    def left_keys(self, lws: Object) -> frozenset[str]:
+        """Keys of worker StatefulSets, whose leaders a StatefulSet that is lost may have left behind."""
+        siblings = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "StatefulSet")
+        return frozenset(key for each in siblings if (key := labels_of(each).get(REVISION_LABEL)))
+
+    def shows_held(self, leader: Object) -> bool:
+        """Whether the store has every revision of its own that the leader StatefulSet reports."""
+        namespace = leader["metadata"]["namespace"]
+        return all(self._store.get("ControllerRevision", namespace, name) for name in _held(leader))
+
+    def held_keys(self, leader: Object) -> frozenset[str]:
+        """Keys that leaders may come back with: those of the templates that their StatefulSet holds."""
+        namespace = leader["metadata"]["namespace"]
+        held = (self._store.get("ControllerRevision", namespace, name) for name in _held(leader))
+        own = (each for each in held if each is not None and _is_of(leader, each))
+        return frozenset(key for each in own if (key := key_of_template(each)))
+
+    async def unrecorded(
+        self, lws: Object, leader: Object, keys: Collection[str], first: Object | None = None
+    ) -> tuple[Running, ...]:
+        """What runs under those of the keys that no revision records.
+
+        leader: the leader StatefulSet, controlled by the set. first: the worker StatefulSet to be looked at
+        before any other.
+        """
+        if not self._missing(lws, keys):
+            return ()
+        listed = await self._list(lws)
+        return tuple([await self._running(leader, key, listed, first) for key in self._missing(lws, keys)])
+
+    def _missing(self, lws: Object, keys: Collection[str]) -> list[str]:
+        recorded = self.recorded(lws)
+        return [key for key in sorted(keys) if find(recorded, key) is None]
+
+    async def _list(self, lws: Object) -> tuple[Object, ...]:
+        """Every ControllerRevision of the namespace, whole; the store has those of the set from then on.
+
+        A stream may be late, and it does not show what has lost its label. To take a revision for lost that
+        is not would write a second one.
+        """
+        page = await self._cluster.list_page(CONTROLLER_REVISIONS, {}, namespace=spec.namespace_of(lws))
+        typed = {"apiVersion": CONTROLLER_REVISIONS.api_version, "kind": CONTROLLER_REVISIONS.kind}
+        found = tuple({**typed, **item} for item in page.get("items") or ())
+        for each in found:
+            if is_ours(each, lws):
+                self._store.put(each)
+        return found
+
+    async def _running(
+        self, leader: Object, key: str, listed: Iterable[Object], first: Object | None
+    ) -> Running:
+        template = next((each for each in _templates(leader, listed) if _carries(each, key)), None)
+        claims = claim_templates_of(leader) if template is not None else ()
+        return Running(key, template, claims, await self._workers(leader, key, first))
+
+    async def _workers(self, leader: Object, key: str, first: Object | None) -> Object | None:
+        """The first worker StatefulSet of the key that is still there."""
+        metadata = leader["metadata"]
+        siblings = self._store.labelled(metadata["namespace"], metadata["name"], "StatefulSet")
+        known = [first] if first is not None else []
+        for each in (*known, *sorted(siblings, key=_creation)):
+            if key_of_template(each) == key and self._is_of_group(each, leader):
+                live = await self._read(each)
+                if live is not None:
+                    return live
+        return None
+
+    async def _read(self, known: Object) -> Object | None:
+        metadata = known["metadata"]
+        try:
+            live = await self._cluster.get(known["kind"], metadata["namespace"], metadata["name"])
+        except NotFound:
+            return None
+        return live if live["metadata"]["uid"] == metadata["uid"] else None
+
+    def _is_of_group(self, workers: Object, leader: Object) -> bool:
+        """It is of a pod of this leader StatefulSet, by UID at each step."""
+        owner = controller_of(workers)
+        if owner is None or owner["kind"] != "Pod":
+            return False
+        pod = self._store.get("Pod", leader["metadata"]["namespace"], owner["name"])
+        return pod is not None and pod["metadata"]["uid"] == owner["uid"] and _is_of(leader, pod)
+
+
+def _held(leader: Object) -> Iterator[str]:
+    """Names of its own revisions that a StatefulSet makes pods from: its update's, and the one before."""
+    status = leader.get("status") or {}
+    yield from (name for field in ("currentRevision", "updateRevision") if (name := status.get(field)))
+
+
+def _templates(leader: Object, listed: Iterable[Object]) -> Iterator[Object]:
+    """Pod templates that leaders come back with."""
+    yield leader["spec"]["template"]
+    held = frozenset(_held(leader))
+    for each in listed:
+        if each["metadata"]["name"] in held and _is_of(leader, each):
+            template = _template_in(each.get("data"))
+            if is_pod_template(template):
+                yield without_marker(template)
+
+
+def _template_in(data: Any) -> Any:
+    """What a StatefulSet's own revision holds, whatever it is."""
+    for part in ("spec", "template"):
+        data = data.get(part) if is_mapping(data) else None
+    return data
+
+
+def _is_of(leader: Object, obj: Object) -> bool:
+    return is_controlled_by(obj, leader["metadata"]["uid"])
+
+
+def _carries(obj: Object, key: str) -> bool:
+    return labels_of(obj).get(REVISION_LABEL) == key
+
+
+def _creation(obj: Object) -> tuple[str, str]:
+    return obj["metadata"].get("creationTimestamp") or "", obj["metadata"]["name"]
+
+
+def carried_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
+    """Keys that the leader StatefulSet, leaders and worker StatefulSets carry."""
+    keys = {key_of_template(leader)} if leader is not None else set()
+    for group in groups:
+        keys |= {group.leader_key, group.worker_key}
+    return frozenset(key for key in keys if key)

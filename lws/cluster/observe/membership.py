@@ -1,0 +1,178 @@
+"""Which pods and StatefulSets make up the groups of a set?
+
+In: a set or a leader pod, and the store. Out: facts about groups; ownership decides, by UID at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import replace
+
+from lws.actions import Object
+from lws.cluster.cache.store import Store
+from lws.cluster.observe.owners import Owners
+from lws.group.objects import build_group_service
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
+from lws.kube.names import parent_and_ordinal
+from lws.kube.ownership import Standing
+from lws.kube.pods import is_ready, wait_for_node
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.children.likeness import standing_of_service, standing_of_workers
+from lws.leaderworkerset.revisions.keys import (
+    STATEFULSET_REVISION_LABEL,
+    Origin,
+    as_made,
+    key_of_leader,
+    made_from,
+    origin_of,
+)
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    KIND,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    SubdomainPolicy,
+)
+
+
+class Membership:
+    """Looks in the store only. going: UIDs of pods that some pass is deleting at the moment."""
+
+    def __init__(self, store: Store, going: Container[str]) -> None:
+        self._store = store
+        self._owners = Owners(store)
+        self._going = going
+        # By set, by UID of the leader pod: what a group was read off, what was read, and whether more has to
+        # be looked at. Of a thousand groups few have changed since the last pass, and the store never changes
+        # an object in place.
+        self._known: dict[tuple[str, str], dict[str, tuple[list[object], GroupFacts, bool]]] = {}
+
+    def leader_pods_of(self, lws: Object) -> list[Object]:
+        """Leader pods of a set, in no order."""
+        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
+        if leader is None or not is_controlled_by(leader, spec.uid_of(lws)):
+            return []
+        return self._store.controlled_by(leader["metadata"]["uid"], "Pod")
+
+    def set_of_leader(self, leader: Object) -> Object | None:
+        """The set that owns the StatefulSet that owns the pod, by UID at each step."""
+        owner = controller_of(leader)
+        if owner is None or owner["kind"] != "StatefulSet":
+            return None
+        namespace = leader["metadata"]["namespace"]
+        statefulset = self._store.get("StatefulSet", namespace, owner["name"])
+        lws = self._store.get(KIND, namespace, owner["name"])
+        if statefulset is None or lws is None or statefulset["metadata"]["uid"] != owner["uid"]:
+            return None
+        return lws if is_controlled_by(statefulset, spec.uid_of(lws)) else None
+
+    def groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
+        """Groups whose leader pods this StatefulSet controls, by index."""
+        owner = leader["metadata"]
+        place = (owner["namespace"], owner["name"])
+        before, now = self._known.get(place, {}), {}
+        # All leaders together name one or two.
+        made_by: dict[str, str | None] = {}
+        facts = []
+        for pod in self._store.controlled_by(owner["uid"], "Pod"):
+            metadata = pod["metadata"]
+            workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
+            pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
+            named = labels_of(pod).get(STATEFULSET_REVISION_LABEL, "")
+            if named not in made_by:
+                made_by[named] = self._made_from(named, leader)
+            made = made_by[named]
+            seen: list[object] = [made, pod, workers, *pods]
+            known = before.get(metadata["uid"])
+            # Lists of the very same objects are equal at once.
+            if known is None or known[0] != seen:
+                found = _facts_of(pod, workers, pods, made)
+                known = (seen, found, _may_be_obstructed(found, workers))
+            now[metadata["uid"]] = known
+            _, found, is_open = known
+            if found.index >= 0 and metadata["name"] == f"{owner['name']}-{found.index}":
+                is_open |= metadata["uid"] in self._going
+                facts.append(self._with_neighbours(found, workers) if is_open else found)
+        self._known[place] = now
+        return tuple(sorted(facts, key=lambda group: group.index))
+
+    def hides_workers(self, pod: Object) -> bool:
+        """The StatefulSet of a leader's workers is not seen, but one of its pods is, which stays: it may have
+        lost the label by which streams are narrowed.
+        """
+        namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+        if self._store.get("StatefulSet", namespace, name) is not None:
+            return False
+        worker = self._store.get("Pod", namespace, f"{name}-1")
+        owner = controller_of(worker) if worker is not None and not is_terminating(worker) else None
+        return owner is not None and (owner["kind"], owner["name"]) == ("StatefulSet", name)
+
+    def origin_of(self, pod: Object, leaders: Object, workers: Object | None) -> Origin:
+        """From which revision a leader pod was made. leaders: the StatefulSet that controls it; workers: the
+        one that it controls.
+        """
+        made = self._made_from(labels_of(pod).get(STATEFULSET_REVISION_LABEL, ""), leaders)
+        return origin_of(pod, leaders, workers, made)
+
+    def _made_from(self, named: str, leaders: Object) -> str | None:
+        metadata = leaders["metadata"]
+        known = self._store.get("ControllerRevision", metadata["namespace"], named)
+        is_its_own = known is not None and is_controlled_by(known, metadata["uid"])
+        return made_from(named, leaders, known if is_its_own else None)
+
+    def forget(self, namespace: str, name: str) -> None:
+        """There is no set of this name any more."""
+        self._known.pop((namespace, name), None)
+
+    def _with_neighbours(self, group: GroupFacts, workers: Object | None) -> GroupFacts:
+        """What depends on other objects than its own."""
+        is_going = group.leader["metadata"]["uid"] in self._going
+        obstacle = self._obstacle(group.leader, workers)
+        if not is_going and obstacle is None:
+            return group
+        return replace(group, going=is_going, obstacle=obstacle)
+
+    def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
+        """Whatever of a stranger has a name that the group of this leader pod needs."""
+        metadata, set_name = pod["metadata"], (controller_of(pod) or {}).get("name", "")
+        uid = metadata["uid"]
+        if workers is not None and not is_controlled_by(workers, uid):
+            standing = standing_of_workers(workers, pod, set_name, self._owners.alive(workers))
+            if standing == Standing.CLASH:
+                return workers
+        service = self._store.get("Service", metadata["namespace"], metadata["name"])
+        if service is None or is_controlled_by(service, uid) or not _has_own_service(pod):
+            return None
+        intent = build_group_service(set_name, pod)
+        standing = standing_of_service(service, uid, intent, self._owners.alive(service))
+        return service if standing == Standing.CLASH else None
+
+
+def _has_own_service(leader: Object) -> bool:
+    policy = annotations_of(leader).get(SUBDOMAIN_POLICY_ANNOTATION)
+    return policy == SubdomainPolicy.UNIQUE_PER_REPLICA and GROUP_INDEX_LABEL in labels_of(leader)
+
+
+def _may_be_obstructed(group: GroupFacts, workers: Object | None) -> bool:
+    """workers: the StatefulSet that has the name of the leader, whosever it is."""
+    return group.workers is not workers or _has_own_service(group.leader)
+
+
+def _own(pod: Object, workers: Object | None) -> Object | None:
+    return workers if workers is not None and is_controlled_by(workers, pod["metadata"]["uid"]) else None
+
+
+def _facts_of(pod: Object, workers: Object | None, pods: list[Object], made: str | None) -> GroupFacts:
+    """workers: the StatefulSet that has the name of the pod; pods: those that it controls. made: the key of
+    the template that the pod was made from, as far as its own StatefulSet shows it.
+    """
+    own = _own(pod, workers)
+    staying = [each for each in pods if not is_terminating(each)] if own is not None else []
+    waiting = [] if is_terminating(pod) else [pod, *staying]
+    return GroupFacts(
+        index=parent_and_ordinal(pod["metadata"]["name"])[1],
+        leader=as_made(pod, key_of_leader(pod, own, made), made),
+        workers=own,
+        worker_uids=tuple(each["metadata"]["uid"] for each in staying if is_ready(each)),
+        waits=tuple(wait for each in waiting if (wait := wait_for_node(each)) is not None),
+    )

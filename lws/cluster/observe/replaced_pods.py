@@ -1,0 +1,90 @@
+"""Which workers did a group have when we last looked, and which of them were replaced since?
+
+In: the pods of each group, pass by pass. Out: names of pods that are others now than they were. A pod that
+goes and comes back between two looks leaves no other trace than its new UID. The status remembers the same of
+groups that were ready once, across processes; this is quicker, and knows which pod it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from lws.actions import Object
+from lws.group.failures import ignores_losses, members
+from lws.group.snapshot import GroupSnapshot
+from lws.kube.metadata import controller_of
+
+
+@dataclass(slots=True)
+class _Group:
+    """leader: UID of the leader pod. pods: name → UID. replaced: names, kept while the leader is the same.
+    disrupted: those of them whose former pods went through no fault of their own.
+    """
+
+    leader: str
+    pods: dict[str, str] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
+    disrupted: set[str] = field(default_factory=set)
+
+
+class GroupMemory:
+    """One per process.
+
+    last_disrupted: the UID of an owner and a name → the UID of the last pod that the owner had by this name,
+    if it has gone through no fault of its own, else empty.
+    """
+
+    def __init__(self, last_disrupted: Callable[[str, str], str]) -> None:
+        self._last_disrupted = last_disrupted
+        self._groups: dict[tuple[str, str], _Group] = {}
+
+    def with_losses(self, group: GroupSnapshot, size: int) -> GroupSnapshot:
+        """The snapshot, with the workers that were replaced; size: see `incident_of`.
+
+        What the policy of the set lets pass is not held against the group later. A worker may have been
+        replaced before we looked at all: then the status alone knows that it was, and the store how it went.
+        """
+        workers = members(group, size)
+        known = self._look(group.leader, workers)
+        unseen = (pod["metadata"]["name"] for pod in workers if self._disrupted_before(pod))
+        disrupted = known.disrupted | {name for name in unseen if name not in known.replaced}
+        found = replace(group, replaced=tuple(sorted(known.replaced)), disrupted=frozenset(disrupted))
+        if ignores_losses(found, size):
+            self.accept(group.leader)
+        return found
+
+    def replaced(self, leader: Object, workers: Iterable[Object]) -> tuple[str, ...]:
+        """Names of workers replaced under this very leader. A missing pod is not: it may come back."""
+        return tuple(sorted(self._look(leader, workers).replaced))
+
+    def _look(self, leader: Object, workers: Iterable[Object]) -> _Group:
+        metadata = leader["metadata"]
+        key = (metadata["namespace"], metadata["name"])
+        group = self._groups.get(key)
+        if group is None or group.leader != metadata["uid"]:
+            group = self._groups[key] = _Group(metadata["uid"])
+        for pod in workers:
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            former = group.pods.setdefault(name, uid)
+            if former != uid:
+                group.pods[name] = uid
+                if self._disrupted_before(pod) == former and name not in group.replaced:
+                    group.disrupted.add(name)
+                group.replaced.add(name)
+        return group
+
+    def _disrupted_before(self, pod: Object) -> str:
+        owner = controller_of(pod)
+        return self._last_disrupted(owner["uid"], pod["metadata"]["name"]) if owner is not None else ""
+
+    def accept(self, leader: Object) -> None:
+        """Nothing follows from what was replaced so far."""
+        group = self._groups.get((leader["metadata"]["namespace"], leader["metadata"]["name"]))
+        if group is not None:
+            group.replaced.clear()
+            group.disrupted.clear()
+
+    def forget(self, namespace: str, name: str) -> None:
+        """There is no leader pod of this name any more."""
+        self._groups.pop((namespace, name), None)

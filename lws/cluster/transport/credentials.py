@@ -1,0 +1,105 @@
+"""How long are credentials good, and when are new ones asked for? Before they end, and after a refusal.
+
+In: a coroutine that loads them into a configuration of the kubernetes client. Out: the hook that the client
+calls for each request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from kubernetes.aio.client.configuration import Configuration
+
+from lws.cluster.client.errors import Unreachable
+
+log = logging.getLogger(__name__)
+
+# A plugin may talk to a cloud; one that takes longer than this hangs.
+_LOAD_SECONDS = 60.0
+_PAUSE_SECONDS = 5.0
+# Early by as much as the kubernetes client, but never by more than a fifth of what is left.
+_EARLY_SECONDS, _EARLY_SHARE = 300.0, 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """look: seconds until there may be newer ones. left: seconds until these end."""
+
+    look: float = math.inf
+    left: float = math.inf
+
+    @classmethod
+    def ending_in(cls, seconds: float) -> Lifetime:
+        """Of credentials that say when they end."""
+        return cls(seconds - min(_EARLY_SECONDS, seconds * _EARLY_SHARE), seconds)
+
+
+Load = Callable[[Configuration], Awaitable[Lifetime]]
+
+
+class Renewal:
+    """`refresh_api_key_hook` of one configuration.
+
+    The hooks of the kubernetes client run within the request that needs them. Ours renews beside the requests
+    while the credentials at hand are good: a Lease is lost after ten seconds, a plugin may take longer.
+    """
+
+    def __init__(self, load: Load, clock: Callable[[], float] = time.monotonic) -> None:
+        self._load = load
+        self._clock = clock
+        self._look_at = self._end_at = math.inf
+        self._tried_at = -math.inf
+        self._failure: str | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    async def begin(self, configuration: Configuration) -> None:
+        """Load for the first time, and be the hook from then on. Raises what loading raises."""
+        self._remember(await self._load(configuration))
+        configuration.refresh_api_key_hook = self  # type: ignore[assignment]
+
+    async def __call__(self, configuration: Configuration) -> None:
+        """Before each request. Raises Unreachable if the credentials have ended and there are no new ones."""
+        now = self._clock()
+        if now < self._look_at:
+            return
+        renewal = self._renew(configuration)
+        if now >= self._end_at:
+            await asyncio.shield(renewal)
+            if self._failure is not None:
+                raise Unreachable(f"no credentials for the API server: {self._failure}")
+
+    async def after_refusal(self, configuration: Configuration) -> None:
+        """The API server does not take what we have (401): load anew, however long it should be good."""
+        if self._clock() >= self._tried_at + _PAUSE_SECONDS or self._running is not None:
+            await asyncio.shield(self._renew(configuration))
+
+    def _renew(self, configuration: Configuration) -> asyncio.Task[None]:
+        """One at a time, whoever asks."""
+        if self._running is None:
+            self._tried_at = self._clock()
+            self._running = asyncio.get_running_loop().create_task(self._load_again(configuration))
+        return self._running
+
+    async def _load_again(self, configuration: Configuration) -> None:
+        try:
+            async with asyncio.timeout(_LOAD_SECONDS):
+                lifetime = await self._load(configuration)
+            self._remember(lifetime)
+            self._failure = None
+        except Exception as error:
+            # Files and plugins of others make the client library stumble in any way.
+            late = f"no answer within {_LOAD_SECONDS:g} s" if isinstance(error, TimeoutError) else ""
+            self._failure = late or " ".join(str(error).split()) or type(error).__name__
+            self._look_at = self._clock() + _PAUSE_SECONDS
+            log.warning("credentials for the API server cannot be renewed: %s", self._failure)
+        finally:
+            self._running = None
+
+    def _remember(self, lifetime: Lifetime) -> None:
+        now = self._clock()
+        self._look_at, self._end_at = now + max(lifetime.look, 1.0), now + lifetime.left

@@ -1,0 +1,129 @@
+"""The way to the API server: proxy, TLS and credentials, the same for every client in this process.
+
+In: a configuration of the kubernetes client. Out: HTTP sessions that take the newest of each for every
+request.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.config import ConfigException
+from yarl import URL
+
+from lws.cluster.client.errors import Unreachable
+from lws.cluster.transport.credentials import Renewal
+from lws.cluster.transport.proxies import proxy_for
+from lws.cluster.transport.trust import Trust
+
+_AUTHORIZATION, _REFUSED = "Authorization", 401
+_BUFFER_BYTES = 2**21
+
+
+class NotAuthenticated(aiohttp.ClientConnectionError):
+    """There are no credentials that could be sent, or the API server takes none of them."""
+
+
+class Request(aiohttp.ClientRequest):
+    """One that learns late by which TLS context and under which name its connection is made."""
+
+    def secure(self, context: ssl.SSLContext, server_name: str | None) -> None:
+        """Connections of an earlier context are not used any more: it is part of what tells them apart."""
+        self._ssl = context
+        self.server_hostname = server_name
+
+
+class Transport:
+    """What all sessions to one API server have in common.
+
+    Raises ClusterError for a proxy that cannot be used, OSError for certificates that cannot be read.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._configuration = configuration
+        self.base = URL(configuration.host.rstrip("/") + "/")
+        self._server = _server(self.base)
+        # Asked once: aiohttp's `trust_env` asks in a thread per request, knows no CIDR, and sends passwords
+        # from ~/.netrc.
+        self._proxy = proxy_for(self.base, configuration.proxy, os.environ)
+        self._trust = Trust(configuration)
+
+    def session(self, request_class: type[Request]) -> aiohttp.ClientSession:
+        """For our own requests: paths below `base`."""
+        return aiohttp.ClientSession(
+            base_url=self.base, request_class=request_class, middlewares=(self._send,), **self._options()
+        )
+
+    def session_of_another_client(self, user_agent: str) -> aiohttp.ClientSession:
+        """For a client that gives up where it is refused, and tries again where there is no answer: it gets
+        no answer. Whoever asks for it closes it.
+        """
+        return aiohttp.ClientSession(
+            headers={"User-Agent": user_agent},
+            request_class=Request,
+            middlewares=(_refusal_as_silence, self._send),
+            **self._options(),
+        )
+
+    def _options(self) -> dict[str, Any]:
+        connector = aiohttp.TCPConnector(limit=0)
+        return {"connector": connector, "proxy": self._proxy, "read_bufsize": _BUFFER_BYTES}
+
+    async def _send(
+        self, request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+    ) -> aiohttp.ClientResponse:
+        if _server(request.url) != self._server:
+            # A redirect to somebody else, who must not see our token.
+            return await send(request)
+        former = await self._sign(request)
+        response = await send(request)
+        renewal = self._configuration.refresh_api_key_hook
+        if response.status != _REFUSED or not isinstance(renewal, Renewal):
+            return response
+        if self._identity() == former:
+            await renewal.after_refusal(self._configuration)
+        if self._identity() == former:
+            return response
+        response.close()
+        await self._sign(request)
+        return await send(request)
+
+    async def _sign(self, request: aiohttp.ClientRequest) -> tuple[Any, ...]:
+        """Returns with which credentials."""
+        configuration = self._configuration
+        try:
+            token = await configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+        except (ConfigException, OSError, Unreachable) as error:
+            raise NotAuthenticated(str(error)) from error
+        request.headers.pop(_AUTHORIZATION, None)
+        # Files end with a newline, as kubectl knows too.
+        if token and (token := token.strip()):
+            if not token.isprintable():
+                raise NotAuthenticated("the token holds characters that no token can have")
+            request.headers[_AUTHORIZATION] = token
+        assert isinstance(request, Request)
+        request.secure(self._trust.context, configuration.tls_server_name)
+        return self._identity()
+
+    def _identity(self) -> tuple[Any, ...]:
+        configuration = self._configuration
+        return dict(configuration.api_key), configuration.cert_file, configuration.key_file
+
+
+def _server(url: URL) -> tuple[str, str | None, int | None]:
+    """Whom a request goes to; a port that goes without saying is the same one."""
+    return url.scheme, url.host, url.port
+
+
+async def _refusal_as_silence(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    response = await send(request)
+    if response.status == _REFUSED:
+        response.close()
+        raise NotAuthenticated(f"{request.method} {request.url.origin()}: the credentials are refused (401)")
+    return response

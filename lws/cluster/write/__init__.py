@@ -1,0 +1,1 @@
+"""Plans carried out: writes, Events, and what is remembered of them."""

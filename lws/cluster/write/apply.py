@@ -1,0 +1,267 @@
+"""Carry a plan out: every write in order, what it announces after it, the status last.
+
+In: a `Plan`. Out: an `Outcome` that says what failed; nothing is decided here, and nothing is known of sets
+or groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Any, Protocol
+
+from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner, Status
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
+from lws.cluster.write.owner_locks import Turns
+from lws.cluster.write.owner_writes import write_owner
+from lws.cluster.write.taken_names import is_as_made
+from lws.kube.metadata import controller_of
+
+log = logging.getLogger(__name__)
+
+_PRUNED = 65536
+
+
+class Recorder(Protocol):
+    """Who writes Events."""
+
+    def announce(self, announce: Announce) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Who is told what the API server returned, so that the next plan is never older than our own writes, and
+    what it refused.
+
+    taken: told of a create that met something else of its name. going: UIDs of what is being deleted by plans
+    that are carried out right now.
+    """
+
+    put: Callable[[Mapping[str, Any]], None]
+    applied: Callable[[Apply, Mapping[str, Any]], None]
+    refused: Callable[[Action, ApiError], None]
+    taken: Callable[[Create], None]
+    going: set[str] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """errors: what failed, one per sequence or status at most. forced: deletions that left no time to end.
+    overtaken: somebody else was faster with an object; nothing failed, and more is to be done.
+    """
+
+    errors: list[ClusterError] = field(default_factory=list)
+    forced: int = 0
+    overtaken: bool = False
+
+    @property
+    def retry_after(self) -> float:
+        """Seconds that the server asked us to stay away."""
+        return max((e.retry_after or 0.0 for e in self.errors if isinstance(e, ApiError)), default=0.0)
+
+
+class Applier:
+    """Carries plans out on one cluster."""
+
+    def __init__(self, cluster: Cluster, recorder: Recorder, memory: Memory) -> None:
+        self._cluster = cluster
+        self._recorder = recorder
+        self._memory = memory
+        self._turns = Turns()
+        # By UID: what was sent to a status and not stored, and the version that it was sent for.
+        self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
+
+    async def apply(self, plan: Plan) -> Outcome:
+        """Sequences side by side, each in order up to its first failure; then the statuses, whatever
+        happened.
+        """
+        outcome = Outcome()
+        due = {str(status.target): status for status in plan.statuses}
+        going = {action.target.uid for action in chain(*plan.sequences) if isinstance(action, Delete)}
+        self._memory.going.update(going)
+        try:
+            running = (self._run(sequence, outcome, due) for sequence in plan.sequences)
+            results = await asyncio.gather(*running, return_exceptions=True)
+        finally:
+            self._memory.going.difference_update(going)
+        for status in due.values():
+            await self._write_status(status, outcome)
+        for announce in plan.announce:
+            self._recorder.announce(announce)
+        for bug in results:
+            if bug is not None:
+                raise bug
+        return outcome
+
+    async def _run(self, sequence: Sequence[Action], outcome: Outcome, due: dict[str, Status]) -> None:
+        for action in sequence:
+            try:
+                if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
+                    await self._remember(action, due)
+                elif not await self._in_turn(action):
+                    return
+            except Overtaken as error:
+                log.info("%s: left as it is", error.message)
+                outcome.overtaken = True
+                return
+            except ClusterError as error:
+                outcome.errors.append(error)
+                self._announce_failure(action, error)
+                return
+            outcome.forced += isinstance(action, Delete) and action.grace_seconds == 0
+            for announce in action.announce:
+                self._recorder.announce(announce)
+
+    async def _in_turn(self, action: Action) -> bool:
+        """Whether it was carried out: nothing is made for an owner that another pass has just deleted."""
+        if isinstance(action, Delete) and action.target.uid:
+            async with self._turns.deleting(action.target.uid):
+                await self._carry_out(action)
+            return True
+        owner = _owner_in(action)
+        if owner is None:
+            await self._carry_out(action)
+            return True
+        async with self._turns.making(owner["uid"]) as may_be_made:
+            if may_be_made:
+                await self._carry_out(action)
+        return may_be_made
+
+    async def _carry_out(self, action: Action) -> None:
+        target = Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
+        log.debug("%s %s: %s", type(action).__name__.lower(), target, action.why)
+        match action:
+            case Apply():
+                await self._apply(action)
+            case Create():
+                await self._create(action)
+            case Merge():
+                self._memory.put(
+                    await self._cluster.merge(action.target, action.patch, subresource=action.subresource)
+                )
+            case SetOwner():
+                self._memory.put(await write_owner(self._cluster, action, self._memory.put))
+            case Delete():
+                await self._delete(action)
+
+    async def _remember(self, action: Merge, due: dict[str, Status]) -> None:
+        """What must be remembered takes the rest of the status along: one write instead of two."""
+        status = due[str(action.target)]
+        joined = {"status": {**status.patch, **action.patch["status"]}}
+        await self._carry_out(replace(action, patch=joined))
+        del due[str(action.target)]
+        for announce in status.announce:
+            self._recorder.announce(announce)
+
+    async def _apply(self, action: Apply) -> None:
+        intent = action.intent
+        if action.uid:
+            # With its UID in the intent the apply cannot create a second object, nor hit another of the name.
+            intent = {**intent, "metadata": {**intent["metadata"], "uid": action.uid}}
+        stored = await self._cluster.apply(intent, force=bool(action.uid))
+        self._memory.put(stored)
+        self._memory.applied(action, stored)
+
+    async def _create(self, action: Create) -> None:
+        intent = action.intent
+        try:
+            self._memory.put(await self._cluster.create(intent))
+        except AlreadyExists:
+            reference = Reference.to(intent)
+            existing = await self._cluster.get(reference.kind, reference.namespace, reference.name)
+            # Whatever it is: the next plan must see what is in the way.
+            self._memory.put(existing)
+            if not is_as_made(existing, intent):
+                self._memory.taken(action)
+                raise
+
+    async def _delete(self, action: Delete) -> None:
+        try:
+            answer = await self._cluster.delete(action.target, action.propagation, action.grace_seconds)
+        except NotFound:
+            return
+        except Conflict:
+            if not await self._is_another(action.target):
+                raise
+            log.info("%s is another one by now (UID): not deleted", action.target)
+            return
+        if _lingers(answer):
+            self._memory.put(answer)
+        # Else it is gone: the answer is a Status, or, of a pod, its last state. The stream will say so.
+
+    async def _is_another(self, target: Reference) -> bool:
+        """Whether the object that was meant is gone, or another one has its name by now.
+
+        The UID is not the only thing that makes a deletion a conflict: webhooks answer 409 too.
+        """
+        try:
+            existing = await self._cluster.get(target.kind, target.namespace, target.name)
+        except NotFound:
+            return True
+        self._memory.put(existing)
+        return bool(existing["metadata"]["uid"] != target.uid)
+
+    async def _write_status(self, status: Status, outcome: Outcome) -> None:
+        target = status.target
+        if target.uid and self._pruned.get(target.uid) == (target.resource_version, status.patch):
+            return
+        try:
+            stored = await self._cluster.merge(target, {"status": status.patch}, subresource="status")
+        except NotFound:
+            return
+        except ClusterError as error:
+            outcome.errors.append(error)
+            return
+        self._memory.put(stored)
+        self._remember_pruned(target.uid, status.patch, stored)
+        for announce in status.announce:
+            self._recorder.announce(announce)
+
+    def _remember_pruned(self, uid: str, patch: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
+        """A definition of an earlier release drops fields that it does not know: to send them for the same
+        version again would change nothing, pass after pass.
+        """
+        status = stored.get("status") or {}
+        dropped = {key: value for key, value in patch.items() if value is not None and key not in status}
+        self._pruned.pop(uid, None)
+        if uid and dropped:
+            self._pruned[uid] = (stored["metadata"].get("resourceVersion", ""), dropped)
+            if len(self._pruned) > _PRUNED:
+                self._pruned.popitem(last=False)
+
+    def _announce_failure(self, action: Action, error: ClusterError) -> None:
+        # Only what the server refused concerns the user; a connection that broke is retried in silence.
+        if not isinstance(error, ApiError):
+            return
+        if error.is_namespace_terminating or error.is_kind_unknown_yet:
+            return
+        # The next pass sees what has the name, or that it is gone meanwhile.
+        if isinstance(error, AlreadyExists | NotFound):
+            return
+        if isinstance(error, Conflict) or error.status >= 500 or error.status == 429:
+            return
+        self._memory.refused(action, error)
+        failure = getattr(action, "failure", None)
+        if failure is not None:
+            self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))
+
+
+def _owner_in(action: Action) -> Mapping[str, Any] | None:
+    """The controller of what is made, the owner of what is given one."""
+    if isinstance(action, SetOwner):
+        return action.owner
+    return controller_of(action.intent) if isinstance(action, Create) else None
+
+
+def _lingers(deleted: Mapping[str, Any]) -> bool:
+    """Whether what a deletion returned is still there, waiting for finalizers or for its kubelet."""
+    metadata = deleted.get("metadata") or {}
+    return bool(
+        metadata.get("deletionTimestamp")
+        and (metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds"))
+    )

@@ -1,0 +1,200 @@
+"""How users hear from us: Kubernetes Events (events.k8s.io/v1), in the background, repeated ones counted.
+
+In: `Announce`s. Out: one Event each, or one more in the series of an equal one. An Event that cannot be
+written is logged and forgotten: it never holds a pass. Of a hundred groups that do the same a few have an
+Event each, and the others one together.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lws.actions import Announce, Reference
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import ClusterError, NotFound
+from lws.cluster.write.event_folds import WINDOW_SECONDS, Window, fold_key
+
+log = logging.getLogger(__name__)
+
+REPORTING_CONTROLLER = "leaderworkerset"
+
+_SERIES_SECONDS = 360.0
+# A series that goes on is written this often, however fast it grows.
+_SERIES_WRITE_SECONDS = 60.0
+_REMEMBERED = 4096
+_WAITING = 2000
+_NOTE_BYTES = 1024
+
+
+@dataclass(slots=True)
+class _Series:
+    """What we remember of an Event: where it is and how often it was repeated."""
+
+    target: Reference
+    count: int
+    last_at: float
+    written_at: float
+
+
+class EventRecorder:
+    """Writes Events one after the other; `announce` never waits."""
+
+    def __init__(self, cluster: Cluster, instance: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._instance = instance
+        self._clock = clock
+        self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_WAITING)
+        self._known: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
+        self._windows: dict[Hashable, Window] = {}
+        self._said: OrderedDict[tuple[Any, ...], None] = OrderedDict()
+
+    def announce(self, announce: Announce) -> None:
+        """Have an Event written soon; when too many wait already, this one is only logged."""
+        if announce.once and not self._is_news(announce):
+            return
+        log.info("%s %s: %s", announce.regarding, announce.reason, announce.note)
+        key = fold_key(announce)
+        if key is None:
+            self._enqueue(announce)
+            return
+        window = self._windows.get(key)
+        if window is None or window.is_over(self._clock()):
+            window = self._windows[key] = Window(self._clock())
+            self._later(WINDOW_SECONDS, self._close, key, window)
+        if window.goes_alone(announce):
+            self._enqueue(announce)
+        elif window.due_in is not None:
+            self._later(window.due_in, self._write_together, window)
+
+    def _is_news(self, announce: Announce) -> bool:
+        identity = _identity(announce)
+        is_news = identity not in self._said
+        self._said[identity] = None
+        self._said.move_to_end(identity)
+        if len(self._said) > _REMEMBERED:
+            self._said.popitem(last=False)
+        return is_news
+
+    def _later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
+        asyncio.get_running_loop().call_later(seconds, call, *arguments)
+
+    def _close(self, key: Hashable, window: Window) -> None:
+        if self._windows.get(key) is not window:
+            return
+        if window.is_over(self._clock()):
+            del self._windows[key]
+        else:
+            self._later(WINDOW_SECONDS, self._close, key, window)
+
+    def _write_together(self, window: Window) -> None:
+        # Nothing where it was drained meanwhile.
+        if (announce := window.take(self._clock())) is not None:
+            self._enqueue(announce)
+
+    def _enqueue(self, announce: Announce) -> None:
+        try:
+            self._waiting.put_nowait(announce)
+        except asyncio.QueueFull:
+            log.warning("too many Events wait to be written, left out: %s", announce.note)
+
+    async def run(self) -> None:
+        """Write what is announced, for ever."""
+        while True:
+            announce = await self._waiting.get()
+            try:
+                await self._write(announce)
+            except ClusterError as error:
+                log.debug("Event about %s not written: %s", announce.regarding, error.message)
+            finally:
+                self._waiting.task_done()
+
+    def hurry(self) -> None:
+        """Write soon what waits for more of its kind: it may be too late for that later."""
+        for window in self._windows.values():
+            self._write_together(window)
+
+    async def drain(self) -> None:
+        """Wait until all that was announced is written."""
+        self.hurry()
+        await self._waiting.join()
+
+    async def _write(self, announce: Announce) -> None:
+        now = self._clock()
+        identity = _identity(announce)
+        series = self._known.get(identity)
+        if series is not None and now - series.last_at < _SERIES_SECONDS:
+            series.count += 1
+            series.last_at = now
+            self._known.move_to_end(identity)
+            if series.count > 2 and now - series.written_at < _SERIES_WRITE_SECONDS:
+                return
+            series.written_at = now
+            patch = {"series": {"count": series.count, "lastObservedTime": _now()}}
+            try:
+                await self._cluster.merge(series.target, patch)
+                return
+            except NotFound:
+                # It expired, or somebody cleared the list: what goes on must be seen again.
+                log.debug("Event %s is gone, a new one begins", series.target)
+        created = await self._cluster.create(self._build(announce))
+        self._known[identity] = _Series(Reference.to(created), 1, now, now)
+        self._known.move_to_end(identity)
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+
+    def _build(self, announce: Announce) -> dict[str, Any]:
+        regarding = announce.regarding
+        event: dict[str, Any] = {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{regarding.name}.{time.time_ns():x}",
+                "namespace": regarding.namespace or "default",
+            },
+            "eventTime": _now(),
+            "reportingController": REPORTING_CONTROLLER,
+            "reportingInstance": self._instance,
+            "type": announce.type,
+            "reason": announce.reason,
+            "action": announce.action,
+            "note": announce.note.encode()[:_NOTE_BYTES].decode(errors="ignore"),
+            "regarding": _object_reference(regarding),
+        }
+        if announce.related is not None:
+            event["related"] = _object_reference(announce.related)
+        return event
+
+
+def _identity(announce: Announce) -> tuple[Any, ...]:
+    related = announce.related
+    return (
+        announce.regarding.uid or str(announce.regarding),
+        announce.type,
+        announce.reason,
+        announce.action,
+        announce.note,
+        (related.kind, related.name, related.uid) if related else None,
+    )
+
+
+def _object_reference(reference: Reference) -> dict[str, str]:
+    fields = {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "namespace": reference.namespace,
+        "name": reference.name,
+        "uid": reference.uid,
+        "resourceVersion": reference.resource_version,
+    }
+    return {key: value for key, value in fields.items() if value}
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,126 @@
+"""What we remember of our own writes between passes, beside the objects themselves; losing it costs a write,
+no more.
+
+In: what the API server returned to an apply or a create, revisions to be parsed. Out: facts for snapshots.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lws.actions import Apply, Object
+from lws.cluster.cache.store import Store
+from lws.cluster.write.refusals import Refusals
+from lws.cluster.write.taken_names import TakenNames
+from lws.kube.differences.applied import digest
+from lws.leaderworkerset.revisions.history import Recorded, parse
+from lws.leaderworkerset.shape import spec_fault
+from lws_api.leaderworkerset.v1 import KIND
+
+_PARSED = 4096
+_CHECKED = 16384
+_APPLIED = 65536
+_WRITTEN = 16384
+# As long as the status of a set waits at most.
+_MOVING_SECONDS = 60.0
+_DROPS_SECONDS = 60.0
+# How long ago these were written decides what is written next.
+_AGING = frozenset({KIND, "StatefulSet"})
+
+
+class WriteMemory:
+    """One per process.
+
+    applied: UID of an applied object → (digest of the intent, generation that it led to). An intent that
+    others keep rewriting is applied once, not for ever. refusals: writes that the API server did not take.
+    taken: names that creates of ours did not get.
+    going: UIDs that plans under way are deleting, so that no other plan counts on them.
+    """
+
+    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
+        self.refusals = Refusals(clock)
+        self.taken = TakenNames(store)
+        self.going: set[str] = set()
+        self._store = store
+        self._clock = clock
+        self._written: OrderedDict[str, float] = OrderedDict()
+        self._moving: OrderedDict[str, float] = OrderedDict()
+        self._dropped_at = float("-inf")
+        self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
+        self._checked: OrderedDict[tuple[str, int], str] = OrderedDict()
+
+    @property
+    def drops_start_ordinal(self) -> bool:
+        """A StatefulSet just came back without the `spec.ordinals.start` that we sent.
+
+        Not for ever: API servers are upgraded.
+        """
+        return self._clock() - self._dropped_at < _DROPS_SECONDS
+
+    def put(self, obj: Mapping[str, Any]) -> None:
+        """Take in an object that a write of ours returned."""
+        if obj["kind"] == "Status":
+            return
+        self.refusals.forget(obj)
+        if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
+            dropped = "start" not in (obj["spec"].get("ordinals") or {})
+            self._dropped_at = self._clock() if dropped else float("-inf")
+        elif obj["kind"] in _AGING:
+            self._note(obj)
+        self._store.put(obj)
+
+    def _note(self, obj: Mapping[str, Any]) -> None:
+        for noted in (self._written, self._moving) if obj["kind"] == KIND else (self._written,):
+            noted[obj["metadata"]["uid"]] = self._clock()
+            noted.move_to_end(obj["metadata"]["uid"])
+        if len(self._written) > _WRITTEN:
+            self._written.popitem(last=False)
+
+    @property
+    def sets_moving(self) -> int:
+        """Sets whose status we wrote in the last minute."""
+        while self._moving and self._clock() - next(iter(self._moving.values())) > _MOVING_SECONDS:
+            self._moving.popitem(last=False)
+        return len(self._moving)
+
+    def age(self, uid: str) -> float | None:
+        """Seconds since we last wrote the set or leader StatefulSet with this UID; None if not lately."""
+        written_at = self._written.get(uid)
+        return None if written_at is None else self._clock() - written_at
+
+    def remember_applied(self, action: Apply, stored: Mapping[str, Any]) -> None:
+        """Take in what an apply led to."""
+        metadata = stored["metadata"]
+        self.applied[metadata["uid"]] = (digest(action.intent), metadata.get("generation", 0))
+        if len(self.applied) > _APPLIED:
+            self.applied.popitem(last=False)
+
+    def parsed(self, revision: Object) -> Recorded:
+        """The revision, decoded once: its data never changes, only its number and owners do."""
+        metadata = revision["metadata"]
+        key = (metadata["uid"], metadata["resourceVersion"])
+        found = self._parsed.get(key)
+        if found is None:
+            found = self._parsed[key] = parse(revision)
+            if len(self._parsed) > _PARSED:
+                self._parsed.popitem(last=False)
+        return found
+
+    def fault_of(self, lws: Object) -> str:
+        """Why the spec of a set cannot be read, empty if it can; looked at once for each generation."""
+        key = (lws["metadata"]["uid"], lws["metadata"].get("generation", 0))
+        found = self._checked.get(key)
+        if found is None:
+            found = self._checked[key] = spec_fault(lws)
+            if len(self._checked) > _CHECKED:
+                self._checked.popitem(last=False)
+        return found
+
+
+def _is_of_workers(statefulset: Mapping[str, Any]) -> bool:
+    references = statefulset["metadata"].get("ownerReferences") or ()
+    return any(reference.get("controller") and reference["kind"] == "Pod" for reference in references)

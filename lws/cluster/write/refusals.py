@@ -1,0 +1,77 @@
+"""Which writes of ours does the API server refuse at the moment?
+
+In: refusals as they come, and successes. Out: the refusals that concern one set. They are tried again, so
+what is not heard of for a while is over; after a restart they are met again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lws.actions import Action, Apply, Create
+from lws.cluster.client.errors import ApiError
+from lws.kube.metadata import labels_of
+from lws.leaderworkerset.status.refusals import FAILED_CREATE, Obstruction
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+# A key that fails is tried again after 36 s at the latest.
+_KEPT_SECONDS = 90.0
+
+_Key = tuple[str, str]
+
+
+class Refusals:
+    """One per process, by set."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._met: dict[_Key, dict[_Key, tuple[float, Obstruction]]] = {}
+
+    def remember(self, action: Action, error: ApiError) -> _Key | None:
+        """Take in that an object was refused; returns (namespace, name) of the set that it is for."""
+        if not isinstance(action, Apply | Create):
+            return None
+        intent = action.intent
+        concerned = (intent["metadata"].get("namespace", ""), labels_of(intent).get(NAME_LABEL, ""))
+        if not concerned[1]:
+            return None
+        what = f"{intent['kind']} {intent['metadata']['name']}"
+        subject, otherwise = f"cannot create {what}", FAILED_CREATE
+        if isinstance(action, Apply) and action.uid:
+            subject, otherwise = f"cannot update {what}", "FailedUpdate"
+        is_told = action.failure is not None
+        told = Obstruction(subject, error.message, is_told, otherwise)
+        self._met.setdefault(concerned, {})[_key(intent)] = (self._clock(), told)
+        return concerned
+
+    def forget(self, obj: Mapping[str, Any]) -> None:
+        """Take in that a write succeeded."""
+        concerned = (obj["metadata"].get("namespace", ""), labels_of(obj).get(NAME_LABEL, ""))
+        met = self._met.get(concerned)
+        if met is not None and met.pop(_key(obj), None) is not None and not met:
+            del self._met[concerned]
+
+    def of_set(self, namespace: str, name: str) -> tuple[Obstruction, ...]:
+        """What is refused to this set, in a fixed order."""
+        return tuple(told for _, (_, told) in sorted(self._recent(namespace, name).items()))
+
+    def of_leaders(self, namespace: str, name: str) -> bool:
+        """Whether the leader StatefulSet of this set is."""
+        return ("StatefulSet", name) in self._recent(namespace, name)
+
+    def _recent(self, namespace: str, name: str) -> Mapping[_Key, tuple[float, Obstruction]]:
+        met = self._met.get((namespace, name))
+        if not met:
+            return {}
+        since = self._clock() - _KEPT_SECONDS
+        for key in [key for key, (moment, _) in met.items() if moment < since]:
+            del met[key]
+        if not met:
+            del self._met[namespace, name]
+        return met
+
+
+def _key(obj: Mapping[str, Any]) -> _Key:
+    return obj["kind"], obj["metadata"]["name"]

@@ -1,0 +1,1 @@
+"""Does this process act, and on what?"""

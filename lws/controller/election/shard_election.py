@@ -1,0 +1,141 @@
+"""For which shards of namespaces does this process act, beside others that act for the rest?
+
+In: a roll call of those who take part, one Lease for each shard. Out: the answer at the moment of each write,
+and calls when shards are gained and lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from functools import partial
+
+from lws.cluster.client.connection import Cluster
+from lws.cluster.leases.lease import Lease
+from lws.cluster.leases.shard_membership import Candidate, RollCall
+from lws.controller.election.assignment import Share, share_of
+from lws.controller.election.election import OnChange, OnLeading, Scope
+from lws.kube.shards import shard_of
+
+log = logging.getLogger(__name__)
+
+Term = tuple[int, int]
+"""Which time of holding the roll call, and the Lease of the shard; neither is 0."""
+
+
+class ShardElection:
+    """Holds an even share of the Leases `<name>-0` to `<name>-<shards - 1>`, and all if nobody else is there.
+
+    is_idle: whether no pass runs in these namespaces; only then a shard is given up.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        who: Candidate,
+        shards: int,
+        on_leading: OnLeading,
+        is_idle: Callable[[Scope], bool],
+    ) -> None:
+        self._retry_period = who.times.retry_period
+        self._who = who.identity
+        self._roll_call = RollCall(cluster, who, shards)
+        self._leases = [
+            Lease(cluster, who.namespace, name, who.identity, who.times, who.clock)
+            for name in lease_names(who.name, shards)
+        ]
+        self._on_leading = on_leading
+        self._is_idle = is_idle
+        self._acting: dict[int, Term] = {}
+        self._yielding: frozenset[int] = frozenset()
+        for lease in self._leases:
+            lease.rollback = who.rollback
+            on_leading(lease.name, False)
+
+    def may_write(self, namespace: str) -> bool:
+        return self._term(self._shard_of(namespace)) is not None
+
+    def acts_on(self, namespace: str) -> bool:
+        return self._shard_of(namespace) in self._acting
+
+    async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        # From now on it is measured how long those that are gone have been silent.
+        await asyncio.gather(*(lease.look() for lease in self._leases))
+        while True:
+            await self._round(on_gain, on_loss)
+            # Jitter keeps candidates from knocking at the same instant.
+            await asyncio.sleep(self._retry_period * (1.0 if self._acting else random.uniform(1.0, 1.2)))
+
+    async def release(self) -> None:
+        # First, so that the others count on one fewer when the shards become free.
+        await self._roll_call.release()
+        await asyncio.gather(*(lease.release() for lease in self._leases))
+
+    async def _round(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        """Renew what is held, take what is this manager's turn, give up what is too much."""
+        # Who has no part in it any more leaves the Leases to those who have.
+        held = self._held() if self._roll_call.is_held() else frozenset()
+        self._roll_call.holds = held
+        await asyncio.gather(self._roll_call.attempt(), *(self._leases[each].attempt() for each in held))
+        share = self._share()
+        await asyncio.gather(*(self._leases[each].attempt() for each in share.stands))
+        former = self._yielding
+        self._turn_to(share.yields, on_gain, on_loss)
+        await self._hand_over(former & share.yields)
+
+    def _share(self) -> Share:
+        if not self._roll_call.is_held():
+            return Share()
+        return share_of(len(self._leases), {**self._roll_call.others(), self._who: self._held()}, self._who)
+
+    def _turn_to(self, yielding: frozenset[int], on_gain: OnChange, on_loss: OnChange) -> None:
+        """Tell what changed; what is to be given up counts as lost before it is."""
+        for shard in sorted(yielding - self._yielding):
+            log.info("lease %s: given up, it is another manager's turn", self._leases[shard].name)
+        self._yielding = yielding
+        for shard, lease in enumerate(self._leases):
+            term = None if shard in yielding else self._term(shard)
+            known = self._acting.get(shard)
+            if known == term:
+                continue
+            if known is not None:
+                del self._acting[shard]
+                if shard not in yielding:
+                    log.warning("lease %s: lost, this manager stops acting and stands again", lease.name)
+                self._on_leading(lease.name, False)
+                on_loss(self._scope(shard))
+            if term is not None:
+                self._acting[shard] = term
+                log.info("lease %s: held by this manager (%s)", lease.name, self._who)
+                self._on_leading(lease.name, True)
+                on_gain(self._scope(shard))
+
+    async def _hand_over(self, shards: frozenset[int]) -> None:
+        """Not before their passes have ended, and not at once: what they had to tell is told meanwhile."""
+        idle = [shard for shard in sorted(shards) if self._is_idle(self._scope(shard))]
+        await asyncio.gather(*(self._leases[shard].release() for shard in idle))
+
+    def _held(self) -> frozenset[int]:
+        return frozenset(shard for shard, lease in enumerate(self._leases) if lease.is_held())
+
+    def _term(self, shard: int) -> Term | None:
+        """None where somebody else may be acting on the shard."""
+        roll_call, lease = self._roll_call.term, self._leases[shard].term
+        return (roll_call, lease) if roll_call and lease else None
+
+    def _shard_of(self, namespace: str) -> int:
+        return shard_of(namespace, len(self._leases))
+
+    def _scope(self, shard: int) -> Scope:
+        return partial(_is_in, shard, len(self._leases))
+
+
+def lease_names(name: str, shards: int) -> list[str]:
+    """Names of the Leases of all shards, in order."""
+    return [f"{name}-{shard}" for shard in range(shards)]
+
+
+def _is_in(shard: int, shards: int, namespace: str) -> bool:
+    return shard_of(namespace, shards) == shard

@@ -1,0 +1,84 @@
+"""Who may scrape the metrics, and how: HTTPS with a bearer token that the API server vouches for.
+
+In: GET /metrics. Out: the text of `Metrics`, or 401, 403, 429, 500.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from datetime import UTC, datetime
+from pathlib import Path
+
+from aiohttp import web
+
+from lws.cluster.certificates.directory import CertificateDirectory
+from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.cluster.client.authorization import Authorizer
+from lws.controller.endpoints.health import split_address
+from lws.controller.endpoints.metrics import CONTENT_TYPE, Metrics
+from lws.controller.endpoints.tls import ServerTls, TlsPolicy
+
+log = logging.getLogger(__name__)
+
+CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
+"""Where cert-manager's certificate for the metrics is mounted; without one, a self-signed one is made."""
+
+_PATH = "/metrics"
+_LOOK_SECONDS = 86400.0
+_REFUSALS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
+
+
+class MetricsServer:
+    """Serves /metrics on `host:port` until cancelled."""
+
+    def __init__(self, address: str, policy: TlsPolicy, metrics: Metrics, authorizer: Authorizer) -> None:
+        self._host, self._port = split_address(address)
+        self._tls = ServerTls(policy)
+        self._metrics = metrics
+        self._authorizer = authorizer
+        self._own = Certificates()
+        self.bound = asyncio.Event()
+        self.port = 0
+
+    async def run(self, directory: Path = CERTIFICATES) -> None:
+        """Open the port and serve. Raises OSError where it cannot be opened."""
+        supplier = await self._supply(directory)
+        application = web.Application()
+        application.router.add_get(_PATH, self._serve)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, self._host, self._port, ssl_context=self._tls.context).start()
+            self.port = runner.addresses[0][1]
+            self.bound.set()
+            log.info("metrics are served at %s:%d%s", self._host or "*", self.port, _PATH)
+            await (supplier.run() if supplier is not None else self._keep_own())
+        finally:
+            await runner.cleanup()
+
+    async def _supply(self, directory: Path) -> CertificateDirectory | None:
+        if (directory / "tls.crt").exists():
+            supplier = CertificateDirectory(directory, self._tls.install)
+            supplier.check()
+            return supplier
+        await self._renew_own()
+        return None
+
+    async def _keep_own(self) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            await self._renew_own()
+
+    async def _renew_own(self) -> None:
+        made = await asyncio.to_thread(renewed, self._own, ("localhost",), datetime.now(UTC))
+        if made is not None:
+            self._own = made[0]
+            self._tls.install(self._own.server.certificate, self._own.server.key)
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        status = await self._authorizer.status(token.strip() if scheme.lower() == "bearer" else "", _PATH)
+        if status != 200:
+            return web.Response(status=status, text=_REFUSALS.get(status, "Error"))
+        return web.Response(body=self._metrics.text(), headers={"Content-Type": CONTENT_TYPE})

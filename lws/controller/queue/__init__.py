@@ -1,0 +1,1 @@
+"""One pass per key at a time, in a fair order."""

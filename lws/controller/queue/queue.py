@@ -1,0 +1,194 @@
+"""Which key is worked next: one pass per key at a time, many keys side by side, duplicates collapse,
+failures back off.
+
+In: keys, from anywhere on the event loop. Out: calls of `work(key)`, never two of one key at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from lws.controller.queue.rounds import Rounds
+
+log = logging.getLogger(__name__)
+
+_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 30.0
+_NEVER = float("inf")
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """What a pass says about the next one.
+
+    after: seconds, None = only when something changes. rest: seconds from its beginning until events may
+    start the next one, None = the window of the queue.
+    """
+
+    after: float | None = None
+    failed: bool = False
+    rest: float | None = field(default=None, compare=False)
+
+
+Work = Callable[[Hashable], Awaitable[Again]]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One key that waits or is worked. timer: starts its next pass, at `due_at` by the loop's clock.
+    dirty_by: events during its pass want the next one by then; infinite without any. rested_at: events start
+    none before that.
+    """
+
+    timer: asyncio.Handle | None = None
+    due_at: float = 0.0
+    is_running: bool = False
+    dirty_by: float = _NEVER
+    failures: int = 0
+    last_start: float = -_NEVER
+    rested_at: float = -_NEVER
+
+
+class Queue:
+    """A keyed work queue.
+
+    window: seconds. The first event of a quiet key starts a pass at once; those that follow within the
+    window run as one pass at its end.
+    concurrency: passes at the same time. takes: keys that it answers False for are as good as not there.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        window: float,
+        concurrency: int,
+        on_depth: Callable[[int], None],
+        takes: Callable[[Any], bool] = lambda key: True,
+    ) -> None:
+        self._work = work
+        self._takes = takes
+        self._window = window
+        self._slots = asyncio.Semaphore(concurrency)
+        self._rounds = Rounds()
+        self._on_depth = on_depth
+        self._entries: dict[Hashable, _Entry] = {}
+        # When events may start a pass over a resting key again, until then.
+        self._rested: dict[Hashable, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_open = False
+
+    def open(self) -> None:
+        """Start taking keys; what was added before is not remembered."""
+        self._is_open = True
+
+    def drop(self) -> None:
+        """Forget every key that waits; passes that run come to their end."""
+        self._is_open = False
+        self.shed()
+
+    def shed(self) -> None:
+        """Forget every key that waits and is not taken any more; passes that run come to their end."""
+        for key in [key for key in self._rested if not self._is_taken(key)]:
+            del self._rested[key]
+        for key, entry in list(self._entries.items()):
+            if self._is_taken(key):
+                continue
+            entry.dirty_by = _NEVER
+            if entry.timer is not None:
+                entry.timer.cancel()
+                entry.timer = None
+            if not entry.is_running:
+                del self._entries[key]
+        self._on_depth(len(self._entries))
+
+    async def drain(self) -> None:
+        """Take no key any more and wait until the passes that run have ended."""
+        self.drop()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def is_running(self, is_meant: Callable[[Any], bool]) -> bool:
+        """Whether a pass over one of these keys has not ended yet."""
+        return any(entry.is_running and is_meant(key) for key, entry in self._entries.items())
+
+    def _is_taken(self, key: Hashable) -> bool:
+        return self._is_open and self._takes(key)
+
+    def add(self, key: Hashable, within: float = 0.0) -> None:
+        """Have a pass over this key soon; within so many seconds, if nothing else wants it earlier."""
+        if not self._is_taken(key):
+            return
+        entry = self._entries.get(key)
+        if entry is None:
+            entry = self._entries[key] = _Entry(rested_at=self._rested.pop(key, -_NEVER))
+        if entry.is_running:
+            entry.dirty_by = min(entry.dirty_by, _now() + within)
+        elif entry.failures == 0:
+            self._schedule(key, entry, max(within, entry.rested_at - _now()))
+        # A key that fails is not hurried by events: whatever they bring, its turn comes with the back-off.
+
+    def _schedule(self, key: Hashable, entry: _Entry, delay: float) -> None:
+        due_at = _now() + delay
+        if entry.timer is not None:
+            if entry.due_at <= due_at:
+                return
+            entry.timer.cancel()
+        entry.due_at = due_at
+        loop = asyncio.get_running_loop()
+        # Timers of the same instant fire in any order: what is due now keeps its turn.
+        entry.timer = loop.call_later(delay, self._start, key) if delay else loop.call_soon(self._start, key)
+        self._on_depth(len(self._entries))
+
+    def _start(self, key: Hashable) -> None:
+        entry = self._entries[key]
+        entry.timer = None
+        entry.is_running = True
+        task = asyncio.get_running_loop().create_task(self._pass(key, entry))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _pass(self, key: Hashable, entry: _Entry) -> None:
+        again = Again()
+        async with self._slots:
+            await self._rounds.turn()
+            if self._is_taken(key):
+                entry.last_start = _now()
+                entry.dirty_by = _NEVER
+                try:
+                    again = await self._work(key)
+                except Exception:
+                    log.exception("a pass over %s failed; this is a bug", key)
+                    again = Again(failed=True)
+        entry.is_running = False
+        self._settle(key, entry, again)
+        self._on_depth(len(self._entries))
+
+    def _settle(self, key: Hashable, entry: _Entry, again: Again) -> None:
+        if not self._is_taken(key):
+            del self._entries[key]
+            return
+        entry.failures = entry.failures + 1 if again.failed else 0
+        entry.rested_at = entry.last_start + (self._window if again.rest is None else again.rest)
+        if again.failed:
+            self._schedule(key, entry, max(again.after or 0.0, _backoff(entry.failures)))
+        elif entry.dirty_by < _NEVER or again.after is not None:
+            by_event = max(0.0, entry.dirty_by - _now(), entry.rested_at - _now())
+            self._schedule(key, entry, min(by_event, _NEVER if again.after is None else again.after))
+        else:
+            del self._entries[key]
+            self._rested[key] = entry.rested_at
+            rest = max(0.0, entry.rested_at - _now())
+            asyncio.get_running_loop().call_later(rest, self._rested.pop, key, None)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _backoff(failures: int) -> float:
+    backoff: float = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 20), _LONGEST_BACKOFF)
+    return backoff * random.uniform(0.8, 1.2)

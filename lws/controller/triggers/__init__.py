@@ -1,0 +1,1 @@
+"""Which change wakes which pass?"""

@@ -1,0 +1,145 @@
+"""How changes reach the queue: kopf hands us our own kind, informers hand us what sets produce.
+
+In: events. Out: objects in the store and keys in the queue; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+import kopf
+
+from lws.actions import Object
+from lws.cluster.cache.informer import Informer
+from lws.cluster.cache.rollback import Rollback
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.errors import ClusterError
+from lws.cluster.client.pages import pages
+from lws.cluster.client.resources import (
+    CLAIMS,
+    CONTROLLER_REVISIONS,
+    LEADERWORKERSETS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SERVICES,
+    STATEFULSETS,
+)
+from lws_api.leaderworkerset.v1 import GROUP, KIND, NAME_LABEL, VERSION
+
+log = logging.getLogger(__name__)
+
+CHILDREN = (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS, CLAIMS, POD_DISRUPTION_BUDGETS)
+
+_CATCH_UP_SECONDS = 0.1
+_RETRY_SECONDS = 2.0
+
+
+def informers_of(cluster: Cluster, store: Store, rollback: Rollback | None = None) -> list[Informer]:
+    """One stream for each kind that sets produce, narrowed by the server to objects with the name label.
+
+    rollback: what is told of lists that are older than what was seen before.
+    """
+    informers = [Informer(cluster, resource, NAME_LABEL, store) for resource in CHILDREN]
+    for informer in informers:
+        informer.rollback = rollback or informer.rollback
+    return informers
+
+
+def register(registry: kopf.OperatorRegistry, store: Store) -> None:
+    """Have kopf put our own kind into the store.
+
+    Only `on.event`: kopf's other handlers write annotations and finalizers to users' objects.
+    """
+
+    @kopf.on.event(GROUP, VERSION, "leaderworkersets", registry=registry)
+    async def take(event: kopf.RawEvent, **_: Any) -> None:
+        if event["type"] == "DELETED":
+            store.drop(event["object"])
+        else:
+            store.put(event["object"])
+
+
+class SetStream:
+    """Whether kopf's stream of sets is alive: it is compared with the API server now and then.
+
+    kopf tells neither that its first list is complete, nor that a watch went silent, nor what went while it
+    was interrupted, so all of it is observed from outside.
+    """
+
+    def __init__(self, cluster: Cluster, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cluster = cluster
+        self._store = store
+        self._clock = clock
+        self._agreed_at = clock()
+        self._newest = 0
+        self.rollback = Rollback()
+        """What is told when a list is older than the one before."""
+        self.listed = asyncio.Event()
+
+    @property
+    def silent_for(self) -> float:
+        """Seconds since the store last agreed with the API server about which sets there are, or the API
+        server did not answer, which is no fault of this process.
+        """
+        return self._clock() - self._agreed_at
+
+    async def refresh(self) -> None:
+        """Return once the store has every set as it was stored before the call, or later. Raises
+        ClusterError.
+        """
+        pause = _CATCH_UP_SECONDS
+        while not await self._agrees():
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _RETRY_SECONDS)
+
+    async def run(self, interval: float) -> None:
+        """Compare for ever: at short intervals until the first agreement and while they differ."""
+        while True:
+            pause = _RETRY_SECONDS if self.listed.is_set() else _CATCH_UP_SECONDS
+            try:
+                if await self._agrees():
+                    self._agreed_at = self._clock()
+                    self.listed.set()
+                    pause = interval
+                elif self.silent_for > interval:
+                    behind = self.silent_for
+                    log.warning("leaderworkersets: the stream is behind the API server for %.0f s", behind)
+            except ClusterError as error:
+                log.warning("leaderworkersets: %s", error.message)
+                self._agreed_at = self._clock()
+                pause = _RETRY_SECONDS
+            await asyncio.sleep(pause)
+
+    async def _agrees(self) -> bool:
+        """Every set that the API server lists is in the store, at least in the version that was listed.
+
+        What is no longer listed is dropped: kopf lists anew after an interruption, but never says what has
+        gone meanwhile.
+        """
+        listed: dict[str, int] = {}
+        version, newest = "", self._newest
+        async for page in pages(self._cluster, LEADERWORKERSETS, {}, metadata_only=True):
+            for item in page.get("items") or ():
+                listed[item["metadata"]["uid"]] = int(item["metadata"]["resourceVersion"])
+            version = page["metadata"]["resourceVersion"]
+            read = self.rollback.check(LEADERWORKERSETS.plural, version, newest)
+            self._newest = max(self._newest, read)
+        self._store.retain(KIND, listed.keys(), version)
+        known = {_uid(lws): _version(lws) for lws in self._store.of_kind(KIND)}
+        for uid, read in listed.items():
+            self.rollback.compare(LEADERWORKERSETS.plural, version, read, known.get(uid, 0))
+        return all(known.get(uid, -1) >= read for uid, read in listed.items())
+
+
+def _uid(obj: Object) -> str:
+    uid: str = obj["metadata"]["uid"]
+    return uid
+
+
+def _version(obj: Object) -> int:
+    return int(obj["metadata"]["resourceVersion"])

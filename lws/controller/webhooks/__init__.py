@@ -1,0 +1,1 @@
+"""Admission reviews: received, decided, answered."""

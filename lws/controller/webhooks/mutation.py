@@ -1,0 +1,56 @@
+"""What do the mutating webhooks change? Handlers say it while kopf runs them; it is carried out afterwards.
+
+In: changes of an object in place, an object. Out: a JSON Patch. kopf would copy the object and compare all of
+it, which took three quarters of the time of a review: a rollout asks for one for each of its pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+from lws.kube.differences.json_patch import Operation, operations
+from lws.kube.metadata import copied
+
+Change = Callable[[dict[str, Any]], None]
+
+_MUTATING = "mutate-"
+_COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the review that is answered")
+
+
+def is_mutating(webhook: str) -> bool:
+    """By its id: handlers of such webhooks say changes, and need no more of the object than who it is."""
+    return webhook.startswith(_MUTATING)
+
+
+def change_object(change: Change) -> None:
+    """Have the reviewed object changed so; `change` may raise to refuse it."""
+    _COLLECTED.get().append(change)
+
+
+@contextmanager
+def collected() -> Iterator[list[Change]]:
+    """The changes that handlers ask for within this context."""
+    changes: list[Change] = []
+    token = _COLLECTED.set(changes)
+    try:
+        yield changes
+    finally:
+        _COLLECTED.reset(token)
+
+
+def patch_of(obj: Mapping[str, Any], changes: Iterable[Change]) -> list[Operation]:
+    """The patch that does to the object what all changes do, one after the other."""
+    changed = copied(obj)
+    for change in changes:
+        change(changed)
+    return list(operations(obj, changed))
+
+
+def head_of(obj: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """Who an object is."""
+    return (
+        None if obj is None else {key: obj[key] for key in ("apiVersion", "kind", "metadata") if key in obj}
+    )

@@ -1,0 +1,68 @@
+"""How the webhooks are served: certificate, port, and what is still missing before they answer.
+
+In: settings and a connection. Out: an admission server for kopf, supplied with certificates, and a readiness
+check.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lws.cluster.certificates.directory import CertificateDirectory
+from lws.cluster.certificates.internal import InternalCertificates, Place
+from lws.cluster.client.connection import Cluster
+from lws.config import Settings
+from lws.controller.endpoints.metrics import Metrics
+from lws.controller.endpoints.tls import ServerTls, TlsPolicy
+from lws.controller.webhooks.handlers import ENDPOINTS
+from lws.controller.webhooks.server import Address, AdmissionServer
+
+
+class Serving:
+    """Certificates and admission server of one process."""
+
+    def __init__(self, settings: Settings, cluster: Cluster, metrics: Metrics) -> None:
+        webhook = settings.webhook
+        self._tls = ServerTls(TlsPolicy(settings.tls.minimum_version, settings.tls.ciphers))
+        self._certificates = self._supplier(settings, cluster)
+        address = Address(webhook.host, webhook.port)
+        self._server = AdmissionServer(address, ENDPOINTS, self._tls, metrics.observe_review)
+        metrics.export_in_flight(lambda: self._server.in_flight)
+        self._is_enabled = webhook.enabled
+
+    @property
+    def server(self) -> AdmissionServer | None:
+        """What kopf is to serve reviews with, None where webhooks are switched off."""
+        return self._server if self._is_enabled else None
+
+    def not_ready(self) -> str | None:
+        """What is still missing; None once reviews are answered."""
+        if not self._certificates.is_ready:
+            return "the serving certificate is not in place yet"
+        if self._is_enabled and not self._server.is_listening:
+            return "the webhook port is not open yet"
+        return None
+
+    async def run(self) -> None:
+        """Keep the certificate good, for ever."""
+        await self._certificates.run()
+
+    def _supplier(self, settings: Settings, cluster: Cluster) -> InternalCertificates | CertificateDirectory:
+        certificates = settings.certificates
+        if not certificates.internal:
+            return CertificateDirectory(Path(settings.webhook.cert_dir), self._tls.install)
+        names = [f"{certificates.service_name}.{settings.namespace}.svc"]
+        host = settings.webhook.host
+        if host and not _is_every_interface(host):
+            names.append(host)
+        place = Place(settings.namespace, certificates.secret_name, tuple(names))
+        return InternalCertificates(cluster, place, self._tls.install, lambda: datetime.now(UTC))
+
+
+def _is_every_interface(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False

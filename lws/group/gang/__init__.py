@@ -1,0 +1,1 @@
+"""Groups that are placed as a whole, by one scheduler or another."""

@@ -1,0 +1,1 @@
+"""How two objects differ, and which patch leads from one to the other."""

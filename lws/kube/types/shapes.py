@@ -1,0 +1,156 @@
+"""Has a value the shape that a table of types gives it, and can it be sent as JSON at all?
+
+In: plain JSON data that nobody checked, a table of types as in `lws.kube.types.typed`. Out: the first fault,
+with its path; empty where there is none. What the table does not know may have any shape; null is as good as
+absent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lws.kube.metadata import is_mapping
+from lws.kube.quantities import parse
+from lws.kube.types.typed import Table
+
+_LARGEST = 2**63 - 1
+_DEEPEST = 64
+"""Objects and lists within each other; no field of Kubernetes comes near it."""
+
+_LONGEST_VALUE = 40
+
+
+class _Fault(Exception):
+    """A path, and what is wrong there."""
+
+
+class Shapes:
+    """The shapes of the types of `table`. required: by type, the fields that nothing can be made without."""
+
+    def __init__(self, table: Table, required: Mapping[str, tuple[str, ...]]) -> None:
+        self._table = table
+        self._required = required
+
+    def fault(self, code: str, value: Any, path: str) -> str:
+        """What is wrong with a value of this type (a code of the table); path: what to call it."""
+        try:
+            self._check(code, value, path)
+        except _Fault as fault:
+            return str(fault)
+        return ""
+
+    def _check(self, code: str, value: Any, path: str) -> None:
+        code = code.lstrip("*=?")
+        if value is None:
+            return
+        if code[0] == "[":
+            _demand(isinstance(value, list), path, value, "a list")
+            for index, item in enumerate(value):
+                self._check_item(code[1:-1], item, f"{path}[{index}]")
+        elif code[0] == "{":
+            _demand(is_mapping(value), path, value, "an object")
+            # Of a set of a thousand groups the status has a thousand texts.
+            if code == "{s}" and all(type(item) is str for item in value.values()):
+                return
+            for key, item in value.items():
+                self._check_item(code[1:-1], item, f"{path}.{key}")
+        elif code in _SCALARS:
+            is_one, words = _SCALARS[code]
+            _demand(is_one(value), path, value, words)
+        else:
+            self._check_struct(code, value, path)
+
+    def _check_item(self, code: str, item: Any, path: str) -> None:
+        _demand(item is not None, path, item, "there")
+        self._check(code, item, path)
+
+    def _check_struct(self, name: str, value: Any, path: str) -> None:
+        _demand(is_mapping(value), path, value, "an object")
+        fields = self._table[name]
+        for key in self._required.get(name, ()):
+            _demand(value.get(key) is not None, f"{path}.{key}", None, "there")
+        for key, item in value.items():
+            if key in fields:
+                self._check(fields[key], item, f"{path}.{key}")
+
+
+def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
+    """Whether there are more objects and lists within each other than any field of Kubernetes has."""
+    if not (is_mapping(value) or isinstance(value, list)):
+        return False
+    parts = value.values() if is_mapping(value) else value
+    return levels == 0 or any(is_deep(part, levels - 1) for part in parts)
+
+
+def json_fault(value: Any, path: str) -> str:
+    """What JSON can say and nobody can send on: numbers beyond all measure, text that is no Unicode,
+    structures without end. Raw data, such as that of ControllerRevisions, is stored as it came.
+    """
+    if is_deep(value):
+        return f"{path} has more than {_DEEPEST} levels"
+    try:
+        _check_json(value, path)
+    except _Fault as fault:
+        return str(fault)
+    return ""
+
+
+def _check_json(value: Any, path: str) -> None:
+    if isinstance(value, str):
+        _demand(_is_unicode(value), path, value, "Unicode text")
+    elif isinstance(value, float):
+        _demand(math.isfinite(value), path, value, "a finite number")
+    elif isinstance(value, int):
+        _demand(abs(value) <= _LARGEST, path, value, "a number of 64 bits")
+    elif is_mapping(value) or isinstance(value, list):
+        for key, item in value.items() if is_mapping(value) else enumerate(value):
+            _demand(not isinstance(key, str) or _is_unicode(key), path, key, "Unicode text")
+            _check_json(item, f"{path}.{key}" if isinstance(key, str) else f"{path}[{key}]")
+
+
+def _demand(is_so: bool, path: str, value: Any, words: str) -> None:
+    if not is_so:
+        raise _Fault(f"{path} is {_shown(value)}, not {words}" if value is not None else f"{path} is missing")
+
+
+def _shown(value: Any) -> str:
+    if is_mapping(value):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, int) and abs(value) > _LARGEST:
+        return "a number of more than 64 bits"
+    text = ascii(value) if not isinstance(value, bool) else str(value).lower()
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        return text.isascii() or bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_integer(value: Any) -> bool:
+    # JSON's true and false are integers to Python.
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_quantity(value: Any) -> bool:
+    try:
+        return isinstance(value, str | int | float) and not isinstance(value, bool) and bool(parse(value))
+    except ValueError:
+        return False
+
+
+_SCALARS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "s": (lambda value: isinstance(value, str), "text"),
+    "b": (lambda value: isinstance(value, bool), "true or false"),
+    "i": (_is_integer, "a whole number"),
+    "q": (_is_quantity, "a quantity"),
+    "x": (lambda value: isinstance(value, str) or _is_integer(value), "a whole number or text"),
+    "t": (lambda value: isinstance(value, str), "a time"),
+    "j": (lambda value: True, "anything"),
+}

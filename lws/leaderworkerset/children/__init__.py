@@ -1,0 +1,1 @@
+"""The objects that a set controls: made, kept up, taken away."""

@@ -1,0 +1,154 @@
+"""How many groups may evictions (the drain of a node, say) still take from a set?
+
+In: a SetSnapshot and the state of its groups. Out: one part of the plan: the set's PodDisruptionBudget is
+made, moved, put back or taken away.
+
+Whoever evicts one pod takes its whole group, so `maxUnavailable` counts groups that may go: all that the user
+grants while nothing is disrupted, none once that many are. In between the disruption controller itself counts
+at least one missing pod of every disrupted group; but for those without workers, because a StatefulSet that
+has no pods is not counted, and then a leader that is ready hides that its group is down. Adding the missing
+pods of disrupted groups would let groups go sooner. But pods come back one by one, and each of them would let
+another group go before anybody could take that back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lws.actions import Create, Delete, Merge, Object, Reference
+from lws.kube import quantities
+from lws.kube.differences.patches import merge_patch
+from lws.kube.metadata import is_terminating, missing_labels, owner_reference
+from lws.kube.ownership import Standing
+from lws.leaderworkerset import events, spec
+from lws.leaderworkerset.children.leader_statefulset import Part, adopt, clash
+from lws.leaderworkerset.children.likeness import standing_of_budget
+from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.leaderworkerset.status.problems import Problem
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+_ZERO = re.compile(r"0+%")
+
+
+def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Part:
+    """The set has a PodDisruptionBudget of its name if and only if it asks for one."""
+    lws, stored = snapshot.lws, snapshot.disruption_budget
+    standing = standing_of_budget(snapshot)
+    try:
+        granted = granted_groups(lws)
+    except ValueError as error:
+        # What protects the set so far is better than nothing.
+        note = f"spec.podDisruptionBudget.maxUnavailableGroups: {error}"
+        return Part(problem=Problem("InvalidDisruptionBudget", note), waiting_for=note)
+    if granted is None:
+        return _remove(stored) if standing == Standing.OURS and stored is not None else Part()
+    if standing == Standing.LEAVING:
+        return Part(waiting_for="the former PodDisruptionBudget to be gone")
+    if stored is not None and standing == Standing.CLASH:
+        return clash(snapshot, stored)
+    if stored is not None and standing == Standing.ORPHAN:
+        return adopt(snapshot, stored)
+    intent = build_disruption_budget(lws, allowed_groups(granted, snapshot, groups))
+    if stored is not None:
+        return _put_back(stored, intent)
+    failure = events.failed_disruption_budget(lws)
+    return Part((Create(intent, why="evictions must not take too many groups at once", failure=failure),))
+
+
+def granted_groups(lws: Object) -> int | None:
+    """Groups that evictions may take at a time; None where the set is to have no PodDisruptionBudget.
+
+    A percentage that comes out as 0 means 1: nobody asks by rounding for drains that never end. A set of one
+    group has a budget only where that is asked for by a number. ValueError for what is no amount.
+    """
+    configured, replicas = spec.disruption_budget_of(lws), spec.replicas_of(lws)
+    if configured is None or replicas == 0:
+        return None
+    amount = configured.get("maxUnavailableGroups")
+    if amount is None:
+        return 1 if replicas > 1 else None
+    groups = max(0, quantities.scaled(amount, replicas, round_up=False))
+    if groups > 0 or isinstance(amount, int) or _ZERO.fullmatch(amount):
+        return groups
+    return 1 if replicas > 1 else None
+
+
+def wants_disruption_budget(lws: Object) -> bool:
+    """Whether the set is to have a PodDisruptionBudget."""
+    try:
+        return granted_groups(lws) is not None
+    except ValueError:
+        return False
+
+
+def allowed_groups(granted: int, snapshot: SetSnapshot, groups: Iterable[GroupState]) -> int:
+    """How many more groups may go, as `maxUnavailable` of pods that the disruption controller counts itself.
+
+    A disrupted group of which it counts a missing pod needs no place of its own.
+    """
+    ready = {group.index for group in groups if group.ready}
+    disrupted = max(0, spec.replicas_of(snapshot.lws) - len(ready))
+    if disrupted >= granted:
+        return 0
+    counted = sum(_is_counted(each, snapshot) for each in snapshot.groups if each.index not in ready)
+    return granted - max(0, disrupted - counted)
+
+
+def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]:
+    """The PodDisruptionBudget over all pods of a set; those that are not ready may always be evicted."""
+    name = spec.name_of(lws)
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {
+            "name": name,
+            "namespace": spec.namespace_of(lws),
+            "labels": {NAME_LABEL: name},
+            "ownerReferences": [owner_reference(lws)],
+        },
+        "spec": {
+            "maxUnavailable": max_unavailable,
+            "selector": {"matchLabels": {NAME_LABEL: name}},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+
+
+def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
+    """Whether the disruption controller is certain to miss a pod of a group that is not ready, until it is.
+
+    Not from the moment in which its leader or its last worker goes: soon its workers are gone and count no
+    more, and then a leader that is ready is all that it sees.
+    """
+    workers = group.workers
+    if workers is None:
+        return spec.size_of(snapshot.lws) == 1
+    is_going = is_terminating(group.leader) or is_terminating(workers)
+    return not is_going and bool(group.worker_uids)
+
+
+def _put_back(stored: Object, intent: Mapping[str, Any]) -> Part:
+    known, wanted = stored.get("spec") or {}, dict(intent["spec"])
+    if "unhealthyPodEvictionPolicy" not in known:
+        # Kubernetes before 1.27 drops it.
+        del wanted["unhealthyPodEvictionPolicy"]
+    ours = {field: value for field, value in known.items() if field in wanted or field == "minAvailable"}
+    patch: dict[str, Any] = {}
+    changed = merge_patch(ours, wanted)
+    if changed is not None:
+        patch["spec"] = changed
+    labels = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL,))
+    if labels:
+        # Without it the object would drop out of every stream.
+        patch["metadata"] = {"labels": labels}
+    if not patch:
+        return Part()
+    why = f"evictions may take {intent['spec']['maxUnavailable']} more groups"
+    return Part((Merge(Reference.to(stored), patch, why=why),))
+
+
+def _remove(stored: Object) -> Part:
+    return Part((Delete(Reference.to(stored), "Background", why="the set asks for no disruption budget"),))

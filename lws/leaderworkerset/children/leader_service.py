@@ -1,0 +1,156 @@
+"""Does a set ask for a Service of its leaders, and what must be done for it?
+
+In: a SetSnapshot. Out: a Part of the plan of a set: the Service is made, adopted, put back or taken away.
+Unlike the headless Service, through which pods find each other before they are ready, it is for clients: it
+leads to leaders that are ready.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lws.actions import Create, Delete, Merge, Object, Reference
+from lws.kube.differences.applied import covers
+from lws.kube.differences.patches import merge_patch
+from lws.kube.metadata import is_controlled_by, missing_labels, owner_reference
+from lws.kube.ownership import Standing
+from lws.leaderworkerset import events, spec
+from lws.leaderworkerset.children.leader_statefulset import LOOK_AGAIN_SECONDS, Part, adopt, clash
+from lws.leaderworkerset.children.likeness import standing_of_service
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.status.problems import Problem
+from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
+from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
+
+
+def leader_service_name(set_name: str) -> str:
+    """The name of the Service of the leaders of a set."""
+    return f"{set_name}-leader"
+
+
+def plan_leader_service(snapshot: SetSnapshot) -> Part:
+    """The set has the Service if and only if it asks for one."""
+    lws, stored = snapshot.lws, snapshot.leader_service
+    if spec.leader_service_of(lws) is None:
+        is_own = stored is not None and is_controlled_by(stored, spec.uid_of(lws))
+        return _remove(stored) if stored is not None and is_own else Part()
+    intent = build_leader_service(lws)
+    standing = standing_of_service(stored, spec.uid_of(lws), intent, snapshot.owners_alive)
+    if standing == Standing.LEAVING:
+        return Part(waiting_for="the former Service of the leaders to be gone")
+    if stored is not None and standing == Standing.CLASH:
+        return clash(snapshot, stored)
+    if stored is not None and standing == Standing.ORPHAN:
+        return adopt(snapshot, stored)
+    if standing == Standing.SUFFICIENT:
+        return Part(again_after=LOOK_AGAIN_SECONDS)
+    if not intent["spec"]["ports"]:
+        note = (
+            "spec.leaderService: no port is known: give it ports, or declare ports of containers in the "
+            "leader template"
+        )
+        return Part(problem=Problem("LeaderServiceWithoutPorts", note), waiting_for=note)
+    if stored is not None:
+        return _put_back(stored, intent)
+    failure = events.failed_leader_service(lws, intent["metadata"]["name"])
+    return Part((Create(intent, why="clients reach the leaders through it", failure=failure),))
+
+
+def build_leader_service(lws: Object) -> dict[str, Any]:
+    """The Service of the leaders of every group, surge included."""
+    name, asked = spec.name_of(lws), spec.leader_service_of(lws) or {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": leader_service_name(name),
+            "namespace": spec.namespace_of(lws),
+            "labels": {NAME_LABEL: name},
+            "ownerReferences": [owner_reference(lws)],
+        },
+        "spec": {
+            "type": asked.get("type") or LeaderServiceType.CLUSTER_IP.value,
+            "selector": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"},
+            "ports": ports_of(asked, spec.leader_template_of(lws)),
+        },
+    }
+
+
+def ports_of(asked: Mapping[str, Any], template: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The ports that the set asks for; where it names none, those that containers of its leaders declare.
+
+    Declared ports keep their names, by which pods are told: so their numbers may change from one revision to
+    the next. Of several with one number and protocol the first counts.
+    """
+    if ports := asked.get("ports"):
+        return [_port(each) for each in ports]
+    found: dict[tuple[int, str], dict[str, Any]] = {}
+    for container in (template.get("spec") or {}).get("containers") or ():
+        for each in container.get("ports") or ():
+            number, protocol = each["containerPort"], each.get("protocol") or LeaderServiceProtocol.TCP.value
+            name = each.get("name") or f"{protocol.lower()}-{number}"
+            port = {
+                "name": name,
+                "port": number,
+                "protocol": protocol,
+                "targetPort": each.get("name") or number,
+            }
+            found.setdefault((number, protocol), port)
+    return _named_once(found.values())
+
+
+def _named_once(ports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Two containers may call ports the same; a Service may not."""
+    made: list[dict[str, Any]] = []
+    for port in ports:
+        if any(other["name"] == port["name"] for other in made):
+            port = {**port, "name": f"{port['protocol'].lower()}-{port['port']}", "targetPort": port["port"]}
+        made.append(port)
+    return made
+
+
+def _port(asked: Mapping[str, Any]) -> dict[str, Any]:
+    port = {
+        "port": asked["port"],
+        "protocol": asked.get("protocol") or LeaderServiceProtocol.TCP.value,
+        "targetPort": asked.get("targetPort") or asked["port"],
+    }
+    return {"name": asked["name"], **port} if asked.get("name") else port
+
+
+def _put_back(stored: Object, intent: Mapping[str, Any]) -> Part:
+    patch: dict[str, Any] = {}
+    reasons = []
+    known, wanted = stored.get("spec") or {}, intent["spec"]
+    ours = {field: known[field] for field in wanted if field in known}
+    selector = merge_patch(ours.get("selector") or {}, wanted["selector"])
+    if selector is not None or not covers(wanted, ours):
+        patch["spec"] = {**wanted, "ports": _with_node_ports(wanted, known)}
+        if selector is not None:
+            patch["spec"]["selector"] = selector
+        reasons.append("it is not as the set asks for")
+    labels = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL,))
+    if labels:
+        # Without it the Service would drop out of every stream.
+        patch["metadata"] = {"labels": labels}
+        reasons.append("its name label was edited")
+    if not patch:
+        return Part()
+    return Part((Merge(Reference.to(stored), patch, why="; ".join(reasons)),))
+
+
+def _with_node_ports(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A merge patch replaces the list: ports that stay keep what was allocated for them."""
+    if wanted["type"] == LeaderServiceType.CLUSTER_IP:
+        return list(wanted["ports"])
+    allocated = {
+        (each.get("port"), each.get("protocol")): {"nodePort": each["nodePort"]}
+        for each in known.get("ports") or ()
+        if each.get("nodePort")
+    }
+    return [{**each, **allocated.get((each["port"], each["protocol"]), {})} for each in wanted["ports"]]
+
+
+def _remove(stored: Object) -> Part:
+    return Part((Delete(Reference.to(stored), "Background", why="the set asks for no Service of leaders"),))

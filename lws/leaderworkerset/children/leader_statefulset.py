@@ -1,0 +1,225 @@
+"""What must the leader StatefulSet be told, and which leaders must go before it is?
+
+In: a SetSnapshot, whose the StatefulSet is, the wanted revision and the state of the groups. Out: one part of
+the plan: revision first, then what must be remembered, then leaders that go, then the StatefulSet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lws.actions import Action, Apply, Delete, Merge, Object, Reference, SetOwner
+from lws.kube.differences import applied
+from lws.kube.metadata import missing_labels, owner_reference
+from lws.kube.ownership import Standing, clash_note
+from lws.kube.statefulsets import current_revision_of, partition_of
+from lws.leaderworkerset import events, spec
+from lws.leaderworkerset.children.checkpoint import Position, beginning, remember, remembered_position
+from lws.leaderworkerset.revisions.history import restore
+from lws.leaderworkerset.revisions.keys import key_of_template
+from lws.leaderworkerset.revisions.target_revision import Choice
+from lws.leaderworkerset.rollout.groups import (
+    FIELD_MANAGER,
+    PATIENCE,
+    GroupState,
+    LeaderStatefulSet,
+    leader_statefulset,
+)
+from lws.leaderworkerset.rollout.limits import budget_of, floor_of, told_max_unavailable
+from lws.leaderworkerset.rollout.pacing import paced
+from lws.leaderworkerset.rollout.plan import plan_rollout
+from lws.leaderworkerset.rollout.scale_down import leftovers
+from lws.leaderworkerset.rollout.state import Rollout, RolloutState
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.status.problems import Problem
+from lws.leaderworkerset.templates.objects import (
+    RollingUpdate,
+    build_leader_statefulset,
+    is_tools_own,
+)
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
+
+_TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")
+
+# A clash ends by somebody else's deed, which no event of ours may show.
+LOOK_AGAIN_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one part of the pass contributes to the plan; the fields are those of Plan.
+
+    position: of the rollout once the sequence is carried out. has_moved: the sequence changes it.
+    """
+
+    sequence: tuple[Action, ...] = ()
+    problem: Problem | None = None
+    waiting_for: str = ""
+    again_after: float | None = None
+    position: Position | None = None
+    has_moved: bool = False
+
+
+def plan_leaders(
+    snapshot: SetSnapshot, standing: Standing, choice: Choice, groups: tuple[GroupState, ...]
+) -> Part:
+    """Intent before deed: what a crash must not lose is written first."""
+    leader = snapshot.leader
+    if leader is not None and standing == Standing.CLASH:
+        return clash(snapshot, leader)
+    if standing == Standing.LEAVING:
+        return Part(waiting_for="the former leader StatefulSet to be gone", again_after=LOOK_AGAIN_SECONDS)
+    if leader is not None and standing == Standing.ORPHAN:
+        # Its pods are looked at only once it is ours: nothing but the owner changes until then.
+        return adopt(snapshot, leader)
+    return _roll(snapshot, choice, groups)
+
+
+def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...]) -> Part:
+    lws, leader, known = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
+    told = leader_statefulset(leader, choice.key, snapshot.now) if leader is not None else None
+    state = RolloutState(
+        replicas=spec.replicas_of(lws),
+        budget=budget_of(lws),
+        floor=floor_of(lws),
+        groups=groups,
+        statefulset=told,
+        paused=spec.is_paused(lws),
+        reached=known.partition if known is not None and known.revision == choice.name else None,
+    )
+    rollout, delay = paced(state, plan_rollout(state), snapshot.leader_age)
+    if leader is None or told is None:
+        created = _create_leaders(snapshot, choice, rollout)
+        return Part((*choice.actions, created), waiting_for=rollout.waiting_for)
+    if known is not None and not told.is_current and not (told.observed or current_revision_of(leader)):
+        # A StatefulSet learns the former of its two templates by its first report.
+        waiting_for = "the StatefulSet controller to report on the revision that the set came from"
+        return Part(choice.actions, waiting_for=waiting_for, again_after=PATIENCE.total_seconds())
+    if delay is not None:
+        covered = _replace_leaders(snapshot, rollout)
+        return Part((*choice.actions, *covered), waiting_for=rollout.waiting_for, again_after=delay)
+    if snapshot.leaders_refused:
+        # They would come back as they were, and be deleted once more with every try.
+        rollout = rollout.within(told)
+    position = Position(choice.name, rollout.partition)
+    guard = _guard(lws, leader, position, choice.key)
+    applying = _telling_leftovers(snapshot, told, groups, _apply_leaders(snapshot, leader, choice, rollout))
+    deeds = (*_replace_leaders(snapshot, rollout), *applying)
+    return Part(
+        (*choice.actions, *guard, *deeds),
+        waiting_for=rollout.waiting_for,
+        # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
+        again_after=PATIENCE.total_seconds() if told.awaited else None,
+        position=position,
+        has_moved=bool(guard),
+    )
+
+
+def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
+    """What must be remembered before the StatefulSet is told; nothing where it stays where it is."""
+    is_new = key_of_template(leader) != key
+    if not is_new and position.partition == partition_of(leader):
+        return ()
+    return (remember(lws, position),) if position != remembered_position(lws) else ()
+
+
+def _create_leaders(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Apply:
+    lws = snapshot.lws
+    begun = beginning(snapshot, choice, planned)
+    lws_then, key, revision = lws, choice.key, choice.revision
+    if begun.former is not None:
+        lws_then, key, revision = restore(lws, begun.former), begun.former.key, begun.former.reference
+    update = RollingUpdate(begun.rollout.partition, begun.rollout.replicas, told_max_unavailable(lws))
+    return Apply(
+        build_leader_statefulset(lws_then, key, update),
+        why=begun.rollout.why,
+        announce=events.created_leaders(lws, revision),
+        failure=events.failed_leaders(lws, "create"),
+    )
+
+
+def _apply_leaders(
+    snapshot: SetSnapshot, stored: Object, choice: Choice, rollout: Rollout
+) -> tuple[Apply | Merge, ...]:
+    lws = snapshot.lws
+    update = RollingUpdate(rollout.partition, rollout.replicas, told_max_unavailable(lws))
+    intent = build_leader_statefulset(lws, choice.key, update, stored)
+    paths = applied.changed_paths(intent, stored, FIELD_MANAGER, _is_kept_annotation)
+    # Without these labels it would drop out of every stream, or count as another revision.
+    lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
+    if not paths or (not lost and _is_fought_over(snapshot, stored, intent)):
+        return ()
+    # The step that starts a rollout is announced by the revision itself.
+    moved = choice.revision if not choice.is_new else None
+    why = rollout.why or f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
+    announce = events.moved_leaders(lws, stored, rollout.partition, rollout.replicas, moved)
+    patch = _beside_template(intent, stored, paths)
+    if patch is not None:
+        return (Merge(Reference.to(stored), patch, why=why, announce=announce),)
+    failure = events.failed_leaders(lws, "update")
+    return (Apply(intent, why=why, uid=stored["metadata"]["uid"], announce=announce, failure=failure),)
+
+
+def _beside_template(
+    intent: Object, stored: Object, paths: Sequence[applied.Path]
+) -> Mapping[str, Any] | None:
+    """A patch in place of the apply, where that could bring fields of the template that were dropped once.
+
+    Since then their feature gate may have been opened, and every leader would be rolled at the pace of the
+    StatefulSet controller, for a number of groups or a label. The next template brings them.
+    """
+    if any(path[:2] in (_TEMPLATE, _STRATEGY) for path in paths):
+        # Steps of a rollout are applied: when that was, tells how long a report on it may take.
+        return None
+    if not applied.was_dropped_below(intent, stored, FIELD_MANAGER, _TEMPLATE):
+        return None
+    return applied.merge_patch_of(intent, paths)
+
+
+def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
+    """This very intent was applied already, and what differs since then is no change of the spec."""
+    return snapshot.applied == (applied.digest(intent), stored["metadata"].get("generation", 0))
+
+
+def _is_kept_annotation(path: applied.Path) -> bool:
+    """What an earlier release copied to the StatefulSet stays until the next rollout writes it anyway."""
+    return path[:2] == ("metadata", "annotations") and len(path) == 3 and is_tools_own(path[2])
+
+
+def _telling_leftovers(
+    snapshot: SetSnapshot,
+    told: LeaderStatefulSet,
+    groups: Sequence[GroupState],
+    applying: tuple[Apply | Merge, ...],
+) -> tuple[Apply | Merge, ...]:
+    """With the write that scales the set down; `told` is what the StatefulSet was told before."""
+    wanted = spec.replicas_of(snapshot.lws)
+    if told.asked is None or wanted >= told.asked:
+        return applying
+    found = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)
+    said = events.left_behind(snapshot.lws, wanted, told.replicas, found)
+    return tuple(replace(each, announce=(*each.announce, *said)) for each in applying)
+
+
+def _replace_leaders(snapshot: SetSnapshot, rollout: Rollout) -> tuple[Action, ...]:
+    pods = {group.index: group.leader for group in snapshot.groups}
+    return tuple(
+        Delete(Reference.to(pods[index]), "Foreground", why=f"group {index} moves to the new revision")
+        for index in rollout.replace
+    )
+
+
+def clash(snapshot: SetSnapshot, stranger: Object) -> Part:
+    """Leave alone what has a name that the set needs and is somebody else's, and say so."""
+    note = clash_note(stranger, "LeaderWorkerSet", spec.name_of(snapshot.lws))
+    return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
+
+
+def adopt(snapshot: SetSnapshot, orphan: Object) -> Part:
+    """Make the set the controller of an object of its own that has none."""
+    if not snapshot.is_set_alive:
+        return Part(waiting_for="the set to be seen alive before it adopts anything")
+    why = f"the {orphan['kind']} of the set has no owner"
+    return Part((SetOwner(Reference.to(orphan), owner_reference(snapshot.lws), why),))

@@ -1,0 +1,150 @@
+"""Could the set have made this object that nobody controls? If not, does it do what one of ours would do?
+
+In: an object under a name that we give, and what would be made there. Out: its standing. Labels prove
+nothing, because anybody copies them: what a set adopts is deleted with it, so it has to be of the shape that
+only we give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from lws.actions import Object
+from lws.kube.differences.applied import covers
+from lws.kube.metadata import controller_of, labels_of
+from lws.kube.ownership import Standing, standing_of
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    NAME_LABEL,
+    REVISION_LABEL,
+    WORKER_INDEX_LABEL,
+)
+
+
+def standing_of_leaders(snapshot: SetSnapshot) -> Standing:
+    """Of the StatefulSet that has the name of the set."""
+    name = spec.name_of(snapshot.lws)
+    return standing_of(
+        snapshot.leader,
+        spec.uid_of(snapshot.lws),
+        partial(_is_like_leaders, set_name=name),
+        snapshot.owners_alive,
+    )
+
+
+def standing_of_workers(
+    statefulset: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
+) -> Standing:
+    """Of the StatefulSet that has the name of a leader pod."""
+    is_like = partial(_is_like_workers, leader=leader, set_name=set_name)
+    return standing_of(statefulset, leader["metadata"]["uid"], is_like, owners_alive)
+
+
+def standing_of_service(
+    service: Object | None, owner_uid: str, intent: Object, owners_alive: Collection[str]
+) -> Standing:
+    """Of the Service that has a name which we give. intent: the Service that we would make."""
+    is_like = partial(_is_like_service, intent=intent)
+    standing = standing_of(service, owner_uid, is_like, owners_alive)
+    if service is None or standing != Standing.CLASH or controller_of(service) is not None:
+        return standing
+    return Standing.SUFFICIENT if _does_the_same(service, intent) else Standing.CLASH
+
+
+def standing_of_budget(snapshot: SetSnapshot) -> Standing:
+    """Of the PodDisruptionBudget that has the name of the set."""
+    return standing_of(
+        snapshot.disruption_budget,
+        spec.uid_of(snapshot.lws),
+        partial(_is_like_budget, set_name=spec.name_of(snapshot.lws)),
+        snapshot.owners_alive,
+    )
+
+
+def standing_of_pod_group(
+    pod_group: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
+) -> Standing:
+    """Of the PodGroup that has the name which the group of a leader pod needs."""
+    is_like = partial(_is_labelled, set_name=set_name)
+    return standing_of(pod_group, leader["metadata"]["uid"], is_like, owners_alive)
+
+
+def may_be_adopted(obj: Object) -> bool:
+    """Nobody controls it, and it may be ours. What users made stays, maybe for ever."""
+    if controller_of(obj) is not None:
+        return False
+    return obj["kind"] not in ("Service", "PodDisruptionBudget") or (
+        NAME_LABEL in labels_of(obj) and _is_written_by_us(obj)
+    )
+
+
+def _is_like_leaders(statefulset: Object, set_name: str) -> bool:
+    selector = {NAME_LABEL: set_name, WORKER_INDEX_LABEL: "0"}
+    return _is_like_statefulset(statefulset, selector, {set_name})
+
+
+def _is_like_workers(statefulset: Object, leader: Object, set_name: str) -> bool:
+    carried = labels_of(leader)
+    selector = {NAME_LABEL: set_name} | {
+        key: carried.get(key, "") for key in (GROUP_INDEX_LABEL, GROUP_KEY_LABEL)
+    }
+    # It may be of a revision with another network.
+    return _is_like_statefulset(statefulset, selector, {set_name, leader["metadata"]["name"]})
+
+
+def _is_like_statefulset(statefulset: Object, selector: Mapping[str, str], services: Collection[str]) -> bool:
+    made = statefulset.get("spec") or {}
+    return (
+        _is_labelled(statefulset, selector[NAME_LABEL])
+        and made.get("selector") == {"matchLabels": selector}
+        and made.get("serviceName") in services
+        and made.get("podManagementPolicy") == "Parallel"
+        and REVISION_LABEL in labels_of(made.get("template") or {})
+    )
+
+
+def _is_like_service(service: Object, intent: Object) -> bool:
+    # A user may well have written the very same: what tells is who wrote it.
+    return (
+        _is_labelled(service, labels_of(intent)[NAME_LABEL])
+        and _selects_the_same(service, intent)
+        and _is_written_by_us(service)
+    )
+
+
+def _is_like_budget(budget: Object, set_name: str) -> bool:
+    selector = (budget.get("spec") or {}).get("selector")
+    return (
+        _is_labelled(budget, set_name)
+        and selector == {"matchLabels": {NAME_LABEL: set_name}}
+        and _is_written_by_us(budget)
+    )
+
+
+def _is_labelled(obj: Object, set_name: str) -> bool:
+    return labels_of(obj).get(NAME_LABEL) == set_name
+
+
+def _does_the_same(service: Object, intent: Object) -> bool:
+    """It leads to the same pods in the same way. Unready ones too? That is up to its owner."""
+    of_owner = ("selector", "publishNotReadyAddresses")
+    wanted = {field: value for field, value in intent["spec"].items() if field not in of_owner}
+    return _selects_the_same(service, intent) and covers(wanted, service.get("spec") or {})
+
+
+def _selects_the_same(service: Object, intent: Object) -> bool:
+    return bool((service.get("spec") or {}).get("selector") == intent["spec"]["selector"])
+
+
+def _is_written_by_us(obj: Object) -> bool:
+    """By us or by the original controller, which gives the same name as the writer."""
+    return any(
+        entry.get("manager") == FIELD_MANAGER
+        and "f:selector" in ((entry.get("fieldsV1") or {}).get("f:spec") or {})
+        for entry in obj["metadata"].get("managedFields") or ()
+    )

@@ -1,0 +1,161 @@
+"""What are users told about a set? The Events of the original controller, word for word, and those about
+problems.
+
+In: the set and what was decided. Out: `Announce`s for actions to carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from lws.actions import Announce, EventType, Object, Reference
+from lws.kube.ownership import existing_note
+from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.rollout.scale_down import Leftover
+from lws.leaderworkerset.status.problems import Problem
+from lws.leaderworkerset.templates.claims import risk_of_claims
+
+# The note of an Event holds 1 KiB, and each name up to 63 characters.
+_MOST_NAMED = 5
+
+
+def creating_revision(lws: Object, revision: Reference, key: str, occasion: str) -> Announce:
+    """occasion: what the revision is for, the end of the sentence."""
+    missing = "missing " if occasion.startswith("existing") else ""
+    note = f"Creating {missing}revision with key {key} for {occasion}"
+    return _event(lws, "CreatingRevision", "Create", note, revision)
+
+
+def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -> Announce:
+    """A revision was rebuilt from what runs, and not everything was there to be read."""
+    note = (
+        f"No StatefulSet is left that shows {guessed} under key {key}: it was taken from the set as it is; "
+        f"groups of this key that are rebuilt get it"
+    )
+    return _event(lws, "RevisionIncomplete", "Create", note, revision, "Warning")
+
+
+def passed_over(lws: Object, stranger: Object, instead: Reference) -> Announce:
+    """A revision got another number than it would have got: the name of the first is taken."""
+    note = (
+        f"{existing_note(stranger)}: the revision is recorded as {instead.name} instead, with the same key; "
+        f"{stranger['metadata']['name']} is left untouched"
+    )
+    return _event(lws, "NameClash", "Create", note, Reference.to(stranger), "Warning")
+
+
+def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> Announce:
+    """fields: labels and annotations of a revision that are not as they were recorded."""
+    note = (
+        f"ControllerRevision {revision.name} was edited: {', '.join(sorted(fields))}. It counts as it was "
+        f"recorded, and is put back"
+    )
+    return _event(lws, "RevisionEdited", "Update", note, revision, "Warning")
+
+
+def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, ...]:
+    """The leader StatefulSet is there."""
+    note = f"Created leader statefulset {lws['metadata']['name']}"
+    return (_event(lws, "GroupsProgressing", "Create", note, revision),)
+
+
+def moved_leaders(
+    lws: Object, stored: Object, partition: int, replicas: int, revision: Reference | None
+) -> tuple[Announce, ...]:
+    """The partition came down, or surge groups go; `revision` is None where a new one was just recorded."""
+    found = []
+    before = partition_of(stored)
+    if revision is not None and partition < before:
+        note = f"Updating replicas {partition} to {before - 1} (inclusive)"
+        if partition + 1 == before:
+            note = f"Updating replica {partition}"
+        found.append(_event(lws, "GroupsUpdating", "Update", note, revision))
+    existing, name = wanted_replicas(stored), lws["metadata"]["name"]
+    if replicas < existing:
+        note = f"deleting surge replicas from {name}-{replicas} to {name}-{existing - 1}"
+        if replicas + 1 == existing:
+            note = f"deleting surge replica {name}-{replicas}"
+        found.append(_event(lws, "GroupsProgressing", "Delete", note))
+    return tuple(found)
+
+
+def failed_leaders(lws: Object, verb: str) -> Announce:
+    """The leader StatefulSet was refused; verb: create or update."""
+    note = f"Failed to {verb} leader statefulset {lws['metadata']['name']}"
+    reason = "FailedCreate" if verb == "create" else "FailedUpdate"
+    return _event(lws, reason, verb.capitalize(), note, type_="Warning")
+
+
+def failed_service(lws: Object) -> Announce:
+    """The shared Service was refused."""
+    return _event(
+        lws, "FailedCreate", "Create", "Failed to create headless service for error", type_="Warning"
+    )
+
+
+def failed_leader_service(lws: Object, name: str) -> Announce:
+    """The Service of the leaders was refused."""
+    return _event(lws, "FailedCreate", "Create", f"Failed to create leader service {name}", type_="Warning")
+
+
+def left_behind(lws: Object, replicas: int, existing: int, found: Sequence[Leftover]) -> tuple[Announce, ...]:
+    """Scaling down takes ready groups, and leaves some that would better have gone."""
+    if not found:
+        return ()
+    name = lws["metadata"]["name"]
+    gone = f"{name}-{replicas}" if replicas + 1 == existing else f"{name}-{replicas} to {name}-{existing - 1}"
+    shown = ", ".join(f"{name}-{each.index} ({each.why})" for each in found[:_MOST_NAMED])
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    note = (
+        f"Scaling down removes {gone}, because StatefulSets remove the highest index first, ready or not; "
+        f"{shown}{more} stay. A group is made anew, perhaps elsewhere, when its leader pod is deleted"
+    )
+    return (_event(lws, "UnreadyGroupsStay", "Delete", note, type_="Warning"),)
+
+
+def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
+    """A set was taken over whose workers lose their claims with each rebuild of their group."""
+    return _event(lws, "ClaimsGoWithGroups", "Update", risk_of_claims(statefulsets), type_="Warning")
+
+
+def failed_disruption_budget(lws: Object) -> Announce:
+    """The PodDisruptionBudget was refused."""
+    note = f"Failed to create pod disruption budget {lws['metadata']['name']}"
+    return _event(lws, "FailedCreate", "Create", note, type_="Warning")
+
+
+def broken_revisions(lws: Object, revisions: Iterable[Recorded]) -> tuple[Announce, ...]:
+    """Revisions that nothing can be made from, each once."""
+    return tuple(
+        replace(_event(lws, "BrokenRevision", "Read", each.broken, each.reference, "Warning"), once=True)
+        for each in revisions
+        if each.broken
+    )
+
+
+def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:
+    """What keeps the set from getting its groups, once for each new message."""
+    conditions = (lws.get("status") or {}).get("conditions") or ()
+    told = "; ".join(
+        str(each.get("message", ""))
+        for each in conditions
+        if each["type"] == "ReplicaFailure" and each["status"] == "True"
+    )
+    return tuple(
+        _event(lws, problem.reason, "Create", problem.message, type_="Warning")
+        for problem in found
+        if not problem.is_told and problem.message not in told
+    )
+
+
+def _event(
+    lws: Object,
+    reason: str,
+    action: str,
+    note: str,
+    related: Reference | None = None,
+    type_: EventType = "Normal",
+) -> Announce:
+    return Announce(Reference.to(lws), reason, action, note, type_, related)

@@ -1,0 +1,1 @@
+"""What does the status of a set remember from one manager to the next?"""

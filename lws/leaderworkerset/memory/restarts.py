@@ -1,0 +1,136 @@
+"""What is remembered of the restarts of a group, and how long does the next one wait?
+
+In: `status.restarts` and `status.members` as stored, whatever is in them, and the time. Out: that memory,
+decoded; what to store next; which groups are left as they are. Memory that is lost or garbled delays nothing
+and forbids nothing, and restarts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lws.actions import Object
+from lws.kube.conditions import Condition, find
+from lws.kube.metadata import is_terminating, labels_of
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.memory.members import Members, remembered_of
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
+
+FAILED = "Failed"
+
+FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 10, 600
+"""Between a restart of a group and the next: doubled each time, up to the longest."""
+
+STABLE_SECONDS = 1200
+"""A group that did without a restart for so long starts from the first delay again."""
+
+GOING, KEPT = "00000000", "ffffffff"
+"""What stands for the workers in `status.members` of a leader whose end is decided and counted, and of one
+that is left as it is because its group has used up its restarts.
+"""
+
+# Of a set of thousands, nobody reads more.
+_LISTED = 10
+# Clocks of two managers differ; by more than this, and the time is not believed.
+_SKEW_SECONDS = 60
+_RECORD = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,12})\.(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """The restarts of one group; as text `count.consecutive.last.key`.
+
+    count: on the revision with this key. consecutive: one after the other, without a stable time between.
+    last: Unix seconds, 0 for never.
+    """
+
+    count: int = 0
+    consecutive: int = 0
+    last: int = 0
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.count}.{self.consecutive}.{self.last}.{self.key}"
+
+    @property
+    def due(self) -> datetime:
+        """The moment from which the next restart may be."""
+        doubled = min(max(self.consecutive - 1, 0), 10)
+        delay = min(FIRST_DELAY_SECONDS * 2**doubled, LONGEST_DELAY_SECONDS) if self.consecutive else 0
+        return datetime.fromtimestamp(self.last + delay, UTC)
+
+    def and_one(self, now: datetime) -> Restarts:
+        """After one more."""
+        return Restarts(self.count + 1, self.consecutive + 1, int(now.timestamp()), self.key)
+
+
+def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
+    """What counts at this moment for the group of that index, on the revision with this key."""
+    stored = (lws.get("status") or {}).get("restarts")
+    text = stored.get(str(index)) if isinstance(stored, Mapping) else None
+    match = _RECORD.fullmatch(text) if isinstance(text, str) else None
+    if match is None or match[4] != key:
+        # A new revision is what a failing one is mended with: it starts without a past.
+        return Restarts(key=key)
+    count, consecutive, last = (int(match[part]) for part in (1, 2, 3))
+    since = int(now.timestamp()) - last
+    if since >= STABLE_SECONDS or since < -_SKEW_SECONDS:
+        consecutive, last = 0, 0
+    return Restarts(count, consecutive, last, key)
+
+
+def is_used_up(lws: Object, restarts: Restarts) -> bool:
+    """The group has had as many restarts on its revision as it may have."""
+    limit = spec.max_group_restarts_of(lws)
+    return limit is not None and restarts.count >= limit
+
+
+def mark_on(lws: Object, index: int, leader: Object) -> str:
+    """GOING or KEPT if that was decided about this very leader, else ""."""
+    known = remembered_of(lws, index)
+    if known is None or known.leader != Members.of(leader["metadata"]["uid"], ()).leader:
+        return ""
+    return known.workers if known.workers in (GOING, KEPT) else ""
+
+
+def memory_of(index: int, leader: Object, restarts: Restarts | None, mark: str) -> dict[str, Any]:
+    """The patch of the status that remembers what was decided about the group of this leader; restarts: None
+    where nothing is counted.
+    """
+    marked = Members(Members.of(leader["metadata"]["uid"], ()).leader, mark)
+    counted = {"restarts": {str(index): str(restarts)}} if restarts is not None else {}
+    return {**counted, "members": {str(index): str(marked)}}
+
+
+def failed(stored: Iterable[Mapping[str, Any]], given_up: Sequence[int]) -> Iterator[Condition]:
+    """The condition Failed, absent until it was true once. given_up: indices of groups."""
+    if given_up:
+        listed = ", ".join(map(str, given_up[:_LISTED])) + (", …" if len(given_up) > _LISTED else "")
+        named = f"Group {listed} has" if len(given_up) == 1 else f"Groups {listed} have"
+        said = f"{named} failed once more than maxGroupRestarts allows, left as found for diagnosis"
+        yield Condition(FAILED, True, "GroupRestartsExhausted", said)
+    elif find(stored, FAILED) is not None:
+        yield Condition(FAILED, False, "GroupRestartsLeft", "No group has used up its restarts")
+
+
+def given_up(lws: Object, groups: Iterable[GroupFacts], now: datetime) -> tuple[int, ...]:
+    """Indices of groups that failed once more than they may be restarted, and are left as they are since."""
+    if spec.max_group_restarts_of(lws) is None or spec.restart_policy_of(lws) == RestartPolicy.NONE:
+        return ()
+    return tuple(
+        group.index
+        for group in groups
+        if not is_terminating(group.leader)
+        and mark_on(lws, group.index, group.leader) == KEPT
+        and is_used_up(lws, restarts_of(lws, group.index, key_of(group.leader), now))
+    )
+
+
+def key_of(leader: Object) -> str:
+    """The revision key that restarts of this leader's group are counted by."""
+    return labels_of(leader).get(REVISION_LABEL, "")

@@ -1,0 +1,287 @@
+"""What did a revision hold that is not there any more? Read off the StatefulSets that were made from it.
+
+In: the set, and the templates that StatefulSets have under the key. Out: a record of what runs, and whether
+that is what the set asks for anyway; or None where nothing shows it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.actions import Object, Reference
+from lws.kube.metadata import annotations_of, labels_of
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.revisions.encoding import equality_form
+from lws.leaderworkerset.revisions.history import Record, Recorded, record
+from lws.leaderworkerset.templates.claims import claims_of, common_claim
+from lws.leaderworkerset.templates.node_selection import selects_by_group, without_group_nodes
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    GROUP_KEY_LABEL,
+    LEADER_ADDRESS_ANNOTATION,
+    LEADER_NAME_ANNOTATION,
+    LEADER_REQUESTS_TPUS_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    SUBGROUP_POLICY_TYPE_ANNOTATION,
+    SUBGROUP_SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+    SubdomainPolicy,
+)
+
+_OUR_LABELS = frozenset({NAME_LABEL, WORKER_INDEX_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL})
+_OUR_ANNOTATIONS = frozenset(
+    {
+        SIZE_ANNOTATION,
+        LEADER_ADDRESS_ANNOTATION,
+        LEADER_NAME_ANNOTATION,
+        LEADER_REQUESTS_TPUS_ANNOTATION,
+        SUBDOMAIN_POLICY_ANNOTATION,
+        SUBGROUP_POLICY_TYPE_ANNOTATION,
+        SUBGROUP_SIZE_ANNOTATION,
+        *spec.PLACEMENT_ANNOTATIONS,
+    }
+)
+_WHOLE_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+
+# Nothing that runs depends on them: they are recorded as the set has them.
+_NOT_IN_PODS = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What StatefulSets have under a key of which no revision is left.
+
+    leader: the pod template that leaders of this key come back with; None where the leader StatefulSet holds
+    none any more. claims: its claim templates. workers: a worker StatefulSet of this key, whole; None where
+    there is none.
+    """
+
+    key: str
+    leader: Object | None = None
+    claims: tuple[Object, ...] = ()
+    workers: Object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reconstruction:
+    """record: what runs under the key; where that is what the set asks for, exactly that, to the byte.
+
+    is_wanted: it is what the set asks for. guessed: what nothing shows and was taken from the set as it is,
+    in words; empty if nothing was.
+    """
+
+    key: str
+    record: Record
+    is_wanted: bool
+    guessed: str = ""
+
+
+def reconstruct(lws: Object, running: Running) -> Reconstruction | None:
+    """The record of what runs. What nothing shows is taken from the set as it is."""
+    if running.leader is None and running.workers is None:
+        return None
+    wanted = record(lws)
+    topology = _topology(lws, running)
+    # The key is a hash of what was recorded: then the templates need not be asked.
+    is_hash = wanted.key == running.key
+    shown, live = _shown(lws, running), _live(lws, running)
+    is_equal = is_hash or equality_form(_comparable(shown)) == equality_form(_comparable(live))
+    made = Record(wanted.spec if is_equal else _recordable(lws, shown, live), topology)
+    is_wanted = is_equal and topology == wanted.topology
+    size = int(shown["leaderWorkerTemplate"]["size"])
+    guessed = "" if is_hash or size == 1 or running.workers is not None else "the template of its workers"
+    return Reconstruction(running.key, wanted if is_wanted else made, is_wanted, guessed)
+
+
+def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
+    """The claim templates of a StatefulSet; they never change."""
+    return tuple(statefulset["spec"].get("volumeClaimTemplates") or ())
+
+
+def as_recorded(lws: Object, made: Reconstruction) -> Recorded:
+    """The reconstruction in the form in which revisions are restored; it refers to no stored object."""
+    return Recorded(
+        reference=Reference("apps/v1", "ControllerRevision", spec.namespace_of(lws), ""),
+        number=0,
+        key=made.key,
+        created="",
+        is_orphan=False,
+        is_leaving=False,
+        spec=made.record.spec,
+        form=made.record.form,
+        topology=made.record.topology,
+    )
+
+
+def _shown(lws: Object, running: Running) -> dict[str, Any]:
+    """What StatefulSets show, in the shape of `_live`."""
+    workers = running.workers
+    worker_template = workers["spec"]["template"] if workers is not None else None
+    leader_template = running.leader if running.leader is not None else spec.leader_template_of(lws)
+    told = _given(lws, running)
+    size, subgroup_size = told.get(SIZE_ANNOTATION, ""), told.get(SUBGROUP_SIZE_ANNOTATION, "")
+    policy: dict[str, Any] = {}
+    if _WHOLE_NUMBER.fullmatch(subgroup_size):
+        policy["subGroupSize"] = int(subgroup_size)
+    if told.get(SUBGROUP_POLICY_TYPE_ANNOTATION):
+        policy["subGroupPolicyType"] = told[SUBGROUP_POLICY_TYPE_ANNOTATION]
+    if worker_template is None:
+        worker_template = spec.template_of(lws)["workerTemplate"]
+    claims = running.claims or (
+        workers["spec"].get("volumeClaimTemplates") or () if workers is not None else ()
+    )
+    return _shape(
+        (leader_template, worker_template),
+        _topology(lws, running),
+        {
+            "size": int(size) if _WHOLE_NUMBER.fullmatch(size) else spec.size_of(lws),
+            "volumeClaimTemplates": [_claim(claim) for claim in claims],
+            "subGroupPolicy": policy or None,
+        },
+        _subdomain_policy(lws, running),
+    )
+
+
+def _live(lws: Object, running: Running) -> dict[str, Any]:
+    """What the set asks for, as far as StatefulSets would show it."""
+    template = spec.template_of(lws)
+    claims = claims_of(lws)
+    return _shape(
+        (spec.leader_template_of(lws), template["workerTemplate"]),
+        _topology(lws, running),
+        {
+            "size": spec.size_of(lws),
+            "volumeClaimTemplates": [_claim(claim) for claim in claims],
+            "subGroupPolicy": template.get("subGroupPolicy"),
+        },
+        spec.subdomain_policy_of(lws),
+    )
+
+
+def _shape(
+    made_from: tuple[Object, Object],
+    topology: Mapping[str, str],
+    rest: Mapping[str, Any],
+    policy: SubdomainPolicy,
+) -> dict[str, Any]:
+    """made_from: the templates of leaders and of workers."""
+    leader, workers = made_from
+    templates = {
+        "leaderTemplate": _stripped(leader, topology, ""),
+        "workerTemplate": _stripped(workers, topology, spec.group_topology(topology)),
+    }
+    return {
+        "leaderWorkerTemplate": {**templates, **rest},
+        "networkConfig": {"subdomainPolicy": policy.value},
+    }
+
+
+def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
+    """What StatefulSets show, in the shape of a spec that a user would have written."""
+    asked, template = spec.template_of(lws), dict(shown["leaderWorkerTemplate"])
+    if _claims_form(shown) == _claims_form(live):
+        # StatefulSets of earlier releases show a part of them only.
+        template["volumeClaimTemplates"] = asked.get("volumeClaimTemplates")
+    template = {key: value for key, value in template.items() if value}
+    if asked.get("leaderTemplate") is None:
+        # Groups of one pod have no workers to show a template.
+        if template["size"] == 1:
+            template["workerTemplate"] = template["leaderTemplate"]
+        if _form(template["leaderTemplate"]) == _form(template["workerTemplate"]):
+            del template["leaderTemplate"]
+    template |= {key: asked[key] for key in _NOT_IN_PODS if asked.get(key) is not None}
+    return {"leaderWorkerTemplate": template, "networkConfig": shown["networkConfig"]}
+
+
+def _form(template: Object) -> str:
+    return equality_form({"leaderWorkerTemplate": {"workerTemplate": template}})
+
+
+def _claims_form(shape: Object) -> str:
+    claims = _comparable(shape)["leaderWorkerTemplate"]["volumeClaimTemplates"]
+    return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
+
+
+def _stripped(template: Object, told: Mapping[str, str], domain: str) -> dict[str, Any]:
+    """A pod template without what controllers add to it. told: where its groups run. domain: the node label
+    that all pods of a group share, whose value workers are given as node selector.
+    """
+    metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    metadata["labels"] = _without(labels_of(template), _OUR_LABELS)
+    metadata["annotations"] = _without(annotations_of(template), _OUR_ANNOTATIONS)
+    if domain and pod.get("nodeSelector"):
+        pod["nodeSelector"] = _without(pod["nodeSelector"], frozenset({domain}))
+    if selects_by_group(told):
+        pod = without_group_nodes(pod, told)
+    if _is_of_leader(pod.get("schedulingGroup") or {}, labels_of(template)):
+        del pod["schedulingGroup"]
+    return {**template, "metadata": metadata, "spec": pod}
+
+
+def _is_of_leader(scheduling_group: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Whether workers were given the PodGroup of their leader, which has its name from these labels."""
+    own = "-".join(labels.get(key, "") for key in (NAME_LABEL, GROUP_INDEX_LABEL, REVISION_LABEL))
+    return NAME_LABEL in labels and str(scheduling_group.get("podGroupName") or "").startswith(f"{own}-")
+
+
+def _claim(claim: Object) -> dict[str, Any]:
+    told = {key: claim["metadata"].get(key) for key in ("name", "labels", "annotations")}
+    return {
+        "metadata": {key: value for key, value in told.items() if value},
+        "spec": claim.get("spec") or {},
+    }
+
+
+def _comparable(shape: Object) -> dict[str, Any]:
+    """What every release shows of it: of claims, a part."""
+    template = dict(shape["leaderWorkerTemplate"])
+    common = (common_claim(claim, "") for claim in template["volumeClaimTemplates"])
+    template["volumeClaimTemplates"] = [
+        {"metadata": {"name": each["metadata"]["name"]}, "spec": each["spec"]} for each in common
+    ]
+    return {**shape, "leaderWorkerTemplate": template}
+
+
+def _topology(lws: Object, running: Running) -> dict[str, str]:
+    return spec.placement_given(*_template_in_use(lws, running), spec.placement_annotations(lws))
+
+
+def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
+    """A template that shows what the set was, the leaders' where there is one, and what the user wrote."""
+    if running.leader is not None:
+        return running.leader, spec.leader_template_of(lws)
+    workers = running.workers["spec"]["template"] if running.workers is not None else {}
+    return workers, spec.template_of(lws)["workerTemplate"]
+
+
+def _given(lws: Object, running: Running) -> dict[str, str]:
+    """Annotations by which controllers told pods of their set; those that the user wrote are none of them."""
+    used, written = _template_in_use(lws, running)
+    own, asked = annotations_of(written), spec.subgroup_annotations(lws)
+    if spec.subdomain_policy_of(lws) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+        asked[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
+    return {
+        key: value
+        for key, value in annotations_of(used).items()
+        if key == SIZE_ANNOTATION or own.get(key) != value or asked.get(key) == value
+    }
+
+
+def _subdomain_policy(lws: Object, running: Running) -> SubdomainPolicy:
+    if running.leader is not None:
+        told = _given(lws, running).get(SUBDOMAIN_POLICY_ANNOTATION)
+        is_shared = told != SubdomainPolicy.UNIQUE_PER_REPLICA
+    else:
+        assert running.workers is not None
+        is_shared = running.workers["spec"].get("serviceName") == spec.name_of(lws)
+    return SubdomainPolicy.SHARED if is_shared else SubdomainPolicy.UNIQUE_PER_REPLICA
+
+
+def _without(values: Mapping[str, str], keys: frozenset[str]) -> dict[str, str]:
+    return {key: value for key, value in values.items() if key not in keys}

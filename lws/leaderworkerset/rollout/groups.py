@@ -1,0 +1,157 @@
+"""How does each group stand, and what was the leader StatefulSet told?
+
+In: facts about groups and the leader StatefulSet as plain objects. Out: the small frozen values that rollout
+and status decide from, without any object in them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from lws.actions import Object
+from lws.kube import statefulsets
+from lws.kube.metadata import annotations_of, labels_of
+from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
+
+FIELD_MANAGER = "lws"
+PATIENCE = timedelta(seconds=10)
+"""How long a StatefulSet controller that has reported before is given to report on our last write."""
+
+_WHOLE_NUMBER = re.compile(r"[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """One group that has a leader pod. A group without one has no state at all: it is missing.
+
+    ready: leader Running, Ready and not terminating; its own workers settled, or none needed.
+    formed: everything it is made of exists: the leader and, unless its size is 1, its worker StatefulSet.
+    outdated: the leader or its worker StatefulSet carries another revision key than the wanted one.
+    terminating: the leader is being deleted; it may serve for a while, but never counts as ready.
+    leader_ready: the leader alone is Running, Ready and not terminating; more a StatefulSet controller does
+    not see.
+    replaceable: the leader is not on the update revision of the leader StatefulSet: a new one would differ.
+    """
+
+    index: int
+    ready: bool = False
+    formed: bool = True
+    outdated: bool = False
+    terminating: bool = False
+    leader_ready: bool = False
+    replaceable: bool = False
+
+    @property
+    def updated(self) -> bool:
+        """Leader and workers exist and carry the wanted key."""
+        return self.formed and not self.outdated
+
+    @property
+    def settled(self) -> bool:
+        """Ready and on the wanted revision."""
+        return self.ready and self.updated
+
+    @property
+    def broken(self) -> bool:
+        """Outdated, not ready and not on its way out: it serves nobody and will not be kept.
+
+        Told by what shows, never by how long: an old group that is still starting looks the same, and losing
+        it costs the same, nothing. Groups on the wanted revision are never called broken: they get time.
+        """
+        return self.outdated and not self.ready and not self.terminating
+
+    @property
+    def serves_outdated(self) -> bool:
+        """Ready on another revision: replacing it costs availability."""
+        return self.outdated and self.ready
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderStatefulSet:
+    """The position of a rollout, as the leader StatefulSet keeps it.
+
+    replicas, partition: as stored.
+    asked: `spec.replicas` of the set when it was last applied; None if that is missing or garbled.
+    is_current: its template carries the wanted key.
+    observed: its controller has reported on it as it stands.
+    awaited: that report is still out, but our write is young and a report can be expected.
+    max_unavailable: as stored, None where the feature MaxUnavailableStatefulSet is off.
+    """
+
+    replicas: int
+    partition: int
+    asked: int | None = None
+    is_current: bool = True
+    observed: bool = True
+    awaited: bool = False
+    max_unavailable: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What groups are measured by.
+
+    key: the wanted revision key. size_of: pods per group for each recorded key. update_revision: name of the
+    leader StatefulSet's own update revision, empty before its controller's first report.
+    """
+
+    key: str
+    size_of: Mapping[str, int]
+    update_revision: str = ""
+
+
+def group_states(facts: Iterable[GroupFacts], wanted: Wanted) -> tuple[GroupState, ...]:
+    """The state of every group that has a leader pod, by index; measured by the size of its own revision."""
+    return tuple(_group_state(group, wanted) for group in sorted(facts, key=lambda group: group.index))
+
+
+def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderStatefulSet:
+    """The position that a leader StatefulSet of ours keeps; `key` is the wanted revision key."""
+    observed = statefulsets.is_observed(statefulset)
+    return LeaderStatefulSet(
+        replicas=statefulsets.wanted_replicas(statefulset),
+        partition=statefulsets.partition_of(statefulset),
+        asked=_whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
+        is_current=key_of_template(statefulset) == key,
+        observed=observed,
+        awaited=not observed and _is_report_due(statefulset, now),
+        max_unavailable=statefulsets.max_unavailable_of(statefulset),
+    )
+
+
+def _group_state(group: GroupFacts, wanted: Wanted) -> GroupState:
+    terminating = group.leader_terminating or group.going
+    leader_ready = group.leader_up and not terminating
+    needs_workers = _size(group, wanted.size_of) != 1
+    counts_workers = needs_workers and group.workers is not None
+    return GroupState(
+        index=group.index,
+        ready=leader_ready and (group.workers_settled or not needs_workers),
+        formed=counts_workers or not needs_workers,
+        outdated=group.leader_key != wanted.key or (counts_workers and group.worker_key != wanted.key),
+        terminating=terminating,
+        leader_ready=leader_ready,
+        # Without the label nothing says that the pod would come back the same.
+        replaceable=labels_of(group.leader).get(STATEFULSET_REVISION_LABEL) != wanted.update_revision,
+    )
+
+
+def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
+    """Size by the leader's revision, or if that is lost by the leader's template; None where nobody knows."""
+    size = size_of.get(group.leader_key or "")
+    return size if size is not None else _whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
+
+
+def _is_report_due(statefulset: Object, now: datetime) -> bool:
+    applied = statefulsets.last_applied(statefulset, FIELD_MANAGER)
+    has_reported = statefulsets.observed_generation_of(statefulset) > 0
+    return has_reported and applied is not None and now - applied < PATIENCE
+
+
+def _whole_number(text: str | None) -> int | None:
+    return int(text) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None

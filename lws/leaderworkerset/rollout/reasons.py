@@ -1,0 +1,74 @@
+"""What does a step of a rollout say to people: why it is taken, and what has to happen before the next one?
+
+In: a moment of a rollout and what was decided for it. Out: one line of plain words each, for logs and plans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lws.leaderworkerset.rollout.state import Moment
+
+
+def why_partition(moment: Moment, partition: int) -> str:
+    """Why the partition changes; empty if it does not."""
+    stored = moment.stored
+    if not stored.is_current:
+        return "there is a new revision: groups move to it from the highest index down"
+    if partition > stored.partition:
+        return f"groups below {partition} keep their revision: the partition of the set was raised"
+    if partition == stored.partition:
+        return ""
+    moving = [index for index in range(partition, stored.partition) if moment.is_outdated(index)]
+    if not moving:
+        return f"groups from {partition} on are on the new revision, or come back on it"
+    stay = max(0, moment.must_stay)
+    return f"{named(moving)} may move to the new revision: {moment.ready} groups are ready, {stay} must stay"
+
+
+def why_replicas(moment: Moment, replicas: int) -> str:
+    """Why the number of groups changes; empty if it does not."""
+    stored, wanted = moment.stored, moment.wanted
+    if replicas == stored.replicas:
+        return ""
+    if replicas > max(stored.replicas, wanted):
+        return f"{counted(replicas - wanted)} on top of {wanted} while outdated ones are replaced"
+    if replicas > stored.replicas or stored.asked not in (None, wanted):
+        return f"scaled from {counted(stored.replicas)} to {replicas}"
+    return f"{named(range(replicas, stored.replicas))} on top of {wanted} no longer needed"
+
+
+def why_replace(moment: Moment, replace: tuple[int, ...]) -> str:
+    """Which leaders are replaced by us, and which of them served nobody; empty for none."""
+    healthy = [index for index in replace if moment.is_ready(index)]
+    broken = [index for index in replace if not moment.is_ready(index)]
+    said = [f"replacing {named(healthy)}"] if healthy else []
+    return "; ".join(said + ([f"replacing {named(broken)}, not ready anyway"] if broken else []))
+
+
+def waiting_for(moment: Moment, replicas: int) -> str:
+    """What has to happen before there is a next step; empty if nothing has to."""
+    rolling = any(moment.is_outdated(index) for index in range(moment.state.floor, moment.wanted))
+    if rolling and not moment.stored.observed:
+        return "the StatefulSet controller to report on the last change"
+    unready = [index for index in range(replicas) if not moment.is_ready(index)]
+    return f"{named(unready)} to be ready" if unready else ""
+
+
+def named(indices: Iterable[int]) -> str:
+    """Groups by index: "group 3", "groups 0 to 2, 5"; of many runs the first five; empty for none."""
+    runs: list[list[int]] = []
+    for index in sorted(indices):
+        if runs and runs[-1][-1] == index - 1:
+            runs[-1][1:] = [index]
+        else:
+            runs.append([index])
+    texts = [" to ".join(map(str, run)) for run in runs[:5]] + ["…"] * (len(runs) > 5)
+    if not texts:
+        return ""
+    return ("group " if texts == [str(runs[0][0])] else "groups ") + ", ".join(texts)
+
+
+def counted(groups: int) -> str:
+    """A number of groups: "1 group", "4 groups"."""
+    return f"{groups} group{'' if groups == 1 else 's'}"

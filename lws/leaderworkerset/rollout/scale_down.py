@@ -1,0 +1,56 @@
+"""Which groups stay when a set is scaled down although users would rather have them go?
+
+In: how groups stand, before and after. Out: what users are told. StatefulSets take the highest index first,
+whoever is ready: `ordinals.start` could let go of the lowest ones only, and would give every group that comes
+after another name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lws.actions import Object
+from lws.kube.metadata import annotations_of, is_terminating
+from lws.leaderworkerset.rollout.groups import GroupState
+
+DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+"""Says which pods should go first (KEP-2255): those that cost least; 0 where it is missing."""
+
+_COST = re.compile(r"-?[0-9]{1,10}")
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A group that stays while a better one goes. why: in a few words."""
+
+    index: int
+    why: str
+
+
+def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], replicas: int) -> list[Leftover]:
+    """Groups below `replicas` that are not ready, or marked as cheaper than a ready one that goes.
+
+    leaders: their pods, by index. Empty where no ready group goes.
+    """
+    states = tuple(groups)
+    going = [_cost(leaders.get(each.index)) for each in states if each.index >= replicas and each.ready]
+    if not going:
+        return []
+    found = []
+    for each in sorted(states, key=lambda state: state.index):
+        leader = leaders.get(each.index)
+        if each.index >= replicas or leader is None or is_terminating(leader):
+            continue
+        cost = _cost(leader)
+        if not each.ready:
+            found.append(Leftover(each.index, "not ready"))
+        elif cost < max(going):
+            found.append(Leftover(each.index, f"pod-deletion-cost {cost}"))
+    return found
+
+
+def _cost(leader: Object | None) -> int:
+    told = annotations_of(leader).get(DELETION_COST_ANNOTATION, "") if leader is not None else ""
+    return int(told) if _COST.fullmatch(told) else 0

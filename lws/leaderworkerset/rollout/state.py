@@ -1,0 +1,204 @@
+"""What goes into the decision about a rollout, what comes out, and what is counted in between?
+
+In: the state of every group, the position that the leader StatefulSet keeps, and the budget. Out: counts and
+answers about groups by index; the decision itself is made elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Groups, as whole numbers: how many of `replicas` may be missing, how many may come on top."""
+
+    unavailable: int
+    surge: int
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutState:
+    """All that a rollout is decided from.
+
+    replicas: groups that the user wants. floor: groups below this index keep their revision. groups: all that
+    have a leader pod, in any order. statefulset: None where there is none yet. paused: no group may move.
+    reached: the partition that the rollout to the wanted revision had reached, should the StatefulSet not
+    know it; None where it had not begun.
+    """
+
+    replicas: int
+    budget: Budget
+    floor: int = 0
+    groups: tuple[GroupState, ...] = ()
+    statefulset: LeaderStatefulSet | None = None
+    paused: bool = False
+    reached: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """What to tell the leader StatefulSet, and which leaders to replace before it is told.
+
+    replace: indices of leaders to delete, highest first, in the foreground: old workers never meet a new
+    leader.
+    why: what changes and why, empty if nothing does.
+    waiting_for: what has to happen before there is a next step, empty if nothing has to.
+    """
+
+    partition: int
+    replicas: int
+    replace: tuple[int, ...] = ()
+    why: str = ""
+    waiting_for: str = ""
+
+    def within(self, stored: LeaderStatefulSet) -> Rollout:
+        """The same, but of leaders only those that come back updated with nothing told to the StatefulSet."""
+        covered = (index for index in self.replace if stored.is_current and index >= stored.partition)
+        return replace(self, replace=tuple(covered))
+
+
+def budget(replicas: int, max_unavailable: int, max_surge: int) -> Budget:
+    """The budget of a set of `replicas` groups; both limits as scaled whole numbers ≥ 0."""
+    surge = min(max_surge, replicas)
+    if surge > 0:
+        return Budget(min(max_unavailable, replicas - 1), surge)
+    return Budget(max(1, max_unavailable), 0)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A state in which there is a StatefulSet, and what is counted in it."""
+
+    state: RolloutState
+    stored: LeaderStatefulSet
+
+    @property
+    def wanted(self) -> int:
+        """Groups that the user wants."""
+        return self.state.replicas
+
+    @property
+    def must_stay(self) -> int:
+        """Groups that the budget wants ready; may be negative."""
+        return self.state.replicas - self.state.budget.unavailable
+
+    @property
+    def ceiling(self) -> int:
+        """Most groups that may exist."""
+        return self.state.replicas + self.state.budget.surge
+
+    @cached_property
+    def groups(self) -> Mapping[int, GroupState]:
+        """Groups with a leader pod, by index."""
+        return {group.index: group for group in self.state.groups}
+
+    @property
+    def is_at_rest(self) -> bool:
+        """The StatefulSet is told nothing but how many groups there are."""
+        stored = self.stored
+        return stored.is_current and stored.partition == 0 and stored.replicas == self.wanted
+
+    @cached_property
+    def is_plain_scale_down(self) -> bool:
+        """The groups on top are the user's own and not a surge, and no rollout needs them."""
+        stored = self.stored
+        rolling = any(self.is_outdated(index) for index in range(self.state.floor, self.wanted))
+        return stored.is_current and stored.asked == stored.replicas > self.wanted and not rolling
+
+    @cached_property
+    def ready(self) -> int:
+        """Ready groups among those that the StatefulSet is to have, surge included."""
+        return sum(self.is_ready(index) for index in range(self.stored.replicas))
+
+    @cached_property
+    def allowance(self) -> int:
+        """How many healthy outdated groups may go now, those that the partition covers already included.
+
+        What the budget leaves; and where broken outdated groups alone have used it up, and none of them can
+        be replaced before a healthy one, still one.
+        """
+        spare = self.ready - self.must_stay
+        return 1 if spare <= 0 and self._only_broken_groups_hold_up() else max(0, spare)
+
+    def is_ready(self, index: int) -> bool:
+        """The group exists and is ready."""
+        return index in self.groups and self.groups[index].ready
+
+    def is_settled(self, index: int) -> bool:
+        """The group exists, is ready and on the wanted revision."""
+        return index in self.groups and self.groups[index].settled
+
+    def is_outdated(self, index: int) -> bool:
+        """The group exists and is on another revision than the wanted one."""
+        return index in self.groups and self.groups[index].outdated
+
+    def is_broken(self, index: int) -> bool:
+        """The group exists, is outdated and serves nobody: replacing it costs nothing."""
+        return index in self.groups and self.groups[index].broken
+
+    def is_serving_outdated(self, index: int) -> bool:
+        """Replacing the group costs availability."""
+        return index in self.groups and self.groups[index].serves_outdated
+
+    @cached_property
+    def stake(self) -> int:
+        """How many broken outdated groups may be tried on the new revision, besides those that the partition
+        covers.
+
+        All of them, unless a group that was replaced is not ready: then the new revision may be what is
+        broken, and those that look broken may only just have lost a node. No more than the budget is at stake
+        so long. Surge groups do not count: they may be waiting for the room that broken ones take up.
+        """
+        tried = range(self.stored.partition, min(self.wanted, self.stored.replicas))
+        unproven = sum(not self.is_settled(index) for index in tried)
+        if unproven == 0:
+            return self.stored.replicas
+        return max(0, self.state.budget.unavailable - unproven)
+
+    def reach(self, allowance: int) -> tuple[int, int]:
+        """How far down the partition may go if `allowance` healthy outdated groups may go, from the top on.
+
+        First the lowest partition that is safe; second the lowest one that still has something to replace
+        that is worth the stake.
+        """
+        needed, stake = self.stored.partition, self.stake
+        for index in reversed(range(self.stored.replicas)):
+            if self.is_serving_outdated(index):
+                if allowance == 0:
+                    return index + 1, needed
+                allowance -= 1
+            elif not self.is_broken(index):
+                continue
+            elif index < self.stored.partition:
+                stake -= 1
+            if stake >= 0:
+                needed = index
+        return 0, needed
+
+    def shrunk(self, fewest: int, partition: int) -> int:
+        """Groups to go down to: `fewest`, or as many more as it takes to keep those ready that must stay.
+
+        partition: outdated groups from here on are going and do not count.
+        """
+        if fewest >= self.stored.replicas or self.is_plain_scale_down:
+            return fewest
+        staying = 0
+        for replicas in range(self.stored.replicas):
+            if replicas >= fewest and staying >= self.must_stay:
+                return replicas
+            is_going = replicas >= partition and self.is_outdated(replicas)
+            staying += self.is_ready(replicas) and not is_going
+        return self.stored.replicas
+
+    def _only_broken_groups_hold_up(self) -> bool:
+        stored = self.stored
+        broken = [index for index in range(stored.replicas) if self.is_broken(index)]
+        if not broken or stored.replicas <= self.must_stay or self.ready + len(broken) < stored.replicas:
+            return False
+        covered, _ = self.reach(0)
+        return max(broken) < (min(covered, stored.partition) if stored.is_current else covered)

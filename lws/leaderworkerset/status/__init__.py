@@ -1,0 +1,1 @@
+"""What does a set say of itself?"""

@@ -1,0 +1,69 @@
+"""What keeps a set from getting its groups?
+
+In: a SetSnapshot, and what the parts of the pass ran into. Out: problems, worst first, for the condition
+ReplicaFailure and for Events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lws.actions import Object
+from lws.kube.names import byte_length, tightest_derived_name
+from lws.kube.ownership import clash_note
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.rollout.limits import budget_of
+from lws.leaderworkerset.snapshot import SetSnapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What keeps the set from getting its groups.
+
+    reason: one word, such as NameClash or QuotaExceeded. is_told: an Event has said so already.
+    """
+
+    reason: str
+    message: str
+    is_told: bool = False
+
+
+_DROPS_START_ORDINAL = Problem(
+    "StartOrdinalUnsupported",
+    "the API server drops spec.ordinals.start of StatefulSets, so workers would be taken for leaders and no "
+    "more of them are created: requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature",
+)
+
+
+def problems_of(snapshot: SetSnapshot, met: Iterable[Problem]) -> tuple[Problem, ...]:
+    """met: what the pass itself ran into."""
+    found = list(met)
+    if snapshot.drops_start_ordinal and spec.size_of(snapshot.lws) > 1:
+        found.append(_DROPS_START_ORDINAL)
+    owner = spec.name_of(snapshot.lws)
+    obstacles = [group.obstacle for group in snapshot.groups if group.obstacle is not None]
+    found += [Problem("NameClash", clash_note(each, "LeaderWorkerSet", owner)) for each in obstacles]
+    too_long = _name_too_long(snapshot.lws)
+    if too_long is not None:
+        found.append(too_long)
+    # Refusals come last: whatever else is wrong may be the reason for them.
+    refused = (Problem(each.reason, each.message, each.is_told) for each in snapshot.obstructions)
+    return (*found, *refused)
+
+
+def _name_too_long(lws: Object) -> Problem | None:
+    """Admission refuses such names; the scale subresource passes it by."""
+    replicas = spec.replicas_of(lws)
+    if replicas == 0:
+        return None
+    highest = replicas + budget_of(lws).surge - 1
+    derived = tightest_derived_name(highest, spec.size_of(lws))
+    length = byte_length(spec.name_of(lws))
+    if length <= derived.room:
+        return None
+    return Problem(
+        "NameTooLong",
+        f"the name has {length} bytes, at {replicas} replicas it may have {derived.room}: {derived.purpose} "
+        f"({derived.pattern}) would be too long; scale down or use a shorter name",
+    )

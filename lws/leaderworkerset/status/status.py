@@ -1,0 +1,298 @@
+"""What is the status of a set: counters, conditions, and what is announced when a condition becomes true?
+
+In: the set as stored, the state of its groups, and what the pass has found out. Out: the whole intended
+status, the smallest patch that leads to it, and announcements.
+
+Types, reasons and messages of true conditions and the notes of announcements are those of the original
+controller. Available excludes Progressing and UpdateInProgress; a condition that was never true is absent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from lws.actions import Announce, Object, Reference
+from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
+from lws.kube.differences.patches import merge_patch
+from lws.kube.pods import NodeWait
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.memory.restarts import failed
+from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.status.problems import Problem
+from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled
+from lws.leaderworkerset.status.summary import READY, Summary, summarise
+from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
+
+AVAILABLE = "Available"
+PROGRESSING = "Progressing"
+UPDATE_IN_PROGRESS = "UpdateInProgress"
+REPLICA_FAILURE = "ReplicaFailure"
+
+_TRUE = {
+    AVAILABLE: Condition(AVAILABLE, True, "AllGroupsReady", "All replicas are ready"),
+    PROGRESSING: Condition(PROGRESSING, True, "GroupsProgressing", "Replicas are progressing"),
+    UPDATE_IN_PROGRESS: Condition(
+        UPDATE_IN_PROGRESS, True, "GroupsUpdating", "Rolling Upgrade is in progress"
+    ),
+}
+_INDEX = re.compile(r"[0-9]{1,10}")
+# metav1.Condition allows no longer messages.
+_LONGEST_MESSAGE = 32768
+# The note of an Event holds 1 KiB.
+_LONGEST_TROUBLE = 900
+
+
+@dataclass(frozen=True, slots=True)
+class Revisions:
+    """Names of ControllerRevisions and the collision count; what is None stays as the status has it."""
+
+    current: str | None = None
+    update: str | None = None
+    collisions: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a status is made from.
+
+    replicas: groups that the user wants. floor: groups below this index are out of the update's scope.
+    existing: `status.replicas` of the leader StatefulSet, 0 without one.
+    problems: what stands in the way, worst first.
+    members: what is to be remembered of each group, by index. rollout: its position, None where the status
+    says it already or has nothing to say. has_moved: this pass moves it.
+    given_up: indices of groups that may not be restarted any more. waits: for a node, of pods of groups that
+    are not ready.
+    """
+
+    replicas: int
+    now: datetime
+    floor: int = 0
+    groups: tuple[GroupState, ...] = ()
+    existing: int = 0
+    revisions: Revisions = Revisions()
+    problems: tuple[Problem, ...] = ()
+    members: Mapping[int, object] = field(default_factory=dict)
+    rollout: Mapping[str, Any] | None = None
+    has_moved: bool = False
+    given_up: tuple[int, ...] = ()
+    waits: tuple[NodeWait, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetStatus:
+    """intended: the whole status. patch: JSON merge patch from the stored one, None where that is as good.
+
+    due_in: seconds until the set counts as stalled if nothing happens; None where it does, or cannot.
+    """
+
+    intended: Mapping[str, Any]
+    patch: Mapping[str, Any] | None
+    announce: tuple[Announce, ...] = ()
+    due_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """What is counted among the groups wanted.
+
+    is_updating: one from `floor` on is outdated. is_settled: all from `floor` on are ready and updated.
+    """
+
+    replicas: int
+    ready: int
+    updated: int
+    is_updating: bool
+    is_settled: bool
+
+    @property
+    def holding(self) -> tuple[str, ...]:
+        """The conditions that hold for certain, the one to be announced first."""
+        if self.is_updating:
+            return (UPDATE_IN_PROGRESS, PROGRESSING)
+        return (AVAILABLE,) if self.ready == self.replicas else (PROGRESSING,)
+
+
+def is_update_done(groups: Sequence[GroupState], replicas: int, floor: int) -> bool:
+    """True once every wanted group is ready and on the wanted revision, and no partition holds one back."""
+    return floor == 0 and _are_settled(groups, range(replicas))
+
+
+def set_status(lws: Object, observed: Observed) -> SetStatus:
+    """The status of `lws`, complete after one pass: conditions that depend on each other change together."""
+    stored: Mapping[str, Any] = lws.get("status") or {}
+    generation = lws["metadata"].get("generation", 0)
+    scope, summary = _scope(observed), _summary(lws, observed)
+    pace = _pace(lws, observed, scope, summary)
+    last_progress = pace.last_progress(stored)
+    due_in = pace.due_in(last_progress)
+    before = stored.get("conditions") or []
+    conditions = list(before)
+    wanted = (*_conditions(before, scope), *_failure(observed.problems), *failed(before, observed.given_up))
+    for condition in (*wanted, *_stall(before, pace, due_in, _trouble(summary, observed))):
+        conditions = with_condition(conditions, condition, generation, observed.now)
+    if not observed.problems:
+        conditions = without_condition(conditions, REPLICA_FAILURE)
+    if pace.deadline is None:
+        conditions = without_condition(conditions, STALLED)
+    made = {
+        **_counters(lws, observed),
+        **_memory(stored, observed),
+        "groups": summary.stored(lws["metadata"]["name"]),
+        LAST_PROGRESS: last_progress,
+        "observedGeneration": generation,
+        "conditions": conditions,
+    }
+    # Zero and absent are the same for readers; the API has always stored absence.
+    empty = {name for name, value in made.items() if not value}
+    whole = {**stored, **made}
+    # Null stands for what could not be read.
+    intended = {name: value for name, value in whole.items() if name not in empty and value is not None}
+    patch = merge_patch(stored, intended)
+    if patch is not None and _only_forgets(patch):
+        patch = None
+    announce = tuple(_announcements(lws, scope, before, conditions, intended))
+    return SetStatus(intended, patch, announce, due_in or None)
+
+
+def _summary(lws: Object, observed: Observed) -> Summary:
+    return summarise(observed.groups, observed.replicas, observed.floor, spec.is_paused(lws))
+
+
+def _pace(lws: Object, observed: Observed, scope: _Scope, summary: Summary) -> Pace:
+    stored, deadline = lws.get("status") or {}, spec.progress_deadline_of(lws)
+    return Pace(
+        deadline=timedelta(seconds=deadline) if deadline is not None else None,
+        now=observed.now,
+        is_progressing=PROGRESSING in scope.holding,
+        was_progressing=is_true(stored.get("conditions"), PROGRESSING),
+        is_paused=spec.is_paused(lws),
+        has_moved=observed.has_moved
+        or stored.get("observedGeneration") != lws["metadata"].get("generation", 0),
+        settled=summary.counts.get(READY, 0),
+        waits=observed.waits,
+    )
+
+
+def _memory(stored: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
+    """What cannot be found out again. Restarts are counted by passes over groups; those of groups that are no
+    longer wanted have nobody else to forget them.
+    """
+    here = {group.index for group in observed.groups}
+    counted = stored.get("restarts") or {}
+    wanted = (index for index in counted if _INDEX.fullmatch(index))
+    kept = {each: counted[each] for each in wanted if int(each) in here or int(each) < observed.replicas}
+    members = {str(index): str(each) for index, each in sorted(observed.members.items())}
+    position = {"rollout": dict(observed.rollout)} if observed.rollout is not None else {}
+    return {"members": members, "restarts": kept, **position}
+
+
+def _only_forgets(patch: Mapping[str, Any]) -> bool:
+    """Nothing but memory of groups that are gone would be taken away: that can wait for the next write."""
+    forgotten = patch.get("members", {})
+    return patch.keys() <= {"members"} and (
+        forgotten is None or all(value is None for value in forgotten.values())
+    )
+
+
+def _counters(lws: Object, observed: Observed) -> dict[str, Any]:
+    """Counters include the surge; names and the collision count are passed on."""
+    revisions = observed.revisions
+    remembered = {
+        "currentRevision": revisions.current,
+        "updateRevision": revisions.update,
+        "collisionCount": revisions.collisions,
+    }
+    selector = f"{NAME_LABEL}={lws['metadata']['name']},{WORKER_INDEX_LABEL}=0"
+    return {
+        "replicas": observed.existing,
+        "readyReplicas": sum(group.ready for group in observed.groups),
+        "updatedReplicas": sum(group.updated for group in observed.groups),
+        "hpaPodSelector": (lws.get("status") or {}).get("hpaPodSelector") or selector,
+        **{field: value for field, value in remembered.items() if value is not None},
+    }
+
+
+def _scope(observed: Observed) -> _Scope:
+    wanted = [group for group in observed.groups if group.index < observed.replicas]
+    return _Scope(
+        replicas=observed.replicas,
+        ready=sum(group.ready for group in wanted),
+        updated=sum(group.updated for group in wanted),
+        is_updating=any(group.outdated for group in wanted if group.index >= observed.floor),
+        is_settled=_are_settled(observed.groups, range(observed.floor, observed.replicas)),
+    )
+
+
+def _are_settled(groups: Sequence[GroupState], indices: range) -> bool:
+    settled = {group.index for group in groups if group.settled}
+    return all(index in settled for index in indices)
+
+
+def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[Condition]:
+    """The three conditions, those that hold first; one that was never True stays absent instead of False."""
+    # An update that all groups have reached is over only when they are ready again.
+    is_ending = is_true(stored, UPDATE_IN_PROGRESS) and not scope.is_settled
+    for type_ in scope.holding:
+        yield _TRUE[type_]
+    for type_ in (AVAILABLE, PROGRESSING, UPDATE_IN_PROGRESS):
+        if type_ in scope.holding or find(stored, type_) is None:
+            continue
+        is_still_true = type_ == UPDATE_IN_PROGRESS and is_ending
+        yield _TRUE[type_] if is_still_true else _false(type_, scope)
+
+
+def _false(type_: str, scope: _Scope) -> Condition:
+    if type_ == PROGRESSING:
+        return Condition(type_, False, "AllGroupsReady", "No group is being created or replaced")
+    if type_ == UPDATE_IN_PROGRESS:
+        return Condition(type_, False, "GroupsUpdated", "No group is waiting to be updated")
+    if scope.ready < scope.replicas:
+        ready = f"{scope.ready} of {scope.replicas} groups are ready"
+        return Condition(type_, False, "GroupsNotReady", ready)
+    updated = f"{scope.updated} of {scope.replicas} groups are on the wanted revision"
+    return Condition(type_, False, "GroupsNotUpdated", f"All groups are ready, {updated}")
+
+
+def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
+    if problems:
+        message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
+        yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
+
+
+def _stall(
+    stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, why: str
+) -> Iterator[Condition]:
+    """Absent until it was true once, like the others; without a deadline there is none."""
+    if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):
+        yield stalled(pace, pace.deadline, due_in, why)
+
+
+def _trouble(summary: Summary, observed: Observed) -> str:
+    """Which groups a set waits for, and what for."""
+    found = [*(problem.message for problem in observed.problems), *map(str, summary.unsettled)]
+    return "; ".join(found)[:_LONGEST_TROUBLE]
+
+
+def _announcements(
+    lws: Object,
+    scope: _Scope,
+    before: Sequence[Mapping[str, Any]],
+    after: Sequence[Mapping[str, Any]],
+    intended: Mapping[str, Any],
+) -> Iterator[Announce]:
+    if any(not is_true(before, type_) for type_ in scope.holding):
+        yield _announcement(lws, scope, intended.get("readyReplicas", 0))
+    stall = find(after, STALLED)
+    if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
+        yield Announce(Reference.to(lws), STALLED, "Update", stall["message"], "Warning")
+
+
+def _announcement(lws: Object, scope: _Scope, ready: int) -> Announce:
+    """One event for all conditions that have become true, in the name of the first that holds."""
+    said = _TRUE[scope.holding[0]]
+    note = f"{said.message}, with {ready} groups ready of total {scope.replicas} groups"
+    return Announce(regarding=Reference.to(lws), reason=said.reason, action="Update", note=note)

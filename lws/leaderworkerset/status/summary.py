@@ -1,0 +1,84 @@
+"""How do the groups of a set stand, in short?
+
+In: the state of every group that has a leader pod. Out: `status.groups`: counts, and the names and reasons of
+a few groups that are not where they should be. Only coarse states, so that no pod costs a write of its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lws.leaderworkerset.rollout.groups import GroupState
+
+MOST_NAMED = 10
+"""Groups that are named; of a set of thousands, nobody reads more."""
+
+READY, OUTDATED = "Ready", "Outdated"
+_BROKEN, _NOT_READY, _MISSING, _TERMINATING = "Broken", "NotReady", "Missing", "Terminating"
+_WORST_FIRST = (_BROKEN, _NOT_READY, _MISSING, _TERMINATING, OUTDATED)
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A group that is not where it should be. state: one of the words that counts are kept by."""
+
+    index: int
+    state: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"group {self.index}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """counts: groups in each state that any is in. unsettled: the worst first, at most MOST_NAMED."""
+
+    counts: dict[str, int]
+    unsettled: tuple[Unsettled, ...]
+
+    def stored(self, name: str) -> dict[str, Any]:
+        """As `status.groups` has it; name: of the set."""
+        named = [
+            {"name": f"{name}-{each.index}", "state": each.state, "reason": each.reason}
+            for each in self.unsettled
+        ]
+        made: dict[str, Any] = {"counts": self.counts, "unsettled": named}
+        return {field: value for field, value in made.items() if value}
+
+
+def summarise(groups: Iterable[GroupState], replicas: int, floor: int, paused: bool) -> Summary:
+    """replicas: groups that the user wants. floor: groups below this index keep their revision."""
+    known = {group.index: group for group in groups}
+    states: Counter[str] = Counter()
+    unsettled: list[Unsettled] = []
+    for index in sorted({*range(replicas), *known}):
+        state, reason = _stand(known.get(index), paused)
+        states[state] += 1
+        if state != READY and not (state == OUTDATED and index < floor):
+            unsettled.append(Unsettled(index, state, reason))
+    unsettled.sort(key=lambda each: (_WORST_FIRST.index(each.state), each.index))
+    return Summary(dict(sorted(states.items())), tuple(unsettled[:MOST_NAMED]))
+
+
+def _stand(group: GroupState | None, paused: bool) -> tuple[str, str]:
+    if group is None:
+        return _MISSING, "it has no leader pod"
+    if group.terminating:
+        return _TERMINATING, "its leader pod is being deleted"
+    if group.settled:
+        return READY, ""
+    if group.serves_outdated:
+        return OUTDATED, "the rollout is paused" if paused else "it waits for its turn in the rollout"
+    return _BROKEN if group.broken else _NOT_READY, next(_lacking(group))
+
+
+def _lacking(group: GroupState) -> Iterator[str]:
+    if not group.leader_ready:
+        yield "its leader pod is not ready"
+    if not group.formed:
+        yield "it has no worker StatefulSet"
+    yield "its workers are not ready"

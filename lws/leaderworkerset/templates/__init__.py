@@ -1,0 +1,1 @@
+"""What are the objects of a set built from?"""

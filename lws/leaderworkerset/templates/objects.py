@@ -1,0 +1,150 @@
+"""The objects a set consists of: leader StatefulSet and shared headless Service.
+
+In: the set, the revision key, partition and replicas. Out: complete new objects; what exists is looked at for
+what cannot be changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.actions import Object
+from lws.kube.metadata import copied, labels_of, owner_reference
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.templates.claims import build_leader_storage
+from lws.leaderworkerset.templates.node_selection import selects_by_group
+from lws_api.leaderworkerset.placement import PLACEMENT_GATE
+from lws_api.leaderworkerset.v1 import (
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SIZE_ANNOTATION,
+    SUBDOMAIN_POLICY_ANNOTATION,
+    WORKER_INDEX_LABEL,
+    SubdomainPolicy,
+)
+
+# Copied to a child they would make the tool that wrote them believe that the child is its own, and prune it.
+_TOOLS_OWN = ("kubectl.kubernetes.io/last-applied-configuration",)
+_TOOLS_OWN_PREFIXES = (
+    "argocd.argoproj.io/",
+    "config.kubernetes.io/",
+    "kapp.k14s.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "meta.helm.sh/",
+    "objectset.rio.cattle.io/",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RollingUpdate:
+    """What the leader StatefulSet is told. max_unavailable: groups, at least 1."""
+
+    partition: int
+    replicas: int
+    max_unavailable: int
+
+
+def is_tools_own(annotation: str) -> bool:
+    """Whether an annotation belongs to a deployment tool and is not copied to children."""
+    return annotation in _TOOLS_OWN or annotation.startswith(_TOOLS_OWN_PREFIXES)
+
+
+def build_leader_statefulset(
+    lws: Object, key: str, update: RollingUpdate, stored: Object | None = None
+) -> dict[str, Any]:
+    """The StatefulSet of the leaders, as the whole intent of a server-side apply.
+
+    stored: the one that exists, for what a StatefulSet cannot change.
+    """
+    name = spec.name_of(lws)
+    strategy = lws["spec"].get("rolloutStrategy") or {}
+    statefulset: dict[str, Any] = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {
+            "name": name,
+            "namespace": spec.namespace_of(lws),
+            "labels": {**labels_of_set(lws), **_role_in(stored), NAME_LABEL: name, REVISION_LABEL: key},
+            "annotations": {**annotations_of_set(lws), REPLICAS_ANNOTATION: str(spec.replicas_of(lws))},
+            "ownerReferences": [owner_reference(lws)],
+        },
+        "spec": {
+            "serviceName": name,
+            "replicas": update.replicas,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
+            "updateStrategy": {
+                "type": strategy.get("type") or "RollingUpdate",
+                "rollingUpdate": {"partition": update.partition, "maxUnavailable": update.max_unavailable},
+            },
+            "template": _leader_pod_template(lws, key),
+        },
+    }
+    statefulset["spec"].update(build_leader_storage(lws, stored))
+    return statefulset
+
+
+def _role_in(stored: Object | None) -> dict[str, str]:
+    """The label that later releases of the original write: it stays, so that a takeover writes nothing."""
+    found = labels_of(stored).get(ROLE_LABEL) if stored is not None else None
+    return {} if found is None else {ROLE_LABEL: found}
+
+
+def _leader_pod_template(lws: Object, key: str) -> dict[str, Any]:
+    annotations = {SIZE_ANNOTATION: str(spec.size_of(lws))}
+    placement = spec.placement_annotations(lws)
+    annotations |= placement | spec.subgroup_annotations(lws)
+    if spec.subdomain_policy_of(lws) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+        annotations[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
+    labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: spec.name_of(lws), REVISION_LABEL: key}
+    template = decorated(spec.leader_template_of(lws), labels, annotations)
+    if selects_by_group(placement):
+        # The webhook, which says for each leader where it goes, takes it off: without it none goes elsewhere.
+        pod = template.get("spec") or {}
+        gates = [*(pod.get("schedulingGates") or ()), {"name": PLACEMENT_GATE}]
+        template["spec"] = {**pod, "schedulingGates": gates}
+    return template
+
+
+def decorated(
+    template: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> dict[str, Any]:
+    """A copy of a pod template with labels and annotations added; all else stays as the user wrote it."""
+    result = copied(template)
+    metadata = dict(result.get("metadata") or {})
+    metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **annotations}
+    result["metadata"] = metadata
+    return result
+
+
+def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: Object) -> dict[str, Any]:
+    """A headless Service that publishes addresses of pods before they are ready: they must find each other to
+    start.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": name,
+            "namespace": owner["metadata"]["namespace"],
+            "labels": {NAME_LABEL: set_name},
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": dict(selector)},
+    }
+
+
+def labels_of_set(lws: Object) -> dict[str, str]:
+    """Labels that children inherit from the set."""
+    return dict(lws["metadata"].get("labels") or {})
+
+
+def annotations_of_set(lws: Object) -> dict[str, str]:
+    """Annotations that children inherit from the set."""
+    annotations = lws["metadata"].get("annotations") or {}
+    return {key: value for key, value in annotations.items() if not is_tools_own(key)}

@@ -1,0 +1,113 @@
+"""How does a test drain nodes as `kubectl drain` does, and how many groups were down at a time meanwhile?
+
+In: a set. Out: evictions through the Eviction API, tried again where a PodDisruptionBudget refuses them; and
+the most groups of which a pod was missing or not ready, after any event of the pods' stream.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL
+from test.harness.groups import labels_of, name_of, pods_of
+from test.harness.waiting import eventually
+from test.harness.world import World
+from tools.localcluster import ApiError
+from tools.localcluster.api import Call
+from tools.localcluster.pods import is_ready
+
+_GONE, _REFUSED = 404, 429
+
+
+def evict(world: World, pod: str) -> bool:
+    """One eviction; False where the budget refuses it."""
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
+    try:
+        world.api.create(f"{world.path('Pod', pod)}/eviction", eviction)
+    except ApiError as refusal:
+        if refusal.status == _REFUSED:
+            return False
+        if refusal.status != _GONE:
+            raise
+    return True
+
+
+def drain(world: World, name: str, nodes: set[str], seconds: float = 120.0) -> None:
+    """Evict until no pod of the set is on the nodes, which take no new ones."""
+
+    def left() -> list[str]:
+        found = [pod for pod in pods_of(world, name) if pod["spec"].get("nodeName") in nodes]
+        for pod in found:
+            if "deletionTimestamp" not in pod["metadata"]:
+                evict(world, name_of(pod))
+        return [name_of(pod) for pod in found]
+
+    eventually(f"{', '.join(sorted(nodes))} have no pods of {name}", left, lambda pods: not pods, seconds)
+
+
+@contextmanager
+def cordoned(world: World, nodes: set[str]) -> Iterator[None]:
+    """Nodes that take no new pods."""
+    for node in nodes:
+        world.api.merge(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": True}})
+    try:
+        yield
+    finally:
+        for node in nodes:
+            world.api.merge(f"/api/v1/nodes/{node}", {"spec": {"unschedulable": None}})
+
+
+@dataclass
+class Downtime:
+    """Groups of a set at rest, followed by every event of its pods. most: down at the same time so far."""
+
+    world: World
+    name: str
+    replicas: int
+    size: int
+    most: int = 0
+    _pods: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @contextmanager
+    def followed(self) -> Iterator[Downtime]:
+        """Follow while the body runs, to the last event."""
+        path = self.world.path("Pod")
+        query = {"labelSelector": f"{NAME_LABEL}={self.name}"}
+        found = self.world.api.send(Call("GET", path, query=query))
+        for pod in found["items"]:
+            self._see("ADDED", pod)
+        self.most = 0
+        assert self._down() == 0
+        watch = {**query, "watch": "1", "resourceVersion": found["metadata"]["resourceVersion"]}
+        follower = threading.Thread(target=self._follow, args=(Call("GET", path, query=watch),), daemon=True)
+        follower.start()
+        yield self
+        wanted = {name_of(pod): pod["metadata"]["resourceVersion"] for pod in pods_of(self.world, self.name)}
+        eventually("the stream has told everything", self._versions, lambda told: told == wanted)
+
+    def _follow(self, call: Call) -> None:
+        # The stream ends some time after the last event; if it did before, it would not have told everything.
+        with suppress(OSError):
+            for event in self.world.api.watch(call):
+                self._see(event["type"], event["object"])
+
+    def _versions(self) -> dict[str, str]:
+        return {name: pod["metadata"]["resourceVersion"] for name, pod in dict(self._pods).items()}
+
+    def _see(self, kind: str, pod: dict[str, Any]) -> None:
+        if kind == "DELETED":
+            self._pods.pop(name_of(pod), None)
+        else:
+            self._pods[name_of(pod)] = pod
+        self.most = max(self.most, self._down())
+
+    def _down(self) -> int:
+        groups: dict[str, int] = {}
+        for pod in self._pods.values():
+            index = labels_of(pod).get(GROUP_INDEX_LABEL, "")
+            groups[index] = groups.get(index, 0) + is_ready(pod)
+        return sum(groups.get(str(index), 0) < self.size for index in range(self.replicas))

@@ -1,0 +1,136 @@
+"""How do the groups of a set stand, by what is really there: pods, StatefulSets, status?
+
+In: a namespace and the name of a set. Out: pods by group, images and UIDs, and whether all is at rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+from tools.localcluster.pods import is_ready
+
+Object = dict[str, Any]
+
+
+def labels_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    return dict(obj["metadata"].get("labels") or {})
+
+
+def annotations_of(obj: Mapping[str, Any]) -> dict[str, str]:
+    return dict(obj["metadata"].get("annotations") or {})
+
+
+def name_of(obj: Mapping[str, Any]) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def names_of(objects: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {name_of(each) for each in objects}
+
+
+def controller_of(obj: Mapping[str, Any]) -> Object:
+    """The controller reference; empty without one."""
+    references = obj["metadata"].get("ownerReferences") or ()
+    return next((dict(each) for each in references if each.get("controller")), {})
+
+
+def is_leader(pod: Mapping[str, Any]) -> bool:
+    return labels_of(pod).get(WORKER_INDEX_LABEL) == "0"
+
+
+def pods_of(world: World, name: str) -> list[Object]:
+    return world.list("Pod", f"{NAME_LABEL}={name}")
+
+
+def leaders_of(world: World, name: str) -> list[Object]:
+    return [pod for pod in pods_of(world, name) if is_leader(pod)]
+
+
+def pod_uids(world: World, name: str) -> dict[str, str]:
+    """Pod → UID."""
+    return {name_of(pod): pod["metadata"]["uid"] for pod in pods_of(world, name)}
+
+
+def uids_of_group(world: World, name: str, index: int) -> dict[str, str]:
+    """Pod → UID, of one group."""
+    pods = world.list("Pod", f"{NAME_LABEL}={name},{GROUP_INDEX_LABEL}={index}")
+    return {name_of(pod): pod["metadata"]["uid"] for pod in pods}
+
+
+def images_of(world: World, name: str) -> dict[int, set[str]]:
+    """Group → images of its pods."""
+    found: dict[int, set[str]] = {}
+    for pod in pods_of(world, name):
+        index = int(labels_of(pod)[GROUP_INDEX_LABEL])
+        found.setdefault(index, set()).update(each["image"] for each in pod["spec"]["containers"])
+    return found
+
+
+def keys_of(world: World, name: str) -> dict[int, set[str]]:
+    """Group → revision keys of its pods."""
+    found: dict[int, set[str]] = {}
+    for pod in pods_of(world, name):
+        found.setdefault(int(labels_of(pod)[GROUP_INDEX_LABEL]), set()).add(labels_of(pod)[REVISION_LABEL])
+    return found
+
+
+def revisions_of(world: World, name: str) -> list[Object]:
+    """ControllerRevisions of the set, oldest first; those of its StatefulSets carry the same labels."""
+    found = world.list("ControllerRevision", f"{NAME_LABEL}={name}")
+    return sorted(
+        (each for each in found if controller_of(each).get("kind") in (SET, None)),
+        key=lambda each: int(each["revision"]),
+    )
+
+
+def condition(lws: Mapping[str, Any], kind: str) -> Object:
+    """The condition of that type; empty if it is not there."""
+    conditions = (lws.get("status") or {}).get("conditions") or ()
+    return next((dict(each) for each in conditions if each["type"] == kind), {})
+
+
+def unsettled(world: World, name: str, updated: int | None = None) -> str:
+    """Why the set is not at rest; empty if it is. updated: groups on the newest revision, None for all."""
+    lws = world.get(SET, name)
+    replicas, size = lws["spec"]["replicas"], lws["spec"]["leaderWorkerTemplate"]["size"]
+    status, generation = lws.get("status") or {}, lws["metadata"]["generation"]
+    wanted = {
+        "observedGeneration": generation,
+        "replicas": replicas,
+        "readyReplicas": replicas,
+        "updatedReplicas": replicas if updated is None else updated,
+    }
+    for field, value in wanted.items():
+        if status.get(field, 0) != value:
+            return f"status.{field} is {status.get(field, 0)}, expected {value}"
+    available = condition(lws, "Available")
+    if (available.get("status"), available.get("observedGeneration")) != ("True", generation):
+        return f"condition Available is {available}"
+    pods = pods_of(world, name)
+    expected = sum(int(annotations_of(pod)[SIZE_ANNOTATION]) for pod in pods if is_leader(pod))
+    leaders = sum(map(is_leader, pods))
+    ready = sum(map(is_ready, pods))
+    if (leaders, len(pods), ready) != (replicas, expected, expected):
+        return f"{leaders} of {replicas} leaders; {len(pods)} pods, {ready} ready, expected {expected}"
+    if updated is None and any(annotations_of(pod)[SIZE_ANNOTATION] != str(size) for pod in pods):
+        return f"not all pods are of groups of {size}"
+    return ""
+
+
+def settle(world: World, *names: str, updated: int | None = None, seconds: float = 180.0) -> None:
+    """Wait until the sets are at rest: every group complete, ready and, by default, up to date."""
+
+    def see() -> str:
+        return "; ".join(f"{name}: {why}" for name in names if (why := unsettled(world, name, updated)))
+
+    eventually(f"{', '.join(names)} at rest", see, lambda why: not why, seconds)

@@ -1,0 +1,83 @@
+"""How do tests of bad days start managers: several at once, with short Leases, behind a proxy that lets
+things go wrong?
+
+In: a release on a local cluster. Out: managers, each with a token of its own, that end with the stage.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from test.harness.fault_proxy import FaultProxy
+from test.harness.product import QUICK_LEASE
+from tools.deployment import NAMESPACE, SERVICE_ACCOUNT, Deployment, ManagerProcess
+from tools.localcluster import LocalCluster
+from tools.localcluster.kubeconfig import Access, kubeconfig_text, read_access
+
+
+class Stage:
+    """Makes managers of one release."""
+
+    def __init__(self, deployment: Deployment, cluster: LocalCluster) -> None:
+        self.deployment = deployment
+        self._cluster = cluster
+
+    def manager(
+        self,
+        *flags: str,
+        proxy: FaultProxy | None = None,
+        configuration: Mapping[str, Any] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> ManagerProcess:
+        """One that is not started yet. With a proxy it sees the API server through that."""
+        manager = self.deployment.manager(
+            *QUICK_LEASE, *flags, configuration=configuration, environment=environment
+        )
+        shared = self._cluster.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
+        access = read_access(shared.read_text())
+        own = kubeconfig_of(manager)
+        own.touch(mode=0o600)
+        own.write_text(kubeconfig_text(replace(access, server=proxy.address) if proxy else access))
+        manager.command = [*manager.command, f"--kubeconfig={own}"]
+        return manager
+
+    def start(self, *flags: str, proxy: FaultProxy | None = None) -> ManagerProcess:
+        """One that is ready and answers the webhooks of the cluster."""
+        return self.serve(self.manager(*flags, proxy=proxy).start())
+
+    def serve(self, manager: ManagerProcess) -> ManagerProcess:
+        """Have the webhooks of the cluster call this one, and wait until it is ready for them."""
+        self.deployment.point_webhooks(manager)
+        return manager.wait_ready()
+
+    @contextmanager
+    def proxy(self) -> Iterator[FaultProxy]:
+        """A proxy in front of the API server; the managers end before it does."""
+        with FaultProxy(self._cluster.server, self._cluster.ca_file.read_bytes()) as proxy:
+            try:
+                yield proxy
+            finally:
+                self.end()
+
+    def end(self) -> None:
+        """End every manager that runs."""
+        self.deployment.stop()
+
+
+def kubeconfig_of(manager: ManagerProcess) -> Path:
+    """The kubeconfig that the stage gave to a manager."""
+    return manager.log_path.with_suffix(".kubeconfig")
+
+
+def credential_of(manager: ManagerProcess) -> str:
+    """By which the audit log tells this manager from others of the same ServiceAccount."""
+    access: Access = read_access(kubeconfig_of(manager).read_text())
+    claims = access.token.split(".")[1]
+    decoded = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
+    return f"JTI={decoded['jti']}"

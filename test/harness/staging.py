@@ -1,0 +1,68 @@
+"""Who runs where the control plane itself is disturbed? One manager, or those that a test brings itself.
+
+In: a control plane of the package's own (fixture `cluster`). Out: fixtures, which a conftest.py imports:
+`product` for whoever needs a manager, `stage` for whoever brings managers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from test.harness.fixtures import FAILED
+from test.harness.product import QUICK_LEASE, Product
+from test.harness.proxied import Stage
+from test.harness.world import World, a_namespace, namespace_of
+from tools.deployment import Deployment
+from tools.localcluster import LocalCluster
+
+_LOG_LINES = 150
+
+
+@pytest.fixture(scope="package")
+def package_product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    """The chart, installed once; of its manager nothing is promised."""
+    deployment = Deployment(cluster, tmp_path_factory.mktemp("product"))
+    deployment.install()
+    try:
+        yield Product(deployment, *QUICK_LEASE)
+    finally:
+        deployment.stop()
+
+
+@pytest.fixture
+def product(package_product: Product, request: pytest.FixtureRequest) -> Iterator[Product]:
+    """One manager that is ready and leads."""
+    package_product.ensure_running()
+    yield package_product
+    if request.node.stash.get(FAILED, False):
+        print("What the manager said:", package_product.manager.last_words(_LOG_LINES), sep="\n")
+
+
+@pytest.fixture
+def stage(
+    package_product: Product, cluster: LocalCluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Stage]:
+    """No manager at all, and what it takes to make some; they end with the test."""
+    if package_product.manager.is_running:
+        package_product.stop()
+    stage = Stage(Deployment(cluster, tmp_path), cluster)
+    try:
+        yield stage
+    finally:
+        stage.end()
+        if request.node.stash.get(FAILED, False):
+            for log in sorted(tmp_path.glob("*.log")):
+                said = log.read_text().splitlines()[-_LOG_LINES:]
+                print(f"What {log.stem} said:", *said, sep="\n")
+
+
+@pytest.fixture
+def world(cluster: LocalCluster, package_product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
+    """A namespace of one's own."""
+    with a_namespace(cluster, namespace_of(request.node.name)) as world:
+        yield world
+        if request.node.stash.get(FAILED, False):
+            print(world.kubectl("get", "lws,statefulsets,pods,events"))

@@ -1,0 +1,155 @@
+"""What does a test see of the cluster, and how does it change it? As the admin, in a namespace of its own.
+
+In: kinds, names, patches. Out: objects as plain dicts, as the API server has them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlencode
+
+from test.harness.waiting import eventually
+from tools.localcluster import Api, ApiError, ClusterAccess, LocalCluster
+from tools.localcluster.api import Call
+from tools.localcluster.kubeconfig import read_access
+
+Object = dict[str, Any]
+
+SET = "LeaderWorkerSet"
+_APPS, _CORE = "/apis/apps/v1", "/api/v1"
+_RESOURCES = {
+    SET: ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
+    "ControllerRevision": (_APPS, "controllerrevisions"),
+    "Event": ("/apis/events.k8s.io/v1", "events"),
+    "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
+    "PersistentVolumeClaim": (_CORE, "persistentvolumeclaims"),
+    "Pod": (_CORE, "pods"),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
+    "PodGroup": ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
+    "Service": (_CORE, "services"),
+    "StatefulSet": (_APPS, "statefulsets"),
+}
+_NOT_FOUND, _CONFLICT = 404, 409
+
+
+@dataclass(frozen=True)
+class World:
+    """One namespace. ended: nobody asks about it any more."""
+
+    cluster: ClusterAccess
+    api: Api
+    namespace: str
+    ended: threading.Event = field(default_factory=threading.Event, compare=False, repr=False)
+
+    def path(self, kind: str, name: str = "") -> str:
+        root, plural = _RESOURCES[kind]
+        return f"{root}/namespaces/{self.namespace}/{plural}" + (f"/{name}" if name else "")
+
+    def create(self, manifest: Mapping[str, Any]) -> Object:
+        """Create an object; ApiError if it is refused."""
+        return self.api.create(self.path(manifest["kind"]), manifest)
+
+    def find(self, kind: str, name: str) -> Object | None:
+        """The object, None if there is none."""
+        try:
+            return self.api.get(self.path(kind, name))
+        except ApiError as refusal:
+            if refusal.status == _NOT_FOUND:
+                return None
+            raise
+
+    def get(self, kind: str, name: str) -> Object:
+        """The object; ApiError if there is none."""
+        return self.api.get(self.path(kind, name))
+
+    def list(self, kind: str, selector: str = "") -> list[Object]:
+        """All objects of a kind that match a label selector. Items of a list say neither kind nor version."""
+        query = f"?{urlencode({'labelSelector': selector})}" if selector else ""
+        return list(self.api.get(self.path(kind) + query)["items"])
+
+    def patch(self, kind: str, name: str, patch: Mapping[str, Any]) -> Object:
+        """Apply a JSON merge patch."""
+        return self.api.merge(self.path(kind, name), patch)
+
+    def delete(self, kind: str, name: str, propagation: str = "Background") -> None:
+        """Delete an object and return at once."""
+        self.api.delete(self.path(kind, name), {"propagationPolicy": propagation})
+
+    def kubectl(self, *arguments: str, input: Mapping[str, Any] | None = None) -> str:
+        """kubectl in this namespace; `input` is its stdin as JSON."""
+        text = None if input is None else json.dumps(input)
+        return self.cluster.kubectl("-n", self.namespace, *arguments, input=text)
+
+    def uid(self, kind: str, name: str) -> str:
+        """The UID of an object, empty if there is none."""
+        found = self.find(kind, name)
+        return found["metadata"]["uid"] if found else ""
+
+    def gone_or_replaced(self, kind: str, name: str, uid: str, seconds: float = 120.0) -> None:
+        """Wait until no object of this UID has the name."""
+        what = f"{kind} {name} with UID {uid} is gone"
+        eventually(what, lambda: self.uid(kind, name), lambda now: now != uid, seconds)
+
+
+@contextmanager
+def an_admin(cluster: ClusterAccess) -> Iterator[Api]:
+    """A client with all rights. On a cluster that is not ours, those of a ServiceAccount made for it."""
+    if isinstance(cluster, LocalCluster):
+        yield cluster.api
+        return
+    account = "system:serviceaccount:kube-system:lws-test"
+    binding = ("create", "clusterrolebinding", "lws-test", "--clusterrole=cluster-admin", f"--user={account}")
+    for command in (("create", "serviceaccount", "lws-test", "-n", "kube-system"), binding):
+        manifest = cluster.kubectl(*command, "--dry-run=client", "-o", "json")
+        cluster.kubectl("apply", "-f", "-", input=manifest)
+    kubeconfig = cluster.kubeconfig_for_service_account("kube-system", "lws-test")
+    access = read_access(kubeconfig.read_text())
+    with closing(Api(access.server, access.ca, access.token, user_agent="lws-test")) as api:
+        yield api
+
+
+@contextmanager
+def a_namespace(cluster: ClusterAccess, name: str) -> Iterator[World]:
+    """A namespace that pods can be created in; its deletion is started at the end and not waited for."""
+    path = "/api/v1/namespaces"
+    account = f"{path}/{name}/serviceaccounts/default"
+    with an_admin(cluster) as api:
+        api.create(path, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        eventually("the namespace has its ServiceAccount", lambda: _exists(api, account))
+        world = World(cluster, api, name)
+        try:
+            yield world
+        finally:
+            world.ended.set()
+            _delete_if_there(api, f"{path}/{name}")
+
+
+def namespace_of(test: str) -> str:
+    """A name for the namespace of a test or a file of tests, another one every time."""
+    words = re.sub(r"[^a-z0-9]+", "-", test.lower().removeprefix("test_").removesuffix(".py"))
+    return f"t-{words[:48].strip('-')}-{uuid.uuid4().hex[:6]}"
+
+
+def _exists(api: Api, path: str) -> bool:
+    try:
+        return bool(api.send(Call("GET", path)))
+    except ApiError as refusal:
+        if refusal.status == _NOT_FOUND:
+            return False
+        raise
+
+
+def _delete_if_there(api: Api, path: str) -> None:
+    try:
+        api.delete(path)
+    except ApiError as refusal:
+        # 409: it is on its way out already.
+        if refusal.status not in (_NOT_FOUND, _CONFLICT):
+            raise

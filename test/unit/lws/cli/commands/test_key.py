@@ -1,0 +1,186 @@
+"""`lws key`: keys of manifests as people write them, to the byte."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from lws.cli.commands.key import key
+from lws.leaderworkerset.revisions.encoding import key_of
+
+ROOT = Path(__file__).parents[5]
+EVERY_RULE = Path(__file__).parents[2] / "leaderworkerset" / "revisions" / "every_rule.yaml"
+HEADER = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: %s}\n"
+
+TINY = (
+    HEADER % "tiny"
+    + """
+spec:
+  replicas: 7
+  startupPolicy: LeaderReady
+  leaderWorkerTemplate:
+    restartPolicy: None
+    workerTemplate: {spec: {containers: [{image: "a:1", name: c}]}}
+"""
+)
+TINY_DATA = (
+    '{"spec":{"leaderWorkerTemplate":{"$patch":"replace","restartPolicy":"None","size":1,"workerTemplate":'
+    '{"metadata":{},"spec":{"containers":[{"image":"a:1","name":"c","resources":{}}]}}},'
+    '"networkConfig":{"$patch":"replace","subdomainPolicy":"Shared"}}}'
+)
+SMALL = (
+    HEADER % "small"
+    + """
+spec:
+  leaderWorkerTemplate:
+    size: 2
+    workerTemplate:
+      metadata: {labels: {app: w}}
+      spec:
+        nodeName: n1
+        containers:
+        - name: main
+          image: img:1
+          args: ["--a=<b>&c"]
+          env: [{name: LWS_GROUP_SIZE, value: user}, {name: X, value: "1"}]
+          resources: {limits: {cpu: 1.5, memory: 1024Mi}}
+"""
+)
+
+
+def run(*arguments: str, stdin: str | None = None) -> Result:
+    return CliRunner().invoke(key, list(arguments), input=stdin, catch_exceptions=False)
+
+
+def every_rule() -> str:
+    spec = yaml.safe_load(EVERY_RULE.read_text(encoding="utf-8"))
+    kind = {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet"}
+    return json.dumps({**kind, "metadata": {"name": "rules"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("manifest", "printed"),
+    [
+        pytest.param(TINY, "tiny\t58b6956df9\n", id="as small as can be, defaults filled in"),
+        pytest.param(SMALL, "small\t6b44f4458c\n", id="quantities, characters of HTML, defaults"),
+        pytest.param(every_rule(), "rules\t8bc7b8c4d\n", id="every rule, as JSON"),
+    ],
+)
+def test_keys_of_the_original_controller(manifest: str, printed: str) -> None:
+    result = run("-f", "-", stdin=manifest)
+    assert (result.output, result.exit_code) == (printed, 0)
+
+
+def test_data_are_the_bytes_that_the_key_is_the_hash_of() -> None:
+    result = run("-f", "-", "--data", stdin=TINY)
+    assert result.stdout_bytes == f"tiny\t58b6956df9\n{TINY_DATA}\n".encode()
+
+
+def test_data_are_utf_8_whatever_the_terminal_speaks() -> None:
+    manifest = TINY.replace("a:1", "é:1")
+    result = CliRunner(charset="latin-1").invoke(key, ["-f", "-", "--data"], input=manifest.encode("latin-1"))
+    printed, data = result.stdout_bytes.rstrip(b"\n").split(b"\n")
+    assert "é:1".encode() in data
+    assert printed.decode() == f"tiny\t{key_of(data.decode())}"
+
+
+def test_every_set_of_a_file_in_order(tmp_path: Path) -> None:
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: tiny}\n"
+    file = tmp_path / "sets.yaml"
+    file.write_text("\n---\n".join([service, SMALL, "", TINY, SMALL]), encoding="utf-8")
+    result = run("--filename", str(file))
+    assert result.output == "small\t6b44f4458c\ntiny\t58b6956df9\nsmall\t6b44f4458c\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param("replicas: 7", "replicas: 9", id="replicas"),
+        pytest.param("LeaderReady", "LeaderCreated", id="startup policy"),
+        pytest.param("name: c}", "name: c, resources: {}}", id="an empty field"),
+        pytest.param("{name: tiny}", "{name: tiny, labels: {a: b}}", id="labels of the set"),
+    ],
+)
+def test_what_is_no_part_of_a_key(one: str, other: str) -> None:
+    assert one in TINY
+    assert run("-f", "-", stdin=TINY.replace(one, other)).output == "tiny\t58b6956df9\n"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.yaml")), ids=lambda path: path.stem)
+def test_examples_have_keys(path: Path) -> None:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    documents = [each for each in yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader) if each]
+    names = [each["metadata"]["name"] for each in documents if each["kind"] == "LeaderWorkerSet"]
+    result = run("-f", str(path))
+    if not names:
+        assert result.exit_code == 1
+        return
+    printed = [line.split("\t") for line in result.output.splitlines()]
+    assert [name for name, _ in printed] == names
+    assert all(len(found) >= 8 for _, found in printed)
+
+
+SPEC = "spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{name: c, image: a, %s}]}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "said"),
+    [
+        pytest.param("", "<stdin> holds no LeaderWorkerSet of leaderworkerset.x-k8s.io/v1", id="empty"),
+        pytest.param("kind: Service", "<stdin> holds no LeaderWorkerSet", id="another kind"),
+        pytest.param("{ a: [", "<stdin> is not YAML: ", id="not YAML"),
+        pytest.param(
+            "apiVersion: leaderworkerset.x-k8s.io/v2\nkind: LeaderWorkerSet",
+            "apiVersion is 'leaderworkerset.x-k8s.io/v2', only leaderworkerset.x-k8s.io/v1 is known",
+            id="another version",
+        ),
+        pytest.param(
+            HEADER % "x" + "spec: hello", 'spec: Invalid value: "hello": must be an object', id="no object"
+        ),
+        pytest.param(HEADER % "x", "spec.leaderWorkerTemplate.workerTemplate: Field required", id="no spec"),
+        pytest.param(
+            HEADER % "x" + "spec: {leaderWorkerTemplate: {size: two, workerTemplate: {}}}",
+            'spec.leaderWorkerTemplate.size: Invalid value: "two": must be an integer',
+            id="a word for a number",
+        ),
+        pytest.param(TINY.replace("{name: tiny}", ""), "name or generateName is required", id="no name"),
+        pytest.param(
+            HEADER % "x" + SPEC % "args: [!!binary aGVsbG8=]",
+            "cannot be written as JSON",
+            id="what JSON has not",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(manifest: str, said: str) -> None:
+    result = run("-f", "-", stdin=manifest)
+    assert result.exit_code == 1
+    assert said in result.stderr and not result.stdout
+    assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param([], "Missing option '-f' / '--filename'", id="no file"),
+        pytest.param(
+            ["-f", "there-is-none.yaml"], "No such file or directory", id="a file that is not there"
+        ),
+        pytest.param(["-f", "."], "Is a directory", id="a directory"),
+        pytest.param(["-f", "-", "--date"], "--date", id="an option that is not there"),
+    ],
+)
+def test_what_was_asked_wrongly(arguments: list[str], said: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "binary.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    result = run("-f", str(file))
+    assert result.exit_code == 1 and "is not YAML" in result.stderr

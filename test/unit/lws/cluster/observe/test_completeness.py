@@ -1,0 +1,57 @@
+"""What makes a pass over a set read more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.cluster.observe.completeness import has_orphans, is_incomplete, lacks_start_ordinal
+from test.unit.builders import make_group, make_leader_statefulset, make_set
+from test.unit.set_world import settled
+
+LEADERS = make_leader_statefulset()
+
+
+def test_orphans() -> None:
+    revisions = settled(make_set()).revisions
+    assert not has_orphans((LEADERS, None), revisions)
+    nobodys = {**LEADERS, "metadata": {**LEADERS["metadata"], "ownerReferences": []}}
+    assert has_orphans((None, nobodys), revisions)
+    assert has_orphans((LEADERS,), [*revisions, replace(revisions[0], is_orphan=True)])
+
+
+@pytest.mark.parametrize(
+    ("leader", "service", "policy", "expected"),
+    [
+        pytest.param(LEADERS, {}, "Shared", False, id="all there"),
+        pytest.param(None, {}, "Shared", True, id="no leader StatefulSet"),
+        pytest.param(LEADERS, None, "Shared", True, id="no Service"),
+        pytest.param(LEADERS, None, "UniquePerReplica", False, id="no Service needed"),
+    ],
+)
+def test_what_is_yet_to_be_made(leader: Any, service: Any, policy: str, expected: bool) -> None:
+    lws = make_set(networkConfig={"subdomainPolicy": policy})
+    assert is_incomplete(lws, leader, service, None) is expected
+
+
+def test_a_budget_is_yet_to_be_made_where_it_is_asked_for() -> None:
+    lws = make_set(podDisruptionBudget={"maxUnavailableGroups": 1}, replicas=2)
+    assert is_incomplete(lws, LEADERS, {}, None)
+    assert not is_incomplete(lws, LEADERS, {}, {})
+
+
+def test_workers_without_a_start_ordinal() -> None:
+    group = make_group()
+    assert group.workers is not None
+    assert not lacks_start_ordinal(group)
+    assert not lacks_start_ordinal(make_group(make_set(size=1)))
+    spec = {**group.workers["spec"], "ordinals": {}}
+    assert lacks_start_ordinal(replace(group, workers={**group.workers, "spec": spec}))
+
+
+def test_a_service_of_leaders_is_yet_to_be_made_where_it_is_asked_for() -> None:
+    lws = make_set(leaderService={})
+    assert is_incomplete(lws, LEADERS, {}, None)
+    assert not is_incomplete(lws, LEADERS, {}, None, {})

@@ -1,0 +1,86 @@
+"""A pod that was replaced between two looks is noticed by its UID."""
+
+from __future__ import annotations
+
+from lws.actions import Object
+from lws.cluster.observe.replaced_pods import GroupMemory
+from lws.group.snapshot import GroupSnapshot
+from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
+
+
+def pod(name: str, uid: str) -> Object:
+    return {"kind": "Pod", "metadata": {"namespace": "default", "name": name, "uid": uid}}
+
+
+LEADER = pod("a-0", "leader")
+
+
+def memory_of(*disrupted: str) -> GroupMemory:
+    """disrupted: UIDs of pods that were evicted, preempted or drained, one after the other, by one name."""
+    return GroupMemory(lambda owner, name: disrupted[-1] if disrupted else "")
+
+
+def test_nothing_is_replaced_while_uids_stay() -> None:
+    memory = memory_of()
+    for _ in range(3):
+        assert memory.replaced(LEADER, [pod("a-0-1", "w1"), pod("a-0-2", "w2")]) == ()
+
+
+def test_a_new_uid_is_a_replacement_until_the_leader_is_another_one() -> None:
+    memory = memory_of()
+    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+    assert memory.replaced(pod("a-0", "next leader"), [pod("a-0-1", "w3")]) == ()
+
+
+def test_a_missing_pod_may_come_back() -> None:
+    memory = memory_of()
+    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    assert memory.replaced(LEADER, []) == ()
+    assert memory.replaced(LEADER, [pod("a-0-1", "w1")]) == ()
+    memory.replaced(LEADER, [])
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ("a-0-1",)
+
+
+def test_what_is_accepted_has_no_consequence_and_the_next_one_has() -> None:
+    memory = memory_of()
+    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    memory.replaced(LEADER, [pod("a-0-1", "w2")])
+    memory.accept(LEADER)
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ()
+    assert memory.replaced(LEADER, [pod("a-0-1", "w3")]) == ("a-0-1",)
+
+
+def test_a_group_that_is_gone_is_forgotten() -> None:
+    memory = memory_of()
+    memory.replaced(LEADER, [pod("a-0-1", "w1")])
+    memory.forget("default", "a-0")
+    assert memory.replaced(LEADER, [pod("a-0-1", "w2")]) == ()
+
+
+def losses(*lives: str, disrupted: tuple[str, ...]) -> GroupSnapshot:
+    """What is known when the worker has had these UIDs, one after the other."""
+    memory, lws, leader = memory_of(*disrupted), make_set(), make_leader_pod()
+    workers = make_worker_statefulset(leader)
+    for uid in lives:
+        pods = (make_worker_pod(workers, uid=uid),)
+        found = memory.with_losses(
+            GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=pods), size=2
+        )
+    return found
+
+
+def test_whether_a_worker_was_evicted_is_known_when_it_is_another_one_already() -> None:
+    evicted = losses("w1", "w2", disrupted=("w1",))
+    assert (evicted.replaced, evicted.disrupted) == (("demo-0-1",), {"demo-0-1"})
+    lost = losses("w1", "w2", disrupted=())
+    assert (lost.replaced, lost.disrupted) == (("demo-0-1",), frozenset())
+    both = losses("w1", "w2", "w3", disrupted=("w2",))
+    assert (both.replaced, both.disrupted) == (("demo-0-1",), frozenset()), "the first one was a loss"
+
+
+def test_a_worker_that_was_evicted_before_the_first_look_is_known_too() -> None:
+    """The status may remember that there was another one."""
+    found = losses("w2", disrupted=("w1",))
+    assert (found.replaced, found.disrupted) == ((), {"demo-0-1"})

@@ -1,0 +1,161 @@
+"""What is remembered of writes, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.actions import Apply
+from lws.cluster.cache.store import Store
+from lws.cluster.write import recent_writes as module
+from lws.cluster.write.recent_writes import WriteMemory
+from lws.kube.differences.applied import digest
+from test.unit.builders import make_set
+
+
+def _statefulset(owner: str, ordinals: Any = None, version: int = 1) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {
+            "name": "demo-0",
+            "namespace": "ns",
+            "uid": "u-1",
+            "resourceVersion": str(version),
+            "generation": 4,
+            "ownerReferences": [{"kind": owner, "name": "o", "uid": "u-o", "controller": True}],
+        },
+        "spec": {"replicas": 1} | ({"ordinals": ordinals} if ordinals is not None else {}),
+    }
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store(lambda before, after: None)
+
+
+@pytest.fixture
+def memory(store: Store) -> WriteMemory:
+    return WriteMemory(store)
+
+
+def test_what_a_write_returned_is_known_at_once(memory: WriteMemory, store: Store) -> None:
+    memory.put(_statefulset("Pod", version=7))
+    known = store.get("StatefulSet", "ns", "demo-0")
+    assert known is not None and known["metadata"]["resourceVersion"] == "7"
+
+
+def test_an_answer_that_is_no_object_says_nothing(memory: WriteMemory, store: Store) -> None:
+    memory.put({"kind": "Status", "status": "Success"})
+    assert store.of_kind("Status") == ()
+
+
+@pytest.mark.parametrize(
+    ("obj", "drops"),
+    [
+        pytest.param(_statefulset("Pod", {"start": 1}), False, id="kept"),
+        pytest.param(_statefulset("Pod"), True, id="dropped"),
+        pytest.param(_statefulset("Pod", {}), True, id="dropped-but-for-the-struct"),
+        pytest.param(_statefulset("LeaderWorkerSet"), False, id="leaders-have-none"),
+    ],
+)
+def test_servers_that_drop_start_ordinals(memory: WriteMemory, obj: dict[str, Any], drops: bool) -> None:
+    assert memory.drops_start_ordinal is False
+    memory.put(obj)
+    assert memory.drops_start_ordinal is drops
+
+
+def test_a_server_that_learned_better(memory: WriteMemory) -> None:
+    memory.put(_statefulset("Pod"))
+    memory.put(_statefulset("Pod", {"start": 1}, version=2))
+    assert memory.drops_start_ordinal is False
+
+
+def test_servers_are_upgraded(store: Store) -> None:
+    """What was dropped is held against the server for a minute, not until the process ends."""
+    seconds = 500.0
+    memory = WriteMemory(store, clock=lambda: seconds)
+    memory.put(_statefulset("Pod"))
+    seconds = 559.9
+    assert memory.drops_start_ordinal
+    seconds = 560.0
+    assert not memory.drops_start_ordinal
+
+
+def test_an_apply_is_remembered_with_the_generation_that_it_led_to(memory: WriteMemory) -> None:
+    intent = {"kind": "StatefulSet", "metadata": {"name": "demo"}, "spec": {"replicas": 1}}
+    memory.remember_applied(Apply(intent, why="because"), _statefulset("LeaderWorkerSet"))
+    assert memory.applied == {"u-1": (digest(intent), 4)}
+
+
+def test_only_so_many_applies_are_remembered(memory: WriteMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_APPLIED", 3)
+    for number in range(5):
+        stored = _statefulset("LeaderWorkerSet")
+        stored["metadata"]["uid"] = f"u-{number}"
+        memory.remember_applied(Apply({}, why="because"), stored)
+    assert list(memory.applied) == ["u-2", "u-3", "u-4"]
+
+
+def _revision(uid: str, version: str) -> dict[str, Any]:
+    return {"metadata": {"name": "r", "uid": uid, "resourceVersion": version}}
+
+
+def test_a_revision_is_decoded_once_per_version(memory: WriteMemory, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded: list[Any] = []
+
+    def parse(revision: Any) -> Any:
+        decoded.append(revision)
+        return len(decoded)
+
+    monkeypatch.setattr(module, "parse", parse)
+    monkeypatch.setattr(module, "_PARSED", 2)
+    one, renumbered, other = _revision("u-1", "1"), _revision("u-1", "2"), _revision("u-2", "1")
+    found: list[Any] = [memory.parsed(each) for each in (one, one, renumbered, other, other, one)]
+    assert found == [1, 1, 2, 3, 3, 4], "the oldest is forgotten first"
+
+
+def test_how_long_ago_an_object_was_written(store: Store) -> None:
+    now = [100.0]
+    memory = WriteMemory(store, clock=lambda: now[0])
+    assert memory.age("u-1") is None
+    memory.put(_statefulset("LeaderWorkerSet"))
+    now[0] = 102.5
+    assert memory.age("u-1") == 2.5
+
+
+def test_sets_move_that_were_written_in_the_last_minute(store: Store) -> None:
+    now = [100.0]
+    memory = WriteMemory(store, clock=lambda: now[0])
+    for seconds, name in ((0.0, "a"), (10.0, "b"), (20.0, "a")):
+        now[0] = 100.0 + seconds
+        metadata = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(seconds)}
+        memory.put({"kind": "LeaderWorkerSet", "metadata": metadata})
+        memory.put(_statefulset("LeaderWorkerSet"))
+    assert memory.sets_moving == 2, "each counts once, and its StatefulSets do not"
+    now[0] = 170.5
+    assert memory.sets_moving == 1
+    now[0] = 180.5
+    assert memory.sets_moving == 0
+
+
+def test_only_the_latest_writes_have_an_age(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_WRITTEN", 1)
+    memory = WriteMemory(store)
+    memory.put(_statefulset("LeaderWorkerSet"))
+    other = _statefulset("LeaderWorkerSet")
+    other["metadata"] |= {"uid": "u-2", "name": "other"}
+    memory.put(other)
+    assert memory.age("u-1") is None and memory.age("u-2") is not None
+
+
+def test_the_spec_of_a_set_is_checked_once_per_generation(
+    memory: WriteMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(module, "spec_fault", lambda lws: looks.append(1) or "it is wrong")
+    monkeypatch.setattr(module, "_CHECKED", 2)
+    for generation in (1, 1, 2, 1, 3, 1):
+        assert memory.fault_of(make_set(generation=generation)) == "it is wrong"
+    assert len(looks) == 4, "the third one was forgotten for the newest two"

@@ -1,0 +1,103 @@
+"""lws.kube.types.shapes: values against a table of types, and what no JSON that is sent may hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.kube.types.shapes import Shapes, is_deep, json_fault
+from lws.kube.types.typed import POD_TYPES
+
+SHAPES = Shapes(
+    {
+        "Thing": {
+            "amount": "q",
+            "count": "*i",
+            "each": "[Part]",
+            "is": "b",
+            "labels": "{s}",
+            "name": "=s",
+            "part": "*Part",
+            "port": "x",
+            "since": "t",
+            "what": "j",
+        },
+        "Part": {"name": "s"},
+    },
+    {"Part": ("name",)},
+)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"name": "a", "count": 3, "is": True, "port": "http", "amount": "1.5Gi", "since": "now"},
+        {"port": 80, "amount": 2, "what": [{}], "each": [{"name": "a"}], "labels": {"a": ""}},
+        {"name": None, "count": None, "is": None, "each": None, "labels": None, "part": None, "amount": None},
+        {"unknown": [object]},
+    ],
+    ids=["empty", "whole", "whole too", "nulls", "unknown field"],
+)
+def test_what_has_its_shape(value: Any) -> None:
+    assert SHAPES.fault("Thing", value, "it") == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ([], "it is a list, not an object"),
+        ("text", "it is 'text', not an object"),
+        ({"name": 1}, "it.name is 1, not text"),
+        ({"count": "two"}, "it.count is 'two', not a whole number"),
+        ({"count": True}, "it.count is true, not a whole number"),
+        ({"count": 2.0}, "it.count is 2.0, not a whole number"),
+        ({"is": 1}, "it.is is 1, not true or false"),
+        ({"amount": "much"}, "it.amount is 'much', not a quantity"),
+        ({"amount": False}, "it.amount is false, not a quantity"),
+        ({"port": 1.5}, "it.port is 1.5, not a whole number or text"),
+        ({"since": 3}, "it.since is 3, not a time"),
+        ({"each": {}}, "it.each is an object, not a list"),
+        ({"each": [{"name": "a"}, None]}, "it.each[1] is missing"),
+        ({"each": [{}]}, "it.each[0].name is missing"),
+        ({"part": {"name": None}}, "it.part.name is missing"),
+        ({"labels": {"a": 1}}, "it.labels.a is 1, not text"),
+        ({"labels": {"a": None}}, "it.labels.a is missing"),
+        ({"name": ["x" * 100]}, "it.name is a list, not text"),
+        ({"count": "x" * 100}, f"it.count is '{'x' * 38}…, not a whole number"),
+    ],
+    ids=lambda each: str(each)[:40],
+)
+def test_what_has_not(value: Any, fault: str) -> None:
+    assert SHAPES.fault("Thing", value, "it") == fault
+
+
+def test_the_table_of_pod_types_is_understood() -> None:
+    shapes = Shapes(POD_TYPES, {})
+    for name, fields in POD_TYPES.items():
+        for field in fields:
+            assert isinstance(shapes.fault(name, {field: "text"}, name), str)
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        ({"a": [1, "ü", 2**63 - 1, 1e300, None, True]}, ""),
+        ({"a": [float("inf")]}, "it.a[0] is inf, not a finite number"),
+        ({"a": 2**63}, "it.a is a number of more than 64 bits, not a number of 64 bits"),
+        ({"a": "\ud800"}, "it.a is '\\ud800', not Unicode text"),
+        ({"\ud800": 1}, "it is '\\ud800', not Unicode text"),
+    ],
+    ids=["fine", "infinite", "huge", "surrogate", "surrogate as key"],
+)
+def test_what_nobody_can_send_on(value: Any, fault: str) -> None:
+    assert json_fault(value, "it") == fault
+
+
+def test_structures_without_end() -> None:
+    deep: Any = "leaf"
+    for _ in range(64):
+        deep = [deep]
+    assert not is_deep(deep) and json_fault(deep, "it") == ""
+    assert is_deep({"a": deep}) and json_fault({"a": deep}, "it") == "it has more than 64 levels"

@@ -1,0 +1,202 @@
+"""The position of a rollout: how it is remembered, and what a lost leader StatefulSet begins with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.actions import Apply, Delete, Merge, Plan
+from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.leaderworkerset.children.checkpoint import Position, remember, remembered_position
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.unit.builders import make_group, make_set
+from test.unit.set_world import actions_of, carried_out, settled, with_groups, with_reported, with_spec
+
+
+@pytest.mark.parametrize(
+    ("stored", "position"),
+    [
+        pytest.param({"revision": "demo-a-1", "partition": 3}, Position("demo-a-1", 3), id="known"),
+        pytest.param({"revision": "demo-a-1"}, Position("demo-a-1", 0), id="zero left out"),
+        pytest.param(None, None, id="no rollout yet"),
+        pytest.param("demo-a-1", None, id="no object"),
+        pytest.param({}, None, id="empty"),
+        pytest.param({"partition": 3}, None, id="no revision"),
+        pytest.param({"revision": "", "partition": 3}, None, id="empty revision"),
+        pytest.param({"revision": 7, "partition": 3}, None, id="revision is a number"),
+        pytest.param({"revision": "demo-a-1", "partition": "3"}, None, id="partition is a text"),
+        pytest.param({"revision": "demo-a-1", "partition": -1}, None, id="negative"),
+        pytest.param({"revision": "demo-a-1", "partition": True}, None, id="partition is a truth"),
+    ],
+)
+def test_memory_is_read_or_missing(stored: Any, position: Position | None) -> None:
+    assert remembered_position(make_set(status={"rollout": stored})) == position
+    assert remembered_position(make_set()) is None
+
+
+def test_what_is_remembered_is_read_back() -> None:
+    written = remember(make_set(), Position("demo-a-1", 2))
+    assert (written.subresource, written.target.name, written.target.uid) == (
+        "status",
+        "demo",
+        "uid-of-set-demo",
+    )
+    assert remembered_position(make_set(status=written.patch["status"])) == Position("demo-a-1", 2)
+
+
+# --- A leader StatefulSet that is lost ----------------------------------------------------------------------
+
+
+def the_apply(planned: Plan) -> Apply:
+    (found,) = (action for action in actions_of(planned) if isinstance(action, Apply))
+    return found
+
+
+def memories(planned: Plan) -> list[Any]:
+    """What is remembered before anything is done."""
+    merges = (action for action in actions_of(planned) if isinstance(action, Merge))
+    return [each.patch["status"]["rollout"] for each in merges if each.subresource == "status"]
+
+
+def told(planned: Plan) -> tuple[str, int, int]:
+    """Image of the leaders, partition, replicas."""
+    intent = the_apply(planned).intent
+    image = intent["spec"]["template"]["spec"]["containers"][0]["image"]
+    return image, partition_of(intent), wanted_replicas(intent)
+
+
+def rolling(replicas: int = 4, **spec: Any) -> SetSnapshot:
+    """On the way from app:1 to app:2, group 3 replaced and ready, the StatefulSet told to go on from 2."""
+    snapshot = settled(make_set(replicas=replicas, **spec))
+    snapshot = with_spec(snapshot, make_set(replicas=replicas, image="app:2", **spec))
+    snapshot = carried_out(snapshot, plan(snapshot))
+    assert snapshot.leader is not None
+    new = snapshot.leader["metadata"]["labels"][REVISION_LABEL]
+    status = dict(snapshot.lws["status"])
+    position = {"revision": status["updateRevision"], "partition": 2}
+    return replace(
+        snapshot,
+        lws={**snapshot.lws, "status": {**status, "rollout": position}},
+        groups=(
+            *snapshot.groups[:3],
+            make_group(dict(snapshot.lws), 3, key=new),
+            *snapshot.groups[4:],
+        ),
+    )
+
+
+def lost(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:
+    """The leader StatefulSet is gone; what it had is nobody's. status: fields that are others now."""
+    stored = {**snapshot.lws["status"], **status}
+    kept = {name: value for name, value in stored.items() if value is not None}
+    lws = {**snapshot.lws, "status": kept}
+    return replace(snapshot, leader=None, groups=(), lws=lws, live_keys=frozenset(), reread=lws)
+
+
+def test_one_that_is_lost_in_a_rollout_begins_with_the_revision_the_set_came_from() -> None:
+    snapshot = lost(rolling())
+    planned = plan(snapshot)
+    assert told(planned) == ("app:1", 4, 4), "no pod that was left behind is moved back"
+    apply = the_apply(planned)
+    former = next(
+        each for each in snapshot.revisions if each.name == snapshot.lws["status"]["currentRevision"]
+    )
+    assert apply.intent["metadata"]["labels"][REVISION_LABEL] == former.key
+    assert apply.intent["spec"]["template"]["metadata"]["labels"][REVISION_LABEL] == former.key
+    assert apply.why == (
+        "the leader StatefulSet was lost in a rollout: 4 groups of revision 1 first, then on from 2"
+    )
+    assert memories(planned) == []
+    assert "currentRevision" not in (planned.statuses[0].patch if planned.statuses else {})
+
+
+def test_it_moves_on_only_when_it_knows_the_revision_that_it_came_from() -> None:
+    snapshot = lost(rolling())
+    made = carried_out(snapshot, plan(snapshot))
+    waiting = plan(made)
+    assert [action for action in actions_of(waiting) if isinstance(action, Apply | Delete)] == []
+    assert (
+        waiting.waiting_for == "the StatefulSet controller to report on the revision that the set came from"
+    )
+    assert waiting.again_after == 10
+
+
+def test_then_it_goes_on_from_where_it_was_as_far_as_the_budget_allows() -> None:
+    before = rolling()
+    made = carried_out(lost(before), plan(lost(before)))
+    # The pods were left behind and adopted: three old, one new.
+    adopted = with_reported(replace(made, groups=before.groups))
+    planned = plan(adopted)
+    assert told(planned) == ("app:2", 2, 4), "one of three old groups may go"
+    deleted = [action.target.name for action in actions_of(planned) if isinstance(action, Delete)]
+    assert deleted == ["demo-2"], "in the foreground, before the partition covers it"
+    assert memories(planned) == [], "that is where it was already"
+
+
+def test_pods_that_are_lost_with_it_come_back_old_and_wait_for_their_turn() -> None:
+    before = lost(rolling())
+    planned = plan(with_groups(carried_out(before, plan(before))))
+    assert told(planned) == ("app:2", 3, 4), "all four are old again: one may go"
+    assert memories(planned) == [{"revision": before.lws["status"]["updateRevision"], "partition": 3}]
+
+
+def test_groups_of_the_surge_are_kept_until_somebody_has_counted() -> None:
+    assert told(plan(lost(rolling(replicas=4, max_surge=1)))) == ("app:1", 5, 5)
+
+
+def test_the_partition_of_the_set_holds_in_any_case() -> None:
+    before = rolling(replicas=4, partition=3)
+    made = carried_out(lost(before), plan(lost(before)))
+    planned = plan(with_reported(replace(made, groups=before.groups)))
+    assert told(planned) == ("app:2", 3, 4)
+    assert told(plan(lost(rolling(replicas=4, partition=9)))) == ("app:1", 9, 4)
+
+
+UNKNOWN = [
+    pytest.param({"rollout": None}, id="memory lost"),
+    pytest.param({"rollout": {"revision": 3, "partition": "x"}}, id="memory garbled"),
+    pytest.param({"currentRevision": "demo-nobody-9"}, id="the revision it came from is gone"),
+]
+
+
+@pytest.mark.parametrize("status", UNKNOWN)
+def test_where_nothing_shows_where_it_was_no_group_moves_before_it_is_planned(status: dict[str, Any]) -> None:
+    assert told(plan(lost(rolling(), **status))) == ("app:2", 4, 4)
+
+
+def test_a_rollout_to_yet_another_revision_begins_from_the_top() -> None:
+    changed = with_spec(rolling(), make_set(replicas=4, image="app:3"))
+    snapshot = lost(changed)
+    first = plan(snapshot)
+    assert told(first) == ("app:1", 4, 4)
+
+
+def test_on_the_way_back_no_pod_moves_before_it_is_planned() -> None:
+    """From app:1 to app:2 and back: groups that have come to app:2 may be left behind."""
+    back = with_spec(rolling(), make_set(replicas=4))
+    changed = carried_out(back, plan(back))
+    assert memory_of(changed) == (changed.lws["status"]["currentRevision"], 4)
+    assert told(plan(lost(changed))) == ("app:1", 4, 4)
+
+
+def memory_of(snapshot: SetSnapshot) -> tuple[str, int]:
+    stored = snapshot.lws["status"]["rollout"]
+    return stored["revision"], stored["partition"]
+
+
+@pytest.mark.parametrize("status", [{}, {"currentRevision": None, "rollout": None}])
+def test_one_that_is_lost_at_rest_is_made_as_it_was(status: dict[str, Any]) -> None:
+    assert told(plan(lost(settled(make_set(replicas=3)), **status))) == ("app:1", 0, 3)
+
+
+def test_a_template_that_was_never_taken_does_not_come_first() -> None:
+    """The API server refused the first StatefulSet; then the user has corrected the template."""
+    first = SetSnapshot(make_set(replicas=3), rolling().now)
+    planned = plan(first)
+    refused = replace(carried_out(first, planned), leader=None)
+    corrected = with_spec(refused, make_set(replicas=3, image="app:2"))
+    assert told(plan(corrected))[0] == "app:2"

@@ -1,0 +1,344 @@
+"""How many groups may evictions still take, and what becomes of the PodDisruptionBudget that says so?"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from lws.actions import Create, Delete, Merge, SetOwner
+from lws.cluster.cache.trim import trim
+from lws.kube.conditions import find
+from lws.leaderworkerset.children.disruption_budget import (
+    allowed_groups,
+    build_disruption_budget,
+    granted_groups,
+    wants_disruption_budget,
+)
+from lws.leaderworkerset.children.likeness import may_be_adopted
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.rollout.groups import Wanted, group_states
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+from test.unit import api_server
+from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_statefulset
+from test.unit.set_world import actions_of, carried_out, settled, with_groups, with_spec
+
+OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
+
+
+def a_set(groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any]:
+    """groups: maxUnavailableGroups, None to leave it out."""
+    budget = {} if groups is None else {"maxUnavailableGroups": groups}
+    return make_set(replicas=replicas, size=size, podDisruptionBudget=budget)
+
+
+@pytest.mark.parametrize(
+    ("groups", "replicas", "granted"),
+    [
+        pytest.param(None, 3, 1, id="one by default"),
+        pytest.param(None, 1, None, id="none for a set of one"),
+        pytest.param(None, 0, None, id="none for an empty set"),
+        pytest.param(1, 1, 1, id="but where it is asked for"),
+        pytest.param(2, 8, 2, id="a number"),
+        pytest.param(0, 8, 0, id="no eviction at all"),
+        pytest.param("0%", 1, 0, id="no eviction at all, in percent"),
+        pytest.param("25%", 8, 2, id="a percentage"),
+        pytest.param("25%", 11, 2, id="rounded down"),
+        pytest.param("25%", 3, 1, id="but not to a drain that never ends"),
+        pytest.param("25%", 1, None, id="nor for a set of one"),
+        pytest.param("100%", 1, 1, id="all of one"),
+        pytest.param(-1, 3, 0, id="negative"),
+    ],
+)
+def test_what_is_granted(groups: Any, replicas: int, granted: int | None) -> None:
+    assert granted_groups(a_set(groups, replicas)) == granted
+
+
+def test_without_the_field_there_is_none() -> None:
+    assert not wants_disruption_budget(make_set()) and wants_disruption_budget(a_set())
+    assert not wants_disruption_budget(a_set("many"))
+    assert granted_groups(make_set()) is None
+    assert granted_groups(make_set(podDisruptionBudget=None)) is None
+
+
+def test_what_is_built() -> None:
+    lws = a_set()
+    assert build_disruption_budget(lws, 1) == {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {
+            "name": "demo",
+            "namespace": "default",
+            "labels": {NAME_LABEL: "demo"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "leaderworkerset.x-k8s.io/v1",
+                    "kind": "LeaderWorkerSet",
+                    "name": "demo",
+                    "uid": lws["metadata"]["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "maxUnavailable": 1,
+            "selector": {"matchLabels": {NAME_LABEL: "demo"}},
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One group. The disruption controller counts no worker that is missing of a StatefulSet without pods.
+
+    leader: ready, starting, leaving, gone. workers: how many exist and are ready, None without StatefulSet.
+    """
+
+    leader: str
+    workers: tuple[int, int] | None
+
+    def is_serving(self, size: int) -> bool:
+        return self.leader == "ready" and (size == 1 or self.workers == (size - 1, size - 1))
+
+    def missing(self, size: int) -> int:
+        existing, ready = self.workers or (0, 0)
+        return (self.leader != "ready") + (size - 1 - ready if existing else 0)
+
+    def facts(self, lws: dict[str, Any], index: int) -> tuple[GroupFacts, ...]:
+        if self.leader == "gone":
+            return ()
+        ready = self.leader == "ready"
+        pod = make_leader_pod(lws, index, ready=ready, terminating=self.leader == "leaving")
+        workers = None
+        if self.workers is not None:
+            existing, available = self.workers
+            workers = make_worker_statefulset(
+                pod, status={"replicas": existing, "availableReplicas": available}
+            )
+        uids = tuple(f"u-{number}" for number in range(self.workers[0] if self.workers else 0))
+        return (GroupFacts(index, pod, workers, worker_uids=uids),)
+
+
+def shapes(size: int) -> list[Seen]:
+    leaders = ("ready", "starting", "leaving", "gone")
+    if size == 1:
+        return [Seen(leader, None) for leader in leaders]
+    counts = [(existing, ready) for existing in range(size) for ready in range(existing + 1)]
+    return [Seen(leader, workers) for leader in leaders for workers in (None, *counts)]
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -> None:
+    """Over all states of three groups, with the arithmetic of Kubernetes' disruption controller."""
+    lws = make_set(replicas=3, size=size)
+    wanted = Wanted(KEY, {KEY: size})
+    let_go = 0
+    # Made once each: they come up in thousands of combinations.
+    made = {(shape, index): shape.facts(lws, index) for shape in shapes(size) for index in range(3)}
+    for groups in itertools.combinations_with_replacement(shapes(size), 3):
+        facts = tuple(each for index, group in enumerate(groups) for each in made[group, index])
+        snapshot = SetSnapshot(lws, NOW, groups=facts)
+        serving = sum(group.is_serving(size) for group in groups)
+        states, missing = group_states(facts, wanted), sum(group.missing(size) for group in groups)
+        for granted in range(4):
+            evictions = max(0, allowed_groups(granted, snapshot, states) - missing)
+            assert min(serving, evictions) <= max(0, granted - (3 - serving)), (granted, groups)
+            let_go += evictions
+    assert let_go
+
+
+@pytest.mark.parametrize(
+    ("groups", "granted", "allowed"),
+    [
+        pytest.param("+++", 1, 1, id="nothing is disrupted"),
+        pytest.param("+++", 2, 2, id="two may go"),
+        pytest.param("++-", 1, 0, id="one is disrupted"),
+        pytest.param("+--", 2, 0, id="two are disrupted"),
+        pytest.param("++-", 2, 2, id="its own missing pod counts"),
+        pytest.param("++.", 2, 1, id="nothing counts of a group that is gone"),
+        pytest.param("++o", 2, 1, id="nor of one that has no workers yet"),
+        pytest.param("++~", 2, 1, id="nor of one whose only worker is going"),
+        pytest.param("++", 2, 1, id="a leader is missing"),
+        pytest.param("++++", 1, 1, id="with surge"),
+        pytest.param("+++-", 1, 1, id="surge that starts is no disruption"),
+        pytest.param("++-+", 1, 1, id="surge stands in"),
+        pytest.param("+++", 0, 0, id="none are granted"),
+    ],
+)
+def test_what_is_allowed(groups: str, granted: int, allowed: int) -> None:
+    """+ ready, - a worker is not ready, ~ it is going, o there is none yet, . the leader is going."""
+    lws = make_set(replicas=3, size=2)
+    serving, gone = Seen("ready", (1, 1)), Seen("leaving", None)
+    seen = {
+        "+": serving,
+        "-": Seen("ready", (1, 0)),
+        "~": Seen("ready", (0, 0)),
+        "o": Seen("ready", None),
+        ".": gone,
+    }
+    facts = tuple(each for index, sign in enumerate(groups) for each in seen[sign].facts(lws, index))
+    states = group_states(facts, Wanted(KEY, {KEY: 2}))
+    assert allowed_groups(granted, SetSnapshot(lws, NOW, groups=facts), states) == allowed
+
+
+def budget_of(snapshot: SetSnapshot) -> Mapping[str, Any]:
+    assert snapshot.disruption_budget is not None
+    return snapshot.disruption_budget
+
+
+def the_action(snapshot: SetSnapshot) -> Any:
+    (found,) = actions_of(plan(snapshot))
+    return found
+
+
+def test_a_set_that_asks_has_one_and_then_rests() -> None:
+    snapshot = settled(a_set())
+    assert budget_of(snapshot)["spec"]["maxUnavailable"] == 1
+    assert plan(snapshot).is_empty
+
+
+def test_it_follows_what_is_disrupted() -> None:
+    snapshot = settled(a_set())
+    rested = snapshot.groups
+    leaving = copy.deepcopy(dict(rested[2].leader))
+    leaving["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+    disrupted = replace(snapshot, groups=(*rested[:2], replace(rested[2], leader=leaving)))
+    action = the_action(disrupted)
+    assert isinstance(action, Merge) and action.patch == {"spec": {"maxUnavailable": 0}}
+    after = carried_out(disrupted, plan(disrupted))
+    assert budget_of(after)["spec"]["maxUnavailable"] == 0
+    again = the_action(replace(after, groups=rested))
+    assert again.patch == {"spec": {"maxUnavailable": 1}}
+
+
+EDITS: list[Any] = [
+    pytest.param({"maxUnavailable": "50%"}, {"spec": {"maxUnavailable": 1}}, id="another amount"),
+    pytest.param(
+        {"maxUnavailable": None, "minAvailable": 1},
+        {"spec": {"maxUnavailable": 1, "minAvailable": None}},
+        id="another field",
+    ),
+    pytest.param(
+        {"selector": {"matchLabels": {NAME_LABEL: "demo", "a": "b"}, "matchExpressions": []}},
+        {"spec": {"selector": {"matchLabels": {"a": None}, "matchExpressions": None}}},
+        id="another selector",
+    ),
+    pytest.param(
+        {"unhealthyPodEvictionPolicy": "IfHealthyBudget"},
+        {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}},
+        id="another policy",
+    ),
+    pytest.param({"unhealthyPodEvictionPolicy": None}, None, id="a field that the API server drops"),
+    pytest.param({"somethingNew": 1}, None, id="a field that is not ours"),
+]
+
+
+@pytest.mark.parametrize(("edit", "patch"), EDITS)
+def test_what_others_edit_is_put_back(edit: dict[str, Any], patch: dict[str, Any] | None) -> None:
+    snapshot = settled(a_set())
+    edited = copy.deepcopy(dict(budget_of(snapshot)))
+    edited["spec"] = {
+        field: value for field, value in {**edited["spec"], **edit}.items() if value is not None
+    }
+    planned = plan(replace(snapshot, disruption_budget=edited))
+    assert [action.patch for action in actions_of(planned) if isinstance(action, Merge)] == (
+        [patch] if patch else []
+    )
+
+
+def test_its_name_label_is_put_back() -> None:
+    snapshot = settled(a_set())
+    edited = copy.deepcopy(dict(budget_of(snapshot)))
+    edited["metadata"]["labels"] = {}
+    action = the_action(replace(snapshot, disruption_budget=edited))
+    assert action.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
+
+
+def test_one_that_was_deleted_is_made_anew() -> None:
+    action = the_action(settled(a_set(), disruption_budget=None))
+    assert isinstance(action, Create) and action.intent["kind"] == "PodDisruptionBudget"
+    assert action.failure is not None and action.failure.reason == "FailedCreate"
+
+
+@pytest.mark.parametrize(
+    "without",
+    [make_set(replicas=3), a_set(replicas=1), a_set(replicas=0)],
+    ids=["field", "set of one", "empty"],
+)
+def test_it_goes_when_it_is_not_wanted_any_more(without: dict[str, Any]) -> None:
+    snapshot = with_spec(settled(a_set()), without)
+    budget = budget_of(snapshot)
+    planned = plan(snapshot)
+    (gone,) = (action for action in actions_of(planned) if isinstance(action, Delete))
+    assert (gone.target.kind, gone.target.uid) == ("PodDisruptionBudget", budget["metadata"]["uid"])
+    assert carried_out(snapshot, planned).disruption_budget is None
+
+
+def theirs(lws: dict[str, Any], change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    made = api_server.stored(build_disruption_budget(lws, 1))
+    change(made["metadata"])
+    return made
+
+
+def test_a_stranger_of_the_name_is_left_alone_and_told() -> None:
+    lws = a_set()
+    stranger = theirs(lws, lambda metadata: metadata.update(ownerReferences=[OTHER], labels={}))
+    snapshot = settled(lws, disruption_budget=stranger, owners_alive=frozenset({"u-9"}))
+    planned = plan(snapshot)
+    assert actions_of(planned) == []
+    assert planned.again_after == 30
+    assert [(each.type, each.reason) for each in planned.announce] == [("Warning", "NameClash")]
+    after = carried_out(snapshot, planned)
+    condition = find(after.lws["status"]["conditions"], "ReplicaFailure")
+    assert condition is not None and condition["message"].startswith(
+        "PodDisruptionBudget demo exists and is controlled by Thing theirs"
+    )
+    unasked = with_groups(with_spec(snapshot, make_set(replicas=3)))
+    assert not any(action for action in actions_of(plan(unasked)) if isinstance(action, Delete))
+
+
+def test_an_orphan_like_ours_is_adopted() -> None:
+    lws = a_set()
+    orphan = theirs(lws, lambda metadata: metadata.pop("ownerReferences"))
+    snapshot = settled(lws)
+    action = the_action(replace(snapshot, disruption_budget=orphan, reread=snapshot.lws))
+    assert isinstance(action, SetOwner) and action.owner["uid"] == lws["metadata"]["uid"]
+
+
+def test_a_users_own_budget_is_not_adopted_whatever_its_labels() -> None:
+    """What is adopted goes with the set."""
+    lws = a_set()
+
+    def by_a_user(metadata: dict[str, Any]) -> None:
+        metadata.pop("ownerReferences")
+        metadata["managedFields"] = [{**metadata["managedFields"][0], "manager": "kubectl"}]
+
+    snapshot = settled(lws)
+    users = trim(theirs(lws, by_a_user))
+    assert not may_be_adopted(users), "nothing is read for it, pass after pass"
+    planned = plan(replace(snapshot, disruption_budget=users, reread=snapshot.lws))
+    assert actions_of(planned) == []
+    assert [each.reason for each in planned.announce] == ["NameClash"]
+
+
+def test_one_that_is_going_is_waited_for() -> None:
+    lws = a_set()
+    going = theirs(lws, lambda metadata: metadata.update(deletionTimestamp="2026-03-01T12:00:00Z"))
+    planned = plan(settled(lws, disruption_budget=going))
+    assert actions_of(planned) == [] and "PodDisruptionBudget" in planned.waiting_for
+
+
+def test_what_is_no_amount_changes_nothing_and_is_told() -> None:
+    snapshot = with_spec(settled(a_set()), a_set("many"))
+    planned = plan(snapshot)
+    assert actions_of(planned) == []
+    assert [(each.reason, each.note.partition(":")[0]) for each in planned.announce] == [
+        ("InvalidDisruptionBudget", "spec.podDisruptionBudget.maxUnavailableGroups")
+    ]

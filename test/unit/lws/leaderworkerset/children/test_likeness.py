@@ -1,0 +1,187 @@
+"""lws.leaderworkerset.children.likeness: what a set adopts goes with it, so it is nothing a user has made."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.actions import SetOwner
+from lws.cluster.cache.trim import trim
+from lws.group.objects import build_group_service
+from lws.kube.conditions import find
+from lws.kube.ownership import Standing
+from lws.leaderworkerset.children.likeness import (
+    may_be_adopted,
+    standing_of_budget,
+    standing_of_leaders,
+    standing_of_service,
+    standing_of_workers,
+)
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.templates.objects import build_service
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL
+from test.unit import api_server
+from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_statefulset
+from test.unit.compat.states import load, names
+from test.unit.set_world import actions_of, carried_out, settled
+
+Change = Callable[[dict[str, Any]], Any]
+OURS = make_set(podDisruptionBudget={"maxUnavailableGroups": 1})
+WRITERS = [{"manager": "kubectl-create", "operation": "Update", "fieldsV1": {"f:spec": {"f:selector": {}}}}]
+
+
+def by_a_user(obj: dict[str, Any]) -> None:
+    obj["metadata"]["managedFields"] = WRITERS
+
+
+def orphan(obj: Any, change: Change = lambda obj: None) -> dict[str, Any]:
+    made: dict[str, Any] = copy.deepcopy(dict(obj))
+    made["metadata"]["ownerReferences"] = []
+    change(made)
+    return made
+
+
+STATEFULSETS = [
+    pytest.param(lambda obj: None, Standing.ORPHAN, id="as ours"),
+    pytest.param(
+        lambda obj: obj["metadata"]["labels"].update(team="a"), Standing.ORPHAN, id="with a label more"
+    ),
+    pytest.param(lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Standing.CLASH, id="no name label"),
+    pytest.param(
+        lambda obj: obj["spec"].update(selector={"matchLabels": {"app": "x"}}),
+        Standing.CLASH,
+        id="another selector",
+    ),
+    pytest.param(
+        lambda obj: obj["spec"]["selector"].update(matchExpressions=[{"key": "a", "operator": "Exists"}]),
+        Standing.CLASH,
+        id="a narrower selector",
+    ),
+    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Standing.CLASH, id="another Service"),
+    pytest.param(
+        lambda obj: obj["spec"].update(podManagementPolicy="OrderedReady"), Standing.CLASH, id="pods in order"
+    ),
+    pytest.param(
+        lambda obj: obj["spec"]["template"]["metadata"]["labels"].pop(REVISION_LABEL),
+        Standing.CLASH,
+        id="pods of no revision",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "standing"), STATEFULSETS)
+def test_a_statefulset_is_adopted_only_if_the_set_could_have_made_it(
+    change: Change, standing: Standing
+) -> None:
+    snapshot = settled(OURS)
+    snapshot = replace(snapshot, leader=orphan(snapshot.leader, change), reread=snapshot.lws, groups=())
+    assert standing_of_leaders(snapshot) is standing
+    adopted = [each.target.kind for each in actions_of(plan(snapshot)) if isinstance(each, SetOwner)]
+    assert adopted == ["StatefulSet"] * (standing is Standing.ORPHAN)
+
+
+@pytest.mark.parametrize(("change", "standing"), STATEFULSETS)
+def test_workers_are_adopted_only_if_the_group_could_have_made_them(
+    change: Change, standing: Standing
+) -> None:
+    leader = make_leader_pod(OURS, 1)
+    workers = orphan(make_worker_statefulset(leader), change)
+    assert standing_of_workers(workers, leader, "demo", ()) is standing
+    other = make_leader_pod(OURS, 0)
+    assert standing_of_workers(workers, other, "demo", ()) is Standing.CLASH, "they are of another group"
+
+
+@pytest.mark.parametrize("name", names())
+def test_whatever_the_original_has_made_is_adopted(name: str) -> None:
+    state = load(name)
+    snapshot = SetSnapshot(state.lws, NOW, leader=orphan(state.leaders))
+    assert standing_of_leaders(snapshot) is Standing.ORPHAN
+    pods = {pod["metadata"]["name"]: pod for pod in state.of_kind("Pod")}
+    workers = [each for each in state.of_kind("StatefulSet") if each["metadata"]["name"] in pods]
+    for each in workers:
+        leader, set_name = pods[each["metadata"]["name"]], state.lws["metadata"]["name"]
+        assert standing_of_workers(orphan(each), leader, set_name, ()) is Standing.ORPHAN
+
+
+SHARED = build_service("demo", "demo", {NAME_LABEL: "demo"}, OURS)
+OWN = build_group_service("demo", make_leader_pod(OURS, 1))
+SERVICES = [
+    pytest.param(lambda obj: None, Standing.ORPHAN, id="as ours"),
+    pytest.param(by_a_user, Standing.SUFFICIENT, id="a user's, like ours"),
+    pytest.param(
+        lambda obj: obj["metadata"].pop("managedFields"), Standing.SUFFICIENT, id="nobody knows whose"
+    ),
+    pytest.param(lambda obj: obj["metadata"].pop("labels"), Standing.SUFFICIENT, id="without our label"),
+    pytest.param(
+        lambda obj: (
+            by_a_user(obj),
+            obj["spec"].pop("publishNotReadyAddresses"),
+            obj["spec"].update(ports=[{"port": 80}]),
+        ),
+        Standing.SUFFICIENT,
+        id="a user's, with ports and only for what is ready",
+    ),
+    pytest.param(
+        lambda obj: (by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
+        Standing.CLASH,
+        id="a user's, not headless",
+    ),
+    pytest.param(
+        lambda obj: obj["spec"].update(selector={"app": "x"}), Standing.CLASH, id="another selector"
+    ),
+    pytest.param(
+        lambda obj: obj["spec"]["selector"].update(app="x"), Standing.CLASH, id="a narrower selector"
+    ),
+    pytest.param(lambda obj: obj["spec"].pop("selector"), Standing.CLASH, id="no selector"),
+]
+
+
+@pytest.mark.parametrize("intent", [SHARED, OWN], ids=["of the set", "of a group"])
+@pytest.mark.parametrize(("change", "standing"), SERVICES)
+def test_a_users_own_headless_service_satisfies_the_need(
+    intent: dict[str, Any], change: Change, standing: Standing
+) -> None:
+    service = trim(orphan(api_server.stored(copy.deepcopy(intent)), change))
+    assert standing_of_service(service, "u-owner", intent, ()) is standing
+    assert not may_be_adopted(service) or standing is not Standing.SUFFICIENT
+
+
+def test_with_a_users_own_service_nothing_is_wrong_and_nothing_is_written() -> None:
+    snapshot = settled(OURS)
+    own = trim(orphan(snapshot.service, by_a_user))
+    snapshot = replace(snapshot, service=own, reread=snapshot.lws)
+    planned = plan(snapshot)
+    assert planned.is_empty and planned.announce == ()
+    assert planned.again_after == 30.0, "of its end no stream may tell"
+    assert find(carried_out(snapshot, planned).lws["status"]["conditions"], "ReplicaFailure") is None
+    assert actions_of(plan(replace(snapshot, service=None))) != [], "it has gone: the set makes its own"
+
+
+def test_a_service_that_somebody_controls_stays_theirs_and_is_in_the_way() -> None:
+    other = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
+    service = orphan(api_server.stored(copy.deepcopy(SHARED)))
+    service["metadata"]["ownerReferences"] = [other]
+    assert standing_of_service(service, "u-owner", SHARED, {"u-9"}) is Standing.CLASH
+
+
+@pytest.mark.parametrize(
+    ("selector", "standing"),
+    [
+        pytest.param({"matchLabels": {NAME_LABEL: "demo"}}, Standing.ORPHAN, id="ours"),
+        pytest.param(
+            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}}, Standing.CLASH, id="of a part"
+        ),
+        pytest.param({}, Standing.CLASH, id="of everything"),
+    ],
+)
+def test_a_budget_is_adopted_only_if_it_is_over_the_pods_of_the_set(
+    selector: Any, standing: Standing
+) -> None:
+    snapshot = settled(OURS)
+    budget = orphan(snapshot.disruption_budget, lambda obj: obj["spec"].update(selector=selector))
+    assert standing_of_budget(replace(snapshot, disruption_budget=budget)) is standing

@@ -1,0 +1,135 @@
+"""What is remembered of the members of a group, and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.memory.members import (
+    Members,
+    current_members,
+    remembered_members,
+    remembered_of,
+)
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION
+from test.unit.builders import make_group, make_leader_pod, make_set, make_worker_statefulset
+
+
+def group(leader: str = "l", *workers: str) -> GroupFacts:
+    """A group of three."""
+    pod = make_leader_pod(make_set(size=3), 0, uid=leader)
+    return GroupFacts(0, pod, make_worker_statefulset(pod), worker_uids=workers or ("a", "b"))
+
+
+def a_set(members: Any = None, policy: str = "RecreateGroupOnPodRestart") -> dict[str, Any]:
+    return make_set(size=3, template={"restartPolicy": policy}, status={"members": members})
+
+
+FIRST, OTHER = Members.of("l", ("a", "b")), Members.of("l", ("a", "c"))
+
+
+def test_members_are_told_by_their_uids() -> None:
+    assert Members.of("l", ("b", "a")) == FIRST
+    assert {Members.of("l", ("a", "c")), Members.of("m", ("a", "b")), Members.of("l", ()), FIRST} == {
+        Members.of("l", ("c", "a")),
+        Members.of("m", ("a", "b")),
+        Members.of("l", ()),
+        FIRST,
+    }
+    assert len({str(each) for each in (FIRST, OTHER, Members.of("m", ("a", "b")))}) == 3
+
+
+def test_the_text_is_read_back() -> None:
+    assert len(str(FIRST)) == 17
+    lws = a_set({"0": str(FIRST), "12": str(OTHER), "3": "garbled"})
+    assert remembered_members(lws) == {0: FIRST, 12: OTHER}
+    assert [remembered_of(lws, index) for index in (0, 12, 3, 4)] == [FIRST, OTHER, None, None]
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None,
+        "x",
+        [],
+        {},
+        {"0": None},
+        {"0": 7},
+        {"0": ""},
+        {"0": "deadbeef"},
+        {"0": "deadbeef-deadbee"},
+        {"0": "DEADBEEF-deadbeef"},
+        {"0": "deadbeef-deadbeef-x"},
+        {"x": str(FIRST)},
+        {"-1": str(FIRST)},
+        {"01": str(FIRST)},
+        {"٣": str(FIRST)},
+        {"9" * 30: str(FIRST)},
+    ],
+    ids=str,
+)
+def test_garbage_is_no_memory(stored: Any) -> None:
+    assert remembered_members(a_set(stored)) == {}
+    assert remembered_of(a_set(stored), 0) is None
+    assert remembered_members({"spec": {}}) == {}
+
+
+def test_one_bad_entry_costs_no_other() -> None:
+    assert remembered_members(a_set({"0": "garbled", "1": str(FIRST)})) == {1: FIRST}
+
+
+@pytest.mark.parametrize(
+    ("stored", "now", "ready", "policy", "expected"),
+    [
+        pytest.param(None, group(), True, "", {0: FIRST}, id="complete for the first time"),
+        pytest.param(None, group("l", "a"), True, "", {}, id="a worker is not seen yet"),
+        pytest.param(None, group(), False, "", {}, id="not ready yet"),
+        pytest.param(FIRST, group(), True, "", {0: FIRST}, id="the same"),
+        pytest.param(FIRST, group(), False, "", {0: FIRST}, id="the same, not ready"),
+        pytest.param(FIRST, group("l", "a"), False, "", {0: FIRST}, id="a worker is missing"),
+        pytest.param(FIRST, group("l", "a", "c"), True, "", {0: FIRST}, id="a worker was replaced"),
+        pytest.param(FIRST, group(), True, "None", {}, id="nobody minds who is replaced"),
+        pytest.param(None, group(), True, "None", {}, id="nobody minds who was first"),
+        pytest.param(FIRST, group("l", "a", "c"), False, "None", {}, id="nobody minds, not ready yet"),
+        pytest.param(
+            FIRST, group("m"), True, "", {0: Members.of("m", ("a", "b"))}, id="a new leader: a new group"
+        ),
+        pytest.param(FIRST, group("m"), False, "", {}, id="a new leader, not ready: nothing is known"),
+    ],
+)
+def test_a_group_is_remembered_as_it_was_first_complete(
+    stored: Members | None, now: GroupFacts, ready: bool, policy: str, expected: dict[int, Members]
+) -> None:
+    members = {"0": str(stored)} if stored is not None else None
+    lws = a_set(members, policy) if policy else a_set(members)
+    assert current_members(lws, [now], {0} if ready else set()) == expected
+
+
+def test_a_group_that_is_gone_is_forgotten() -> None:
+    assert current_members(a_set({"0": str(FIRST), "5": str(OTHER)}), [group()], {0}) == {0: FIRST}
+
+
+@pytest.mark.parametrize("workers", [("a",), ("a", "b", "c")])
+def test_a_group_that_was_scaled_by_hand_is_not_complete(workers: tuple[str, ...]) -> None:
+    whole = group()
+    scaled = make_worker_statefulset(dict(whole.leader), replicas=len(workers))
+    assert whole.is_complete
+    assert not GroupFacts(0, whole.leader, scaled, worker_uids=workers).is_complete
+
+
+def test_a_group_of_one_is_complete_by_itself() -> None:
+    alone = make_group(make_set(size=1))
+    assert alone.is_complete
+    assert current_members(make_set(size=1), [alone], {0}) == {0: Members.of("uid-of-pod-demo-0", ())}
+
+
+@pytest.mark.parametrize(
+    ("told", "complete"), [("3", True), ("4", False), ("0", False), ("many", True), ("03", True)]
+)
+def test_a_group_is_as_large_as_its_leader_says_where_that_is_a_number(told: str, complete: bool) -> None:
+    whole = group()
+    annotations = {**whole.leader["metadata"]["annotations"], SIZE_ANNOTATION: told}
+    leader = {**whole.leader, "metadata": {**whole.leader["metadata"], "annotations": annotations}}
+    assert GroupFacts(0, leader, whole.workers, worker_uids=("a", "b")).is_complete is complete

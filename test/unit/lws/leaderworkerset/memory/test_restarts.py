@@ -1,0 +1,193 @@
+"""The memory of restarts: what is stored, what is read back, how long the next restart waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.memory.members import Members
+from lws.leaderworkerset.memory.restarts import (
+    GOING,
+    KEPT,
+    LONGEST_DELAY_SECONDS,
+    STABLE_SECONDS,
+    Restarts,
+    failed,
+    given_up,
+    is_used_up,
+    mark_on,
+    memory_of,
+    restarts_of,
+)
+from test.unit.builders import KEY, NOW, make_group, make_leader_pod, make_set
+
+THEN = int(NOW.timestamp())
+
+
+def a_set(status: Any = None, **spec: Any) -> dict[str, Any]:
+    return {**make_set(**spec), "status": status}
+
+
+def read(text: Any, key: str = KEY, now: datetime = NOW) -> Restarts:
+    return restarts_of(a_set({"restarts": {"3": text}}), 3, key, now)
+
+
+def test_what_is_stored_is_read_back() -> None:
+    counted = Restarts(key=KEY).and_one(NOW)
+    assert str(counted) == f"1.1.{THEN}.{KEY}"
+    assert read(str(counted)) == counted
+    again = counted.and_one(NOW + timedelta(seconds=10))
+    assert again == Restarts(2, 2, THEN + 10, KEY)
+    assert read(str(replace(again, key="k.e.y")), "k.e.y") == replace(again, key="k.e.y")
+
+
+NUMBERS = f"1.1.{THEN}"
+UNREADABLE: list[Any] = [
+    None,
+    7,
+    ["1"],
+    {},
+    "",
+    "1",
+    "1.1",
+    NUMBERS,
+    f"-{NUMBERS}.{KEY}",
+    f"1.x.{THEN}.{KEY}",
+]
+
+
+@pytest.mark.parametrize(
+    "text", [*UNREADABLE, f"{'9' * 20}.{NUMBERS}", f"{NUMBERS}.{KEY} ", f"{NUMBERS}.other"]
+)
+def test_what_cannot_be_read_or_is_of_another_revision_counts_for_nothing(text: Any) -> None:
+    found = read(text)
+    assert found == Restarts(key=KEY)
+    assert found.due <= NOW
+
+
+@pytest.mark.parametrize(
+    "status", [None, {}, {"restarts": None}, {"restarts": ["x"]}, {"restarts": {"4": "x"}}]
+)
+def test_without_memory_nothing_counts(status: Any) -> None:
+    assert restarts_of(a_set(status), 3, KEY, NOW) == Restarts(key=KEY)
+
+
+def test_each_restart_waits_twice_as_long_as_the_last_one_up_to_ten_minutes() -> None:
+    restarts, waits = Restarts(key=KEY), []
+    for _ in range(12):
+        waits.append(max(0, int(restarts.due.timestamp()) - THEN))
+        restarts = restarts.and_one(NOW)
+    assert waits == [0, 10, 20, 40, 80, 160, 320, 600, 600, 600, 600, 600]
+
+
+def test_a_stable_time_is_longer_than_the_longest_wait() -> None:
+    assert STABLE_SECONDS > LONGEST_DELAY_SECONDS, "else the longest wait would end the series"
+
+
+@pytest.mark.parametrize(
+    ("later", "expected"),
+    [
+        pytest.param(STABLE_SECONDS - 1, Restarts(5, 4, THEN, KEY), id="not yet stable"),
+        pytest.param(STABLE_SECONDS, Restarts(5, 0, 0, KEY), id="stable since: the count stays"),
+        pytest.param(-30, Restarts(5, 4, THEN, KEY), id="the clock of another manager"),
+        pytest.param(-3600, Restarts(5, 0, 0, KEY), id="a clock that nobody believes"),
+    ],
+)
+def test_when_the_delay_begins_anew(later: int, expected: Restarts) -> None:
+    found = read(f"5.4.{THEN}.{KEY}", now=NOW + timedelta(seconds=later))
+    assert found == expected
+    if not expected.consecutive:
+        assert found.due == datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def test_the_limit() -> None:
+    for limit, count, expected in (
+        (None, 99, False),
+        (3, 2, False),
+        (3, 3, True),
+        (3, 4, True),
+        (0, 0, True),
+    ):
+        lws = make_set(maxGroupRestarts=limit) if limit is not None else make_set()
+        assert is_used_up(lws, Restarts(count)) is expected
+
+
+@pytest.mark.parametrize(("limit", "count", "expected"), [(0, 0, True), (2, 1, False), (2, 2, True)])
+def test_the_limit_of_the_original_means_the_same(limit: int, count: int, expected: bool) -> None:
+    """Per group and revision, and 0 for none: a group that got ready in between has no more of them."""
+    lws = make_set(template={"maxGroupRestarts": limit})
+    assert is_used_up(lws, Restarts(count)) is expected
+    long_ago = NOW - timedelta(days=30)
+    stored = Restarts(count, 1, int(long_ago.timestamp()), KEY)
+    lws["status"] = {"restarts": {"0": str(stored)}}
+    assert is_used_up(lws, restarts_of(lws, 0, KEY, NOW)) is expected
+    assert is_used_up(lws, restarts_of(lws, 0, "another-key", NOW)) is (limit == 0)
+
+
+@pytest.mark.parametrize(("own", "other", "expected"), [(0, 5, True), (5, 0, False)])
+def test_of_two_limits_that_were_stored_ours_counts(own: int, other: int, expected: bool) -> None:
+    """Admission refuses one beside the other; what was stored without it is run all the same."""
+    lws = make_set(maxGroupRestarts=own, template={"maxGroupRestarts": other})
+    assert is_used_up(lws, Restarts(1)) is expected
+
+
+def test_what_was_decided_about_a_leader_is_no_ones_elses() -> None:
+    leader, other = make_leader_pod(index=3), make_leader_pod(index=3, uid="u-new")
+    for mark in (GOING, KEPT):
+        lws = a_set(memory_of(3, leader, Restarts(1, 1, THEN, KEY), mark))
+        assert lws["status"]["restarts"] == {"3": f"1.1.{THEN}.{KEY}"}
+        assert (mark_on(lws, 3, leader), mark_on(lws, 3, other), mark_on(lws, 2, leader)) == (mark, "", "")
+    lws = a_set({"members": {"3": str(Members.of(leader["metadata"]["uid"], ["w"]))}})
+    assert mark_on(lws, 3, leader) == ""
+
+
+def kept(count: int = 2, mark: str = KEPT, key: str = KEY) -> dict[str, Any]:
+    return memory_of(1, make_leader_pod(index=1), Restarts(count, 1, THEN, key), mark)
+
+
+@pytest.mark.parametrize(
+    ("lws", "leader", "expected"),
+    [
+        pytest.param(a_set(kept(), maxGroupRestarts=2), {}, [1], id="given up"),
+        pytest.param(a_set(kept(), maxGroupRestarts=3), {}, [], id="the limit was raised"),
+        pytest.param(a_set(kept()), {}, [], id="the limit was lifted"),
+        pytest.param(a_set(kept(), maxGroupRestarts=2), {"uid": "u-new"}, [], id="the leader was deleted"),
+        pytest.param(a_set(kept(), maxGroupRestarts=2), {"terminating": True}, [], id="it is being deleted"),
+        pytest.param(a_set(kept(key="old"), maxGroupRestarts=2), {}, [], id="another revision"),
+        pytest.param(a_set(kept(mark=GOING), maxGroupRestarts=2), {}, [], id="it is being restarted"),
+        pytest.param(
+            a_set(kept(), maxGroupRestarts=2, template={"restartPolicy": "None"}), {}, [], id="no restarts"
+        ),
+        pytest.param(a_set(None, maxGroupRestarts=0), {}, [], id="nothing has failed"),
+    ],
+)
+def test_which_groups_are_given_up(lws: dict[str, Any], leader: dict[str, Any], expected: list[int]) -> None:
+    groups = (make_group(index=0), make_group(index=1, **leader))
+    assert list(given_up(lws, groups, NOW)) == expected
+
+
+FALSE = {"type": "Failed", "status": "False"}
+
+
+@pytest.mark.parametrize(
+    ("stored", "indices", "expected"),
+    [
+        pytest.param([], (), None, id="never"),
+        pytest.param([FALSE], (), (False, "No group has used up its restarts"), id="not any more"),
+        pytest.param([], (3,), (True, "Group 3 has failed once more than"), id="one"),
+        pytest.param([FALSE], (3, 5), (True, "Groups 3, 5 have failed once more than"), id="two"),
+        pytest.param(
+            [], tuple(range(12)), (True, "Groups 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … have failed"), id="many"
+        ),
+    ],
+)
+def test_the_condition(
+    stored: list[dict[str, Any]], indices: tuple[int, ...], expected: tuple[bool, str] | None
+) -> None:
+    told = [(each.is_true, each.message) for each in failed(stored, indices)]
+    assert len(told) == (expected is not None)
+    if expected is not None:
+        assert told[0][0] is expected[0] and told[0][1].startswith(expected[1])

@@ -1,0 +1,543 @@
+"""lws.leaderworkerset.revisions.history: record, parse, recognise, number, build, restore, prune, explain."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from lws.actions import Verbatim
+from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.revisions.encoding import key_of, serialised
+from lws.leaderworkerset.revisions.history import (
+    CHANGE_CAUSE_ANNOTATION,
+    Recorded,
+    build_revision,
+    find,
+    free_probe,
+    is_ours,
+    next_number,
+    parse,
+    prunable,
+    recognise,
+    record,
+    restore,
+)
+from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION, sealing
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+)
+from test.unit.builders import make_set
+
+# Found by trying: with these images the canonical texts of `make_collision` have one hash.
+COLLIDING = ("app:853034", "app:2005000")
+
+
+def make_collision(image: str) -> dict[str, Any]:
+    """A set whose canonical text differs from its sibling's and hashes alike."""
+    lws = make_set(networkConfig=None)
+    lws["spec"]["leaderWorkerTemplate"] = {
+        "size": 2,
+        "restartPolicy": "None",
+        "workerTemplate": {"spec": {"containers": [{"name": "main", "image": image}]}},
+    }
+    return lws
+
+
+def make_stored(lws: dict[str, Any], number: int = 1, **metadata: Any) -> dict[str, Any]:
+    """The ControllerRevision of the set as it is, as the API server returns it."""
+    built = copy.deepcopy(dict(build_revision(lws, record(lws), number)))
+    built["data"] = json.loads(built["data"].text)
+    stored = {
+        "uid": f"revision-{number}",
+        "resourceVersion": "1",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+    }
+    built["metadata"] |= stored | metadata
+    return built
+
+
+def make_orphan(lws: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """The same without an owner."""
+    return make_stored(lws, ownerReferences=[], **metadata)
+
+
+def renamed(stored: dict[str, Any]) -> dict[str, Any]:
+    """With the name that belongs to its data as they are now, and no seal, as earlier releases wrote it."""
+    text = serialised(stored["data"])
+    metadata = {**stored["metadata"], "name": f"demo-{key_of(text)}-{stored['revision']}"}
+    told = {
+        key: value for key, value in (metadata.get("annotations") or {}).items() if key != SEAL_ANNOTATION
+    }
+    return {**stored, "metadata": {**metadata, "annotations": told}}
+
+
+def as_before_0_34(value: Any) -> Any:
+    """As releases on Kubernetes libraries before 0.34 wrote it: metadata has a null creationTimestamp."""
+    if isinstance(value, list):
+        return [as_before_0_34(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    aged = {key: as_before_0_34(item) for key, item in value.items()}
+    if "metadata" in aged:
+        aged["metadata"] = {"creationTimestamp": None, **aged["metadata"]}
+    return aged
+
+
+def make_recorded(number: int, *, key: str = "", created: str = "", **fields: Any) -> Recorded:
+    """A parsed revision that nobody looks into."""
+    stored = make_stored(make_set(image=f"app:{number}"), number)
+    parsed = parse(stored)
+    return dataclasses.replace(
+        parsed, key=key or f"key-{number}", created=created or parsed.created, **fields
+    )
+
+
+def test_the_object_that_is_recorded() -> None:
+    lws = make_set("demo", image="app:1")
+    made = record(lws)
+    assert build_revision(lws, made, 7) == {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"demo-{made.key}-7",
+            "namespace": "default",
+            "labels": {NAME_LABEL: "demo", REVISION_LABEL: made.key},
+            "annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "", **sealing(f"demo-{made.key}-7", made.key, {})},
+            "ownerReferences": [
+                {
+                    "apiVersion": "leaderworkerset.x-k8s.io/v1",
+                    "kind": "LeaderWorkerSet",
+                    "name": "demo",
+                    "uid": lws["metadata"]["uid"],
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "revision": 7,
+        "data": Verbatim(made.text),
+    }
+    assert made.key == key_of(made.text)
+
+
+def test_history_of_running_pods_keeps_their_key_and_names_the_hash() -> None:
+    lws = make_set()
+    built = build_revision(lws, record(lws), 1, key="0123456789abcdef0123456789abcdef01234567")
+    assert built["metadata"]["labels"][REVISION_LABEL] == "0123456789abcdef0123456789abcdef01234567"
+    assert built["metadata"]["name"] == f"demo-{record(lws).key}-1"
+
+
+def test_long_names_are_cut_so_that_hash_and_number_fit() -> None:
+    lws = make_set("x" * 250)
+    assert build_revision(lws, record(lws), 1)["metadata"]["name"] == "x" * 220 + f"-{record(lws).key}-1"
+
+
+def test_what_was_recorded_is_parsed_and_recognised() -> None:
+    lws = make_set()
+    recorded = parse(make_stored(lws, 3))
+    assert (recorded.name, recorded.uid, recorded.number) == (f"demo-{record(lws).key}-3", "revision-3", 3)
+    assert (recorded.key, recorded.created) == (record(lws).key, "2026-01-01T00:00:00Z")
+    assert (recorded.is_orphan, recorded.is_leaving, recorded.broken) == (False, False, "")
+    assert recorded.spec.keys() == {"leaderWorkerTemplate", "networkConfig"}
+    assert "$patch" not in json.dumps(recorded.spec)
+    assert recognise(record(lws), [recorded]) is recorded
+    assert recognise(record(make_set(image="app:2")), [recorded]) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ({"data": None}, "holds no leaderWorkerTemplate"),
+        ({"data": {}}, "holds no leaderWorkerTemplate"),
+        ({"data": "text"}, "holds no leaderWorkerTemplate"),
+        ({"data": {"spec": ["list"]}}, "holds no leaderWorkerTemplate"),
+        ({"data": {"spec": {"template": {}}}}, "holds no leaderWorkerTemplate"),
+        (
+            {"data": {"spec": {"leaderWorkerTemplate": "text"}}},
+            "Template is 'text', not an object",
+        ),
+        ({"data": {"spec": {"leaderWorkerTemplate": None}}}, "holds no leaderWorkerTemplate"),
+        ({"metadata": {"name": "demo-58b6956df9-1", "uid": "u"}}, "holds other data than its name says"),
+        ({"metadata": {"name": "demo", "uid": "u"}}, "holds other data than its name says"),
+    ],
+    ids=[
+        "null",
+        "empty",
+        "text",
+        "list",
+        "of a StatefulSet",
+        "text inside",
+        "null inside",
+        "hash of other data",
+        "no hash",
+    ],
+)
+def test_broken_revisions_say_why_and_are_never_used(change: dict[str, Any], broken: str) -> None:
+    lws = make_set()
+    recorded = parse({**make_stored(lws), **change})
+    assert broken in recorded.broken
+    assert recorded.name in recorded.broken
+    assert recognise(record(lws), [recorded]) is None
+    assert find([recorded], recorded.key) is None
+    assert free_probe(record(lws), [recorded]) == 0, "good data under the same key mends it"
+    with pytest.raises(ValueError, match=recorded.name):
+        restore(lws, recorded)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "broken"),
+    [
+        ("size", "two", "leaderWorkerTemplate.size is 'two', not a whole number"),
+        ("size", 0, "leaderWorkerTemplate.size is 0, not from 1 to 2147483647"),
+        ("size", 2**40, "leaderWorkerTemplate.size is 1099511627776, not from 1 to 2147483647"),
+        ("size", 2**70, "leaderWorkerTemplate.size is a number of more than 64 bits"),
+        ("workerTemplate", None, "leaderWorkerTemplate.workerTemplate is missing"),
+        ("workerTemplate", {"spec": {"containers": [{"name": 1}]}}, "containers[0].name is 1, not text"),
+        ("workerTemplate", {"metadata": {"labels": {"a": 1}}}, "metadata.labels.a is 1, not text"),
+        ("subGroupPolicy", [], "subGroupPolicy is a list, not an object"),
+        ("subGroupPolicy", {"subGroupSize": 0}, "subGroupSize is 0, not from 1"),
+    ],
+    ids=str,
+)
+def test_what_is_stored_is_checked_whole(part: str, value: Any, broken: str) -> None:
+    revision = make_stored(make_set())
+    revision["data"]["spec"]["leaderWorkerTemplate"][part] = value
+    recorded = parse(revision)
+    assert broken in recorded.broken
+    assert (recorded.spec, recorded.form) == ({}, "")
+
+
+@pytest.mark.parametrize("value", [[], "a", {"subdomainPolicy": "Mine"}, {"subdomainPolicy": 1}], ids=str)
+def test_a_network_configuration_is_checked_too(value: Any) -> None:
+    revision = make_stored(make_set())
+    revision["data"]["spec"]["networkConfig"] = value
+    assert "data.spec.networkConfig" in parse(revision).broken
+
+
+def test_data_without_network_configuration_leaves_the_live_one() -> None:
+    stored = make_stored(make_set(image="app:1"))
+    del stored["data"]["spec"]["networkConfig"]
+    stored = renamed(stored)
+    live = make_set(image="app:2", networkConfig={"subdomainPolicy": "UniquePerReplica"})
+    assert restore(live, parse(stored))["spec"]["networkConfig"] == {"subdomainPolicy": "UniquePerReplica"}
+
+
+def test_a_revision_of_libraries_before_0_34_is_equal() -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    lws = make_set(
+        template={
+            "volumeClaimTemplates": [claim],
+            "leaderTemplate": make_set()["spec"]["leaderWorkerTemplate"]["workerTemplate"],
+        }
+    )
+    stored = make_stored(lws)
+    stored["data"] = as_before_0_34(stored["data"])
+    stored = renamed(stored)
+    del stored["metadata"]["annotations"]
+    text = json.dumps(stored["data"])
+    assert text.count('"creationTimestamp": null') == 3
+    assert '"status": {}' in text
+    recorded = parse(stored)
+    assert recognise(record(lws), [recorded]) is recorded
+    assert restore(lws, recorded)["spec"]["replicas"] == 2
+
+
+def test_the_newest_of_equal_revisions_is_recognised() -> None:
+    lws = make_set()
+    old, new, other = (
+        parse(make_stored(lws, 1)),
+        parse(make_stored(lws, 5)),
+        parse(make_stored(make_set(image="b"), 9)),
+    )
+    assert recognise(record(lws), [new, old, other]) is new
+    assert recognise(record(lws), [old, new, other]) is new
+
+
+def test_ties_of_number_go_by_creation_then_by_name() -> None:
+    lws = make_set()
+    key = record(lws).key
+    first = parse(make_stored(lws, 1, name=f"demo-b-{key}-1"))
+    later = parse(make_stored(lws, 1, name=f"demo-a-{key}-1", creationTimestamp="2026-01-02T00:00:00Z"))
+    last = parse(make_stored(lws, 1, name=f"demo-c-{key}-1", creationTimestamp="2026-01-02T00:00:00Z"))
+    assert recognise(record(lws), [later, first]) is later
+    assert recognise(record(lws), [last, later, first]) is last
+
+
+def test_a_revision_that_is_being_deleted_is_not_reused_but_keeps_its_key() -> None:
+    lws = make_set()
+    leaving = parse(make_stored(lws, deletionTimestamp="2026-01-02T00:00:00Z"))
+    assert leaving.is_leaving
+    assert recognise(record(lws), [leaving]) is None
+    assert free_probe(record(lws), [leaving]) == 0
+
+
+def test_next_number() -> None:
+    assert next_number([]) == 1
+    assert next_number([make_recorded(3), make_recorded(12), make_recorded(4)]) == 13
+
+
+def test_find() -> None:
+    old, new = make_recorded(1, key="k"), make_recorded(2, key="k")
+    assert find([old, new, make_recorded(3)], "k") is new
+    assert find([old, new], "other") is None
+    assert find([old, new], "") is None
+
+
+def test_two_templates_with_one_hash_get_two_keys() -> None:
+    one, other = (make_collision(image) for image in COLLIDING)
+    assert record(one).key == record(other).key
+    assert record(one).text != record(other).text
+    recorded = parse(make_stored(one))
+    assert recognise(record(other), [recorded]) is None
+    probe = free_probe(record(other), [recorded])
+    assert probe == 1
+    built = build_revision(other, record(other), 2, probe=probe)
+    key = built["metadata"]["labels"][REVISION_LABEL]
+    assert key == record(other).key_at(1) != recorded.key
+    assert built["metadata"]["name"] == f"demo-{key}-2"
+    second = parse({**make_stored(other, 2), "metadata": {**built["metadata"], "uid": "u"}})
+    assert recognise(record(other), [recorded, second]) is second
+    assert free_probe(record(one), [recorded, second]) == 0
+
+
+@pytest.mark.parametrize(
+    ("recorded_with", "wanted_with", "running_with", "verdict"),
+    [
+        pytest.param("rack", "rack", None, True, id="equal"),
+        pytest.param("rack", "zone", None, False, id="changed"),
+        pytest.param("rack", "", None, False, id="removed"),
+        pytest.param("", "rack", None, False, id="added"),
+        pytest.param("", "", None, True, id="none"),
+        pytest.param(None, "rack", None, True, id="earlier release, nothing runs"),
+        pytest.param(None, "rack", "rack", True, id="earlier release, running equal"),
+        pytest.param(None, "rack", "", False, id="earlier release, running without"),
+        pytest.param("rack", "rack", "zone", True, id="what is recorded counts, not what runs"),
+    ],
+)
+def test_topology_annotations_take_part(
+    recorded_with: str | None, wanted_with: str, running_with: str | None, verdict: bool
+) -> None:
+    stored = make_stored(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with or ""}))
+    if recorded_with is None:
+        del stored["metadata"]["annotations"]
+    wanted = record(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: wanted_with, "other": "x"}))
+    running = None
+    if running_with is not None:
+        running = {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: running_with}}}
+    recorded = parse(stored)
+    assert (recognise(wanted, [recorded], running) is recorded) is verdict
+    assert free_probe(wanted, [recorded], running) == (0 if verdict else 1), "one key means one template"
+
+
+def told_of(lws: dict[str, Any], key: str = "") -> dict[str, str]:
+    """Annotations of its revision but the seal."""
+    told = dict(build_revision(lws, record(lws), 1, key=key)["metadata"]["annotations"])
+    del told[SEAL_ANNOTATION]
+    return told
+
+
+PLACEMENT = {
+    EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack",
+    "leaderworkerset.sigs.k8s.io/exclusive-topology-scope": "LeaderWorkerSet",
+    "leaderworkerset.sigs.k8s.io/shared-topology": "zone",
+    "leaderworkerset.sigs.k8s.io/group-node-selector": "pool=$(GROUP_INDEX)",
+    "leaderworkerset.sigs.k8s.io/group-tolerations": "pool",
+}
+
+
+@pytest.mark.parametrize("annotation", PLACEMENT)
+def test_an_edit_of_any_placement_annotation_is_a_revision_with_the_same_data(annotation: str) -> None:
+    before = make_set(annotations=PLACEMENT)
+    edited = make_set(annotations={**PLACEMENT, annotation: "Cluster"})
+    recorded = parse(make_stored(before))
+    assert recorded.topology == PLACEMENT
+    assert recognise(record(before), [recorded]) is recorded
+    assert recognise(record(edited), [recorded]) is None
+    assert record(edited).text == record(make_set()).text, "what the original would record"
+    assert free_probe(record(edited), [recorded]) == 1
+    assert restore(edited, recorded)["metadata"]["annotations"] == PLACEMENT
+
+
+def test_a_set_that_uses_none_of_them_records_what_earlier_releases_recorded() -> None:
+    plain = make_set(annotations={"team": "a"})
+    assert told_of(plain) == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}
+
+
+def test_topology_of_subgroups_is_recorded_where_there_are_subgroups() -> None:
+    annotations = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack", SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}
+    plain = make_set(annotations=annotations)
+    grouped = make_set(annotations=annotations, template={"subGroupPolicy": {"subGroupSize": 1}})
+    assert told_of(plain) == {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    assert told_of(grouped) == annotations
+
+
+def test_restore_replaces_two_sub_trees_and_keeps_the_rest() -> None:
+    old = make_set(image="app:1", size=4, annotations={"team": "a", EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+    recorded = parse(make_stored(old))
+    live = make_set(
+        image="app:2",
+        replicas=9,
+        annotations={"team": "b", EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"},
+        networkConfig={"subdomainPolicy": "UniquePerReplica"},
+        rolloutStrategy={"type": "RollingUpdate"},
+    )
+    before = copy.deepcopy(live)
+    restored = restore(live, recorded)
+    assert live == before
+    assert record(restored).text == record(old).text
+    assert restored["spec"].keys() == live["spec"].keys()
+    assert (restored["spec"]["replicas"], restored["spec"]["rolloutStrategy"]) == (
+        9,
+        {"type": "RollingUpdate"},
+    )
+    assert restored["metadata"] == {
+        **live["metadata"],
+        "annotations": {"team": "b", EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
+    }
+
+
+def test_restore_without_recorded_topology_keeps_the_live_one() -> None:
+    stored = make_stored(make_set(image="app:1"))
+    del stored["metadata"]["annotations"]
+    live = make_set(image="app:2", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
+    assert restore(live, parse(stored))["metadata"] == live["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("live", "limit", "expected"),
+    [
+        pytest.param(set(), 0, [1, 2, 3, 5], id="none is kept"),
+        pytest.param(set(), 10, [], id="all are kept"),
+        pytest.param(set(), 2, [1, 2], id="the newest are kept"),
+        pytest.param({"key-1", "key-3"}, 0, [2, 5], id="live ones are kept"),
+        pytest.param({"key-1", "key-3"}, 1, [2], id="live ones do not count"),
+        pytest.param({"key-1", "key-2", "key-3", "key-5"}, 0, [], id="all live"),
+    ],
+)
+def test_prunable(live: set[str], limit: int, expected: list[int]) -> None:
+    recorded = [make_recorded(number) for number in (6, 3, 1, 2, 5, 4)]
+    found = prunable(recorded, {*live, "key-4"}, limit)
+    assert [each.number for each in found] == expected, "never the current 4 nor the newest 6, oldest first"
+
+
+def test_broken_revisions_are_pruned_last_and_protect_no_key() -> None:
+    recorded = [make_recorded(number) for number in range(1, 7)]
+    recorded[1] = dataclasses.replace(recorded[1], broken="it is")
+    recorded[3] = dataclasses.replace(recorded[3], broken="it is")
+    found = [[each.number for each in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)]
+    assert found == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
+
+
+def test_orphans_and_what_is_going_anyway_are_not_pruned() -> None:
+    recorded = [make_recorded(1, is_orphan=True), make_recorded(2, is_leaving=True), make_recorded(3)]
+    assert prunable(recorded, set(), 0) == []
+    assert prunable([], set(), 0) == []
+
+
+def make_statefulset_history(lws: dict[str, Any], owner: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the StatefulSet controller records: it labels its revisions as the pod template is labelled."""
+    return {
+        **make_stored(lws, name="demo-7d4b9c5f6", ownerReferences=owner),
+        "data": {"spec": {"template": {"$patch": "replace"}}},
+    }
+
+
+def test_ours_by_controller_or_by_name_and_data() -> None:
+    lws = make_set()
+    other = {"kind": "StatefulSet", "name": "demo", "uid": "sts", "controller": True}
+    named = {"name": "demo", "uid": lws["metadata"]["uid"]}
+    assert is_ours(make_stored(lws), lws)
+    assert is_ours({**make_stored(lws), "data": None}, lws), "broken, but ours"
+    assert is_ours(make_orphan(lws), lws)
+    assert is_ours(make_stored(lws, ownerReferences=[named]), lws), "an owner that is no controller"
+    assert not is_ours(make_stored(lws, ownerReferences=[other]), lws)
+    assert not is_ours(make_statefulset_history(lws, [other]), lws)
+    assert not is_ours(make_statefulset_history(lws, []), lws)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"name": "demo-58b6956df9-1"},
+        {"name": "other-{key}-1"},
+        {"name": "demo-x-{key}-1"},
+        {"name": "demo-{key}"},
+        {"name": "demo-{key}-one"},
+        {"name": "xdemo-{key}-1"},
+        {"labels": {}},
+        {"deletionTimestamp": "2026-01-02T00:00:00Z"},
+    ],
+    ids=[
+        "hash of other data",
+        "other set",
+        "longer name",
+        "no number",
+        "no digits",
+        "prefix",
+        "no key",
+        "leaving",
+    ],
+)
+def test_orphans_that_are_not_adopted(metadata: dict[str, Any]) -> None:
+    lws = make_set()
+    if "name" in metadata:
+        metadata = {"name": metadata["name"].format(key=record(lws).key)}
+    assert not is_ours(make_orphan(lws, **metadata), lws)
+
+
+def test_orphans_of_a_collision_and_of_earlier_releases_are_ours() -> None:
+    lws = make_set()
+    assert is_ours(make_orphan(lws, name=f"demo-{record(lws).key_at(2)}-17"), lws)
+    aged = make_orphan(lws)
+    aged["data"] = as_before_0_34(aged["data"])
+    text = json.dumps(aged["data"], sort_keys=True, separators=(",", ":"))
+    assert not is_ours(aged, lws), "the name is the hash of the data as it was written"
+    aged["metadata"]["name"] = f"demo-{key_of(text)}-1"
+    assert is_ours(aged, lws)
+
+
+def test_describe() -> None:
+    old = parse(make_stored(make_set(image="app:1", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})))
+    new = record(make_set(image="app:2", size=3, template={"restartPolicy": "None"}))
+    assert describe(old, new) == [
+        f"annotation {EXCLUSIVE_TOPOLOGY_ANNOTATION} removed, was rack",
+        "size: 2 → 3",
+        "worker template container main image: app:1 → app:2",
+    ]
+    assert describe(new, new) == []
+
+
+def test_describe_the_other_parts() -> None:
+    worker = make_set()["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    new = make_set(
+        template={
+            "leaderTemplate": worker,
+            "subGroupPolicy": {"subGroupSize": 2},
+            "volumeClaimTemplates": [claim],
+        },
+        networkConfig={"subdomainPolicy": "UniquePerReplica"},
+    )
+    assert describe(record(make_set()), record(new)) == [
+        "claim template added",
+        "leader template added",
+        "subGroupPolicy added",
+        "subdomainPolicy: Shared → UniquePerReplica",
+    ]
+
+
+def test_what_was_said_of_a_change_is_recorded_with_it() -> None:
+    caused = make_set(annotations={CHANGE_CAUSE_ANNOTATION: "new model"})
+    assert told_of(caused) == {
+        EXCLUSIVE_TOPOLOGY_ANNOTATION: "",
+        CHANGE_CAUSE_ANNOTATION: "new model",
+    }
+    # What runs without history was not made by the change that the set speaks of now.
+    assert told_of(caused, key="old") == {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}

@@ -1,0 +1,71 @@
+"""Which key a revision without a seal has, where its label is not the hash in its name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.revisions.history import Recorded, build_revision, find, parse, record
+from lws.leaderworkerset.revisions.identity import identified
+from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.unit import api_server
+from test.unit.builders import make_set
+
+A, B, C = (make_set(image=f"app:{letter}") for letter in "abc")
+KEY_A, KEY_B, KEY_C = (record(each).key for each in (A, B, C))
+OLD = "0123456789abcdef0123456789abcdef01234567"
+
+
+def unsealed(lws: dict[str, Any], number: int, label: str | None = None) -> Recorded:
+    """As the original or an earlier release wrote it. label: what the key label says; None for its hash."""
+    made = api_server.stored(dict(build_revision(lws, record(lws), number)))
+    del made["metadata"]["annotations"][SEAL_ANNOTATION]
+    if label is not None:
+        made["metadata"]["labels"][REVISION_LABEL] = label
+    return parse(made)
+
+
+@pytest.mark.parametrize(
+    ("history", "carried", "keys"),
+    [
+        pytest.param([(A, None)], [KEY_A], [KEY_A], id="nothing was edited"),
+        pytest.param([(A, OLD)], [OLD], [OLD], id="pods carry an older key"),
+        pytest.param([(A, OLD), (B, None)], [OLD, KEY_B], [OLD, KEY_B], id="the same in a rollout"),
+        pytest.param([(A, OLD), (A, None)], [OLD, KEY_A], [OLD, KEY_A], id="recorded twice"),
+        pytest.param([(A, OLD)], [], [OLD], id="nothing runs it"),
+        pytest.param([(A, "garbage")], [KEY_A], [KEY_A], id="edited"),
+        pytest.param([(A, "")], [KEY_A], [KEY_A], id="removed"),
+        pytest.param([(A, None), (B, KEY_A)], [KEY_A, KEY_B], [KEY_A, KEY_B], id="to a key that runs"),
+        pytest.param([(A, None), (B, KEY_A)], [KEY_A], [KEY_A, KEY_B], id="of one that does not run"),
+        pytest.param([(A, KEY_B), (B, KEY_A)], [KEY_A, KEY_B], [KEY_A, KEY_B], id="swapped"),
+        pytest.param([(A, KEY_B), (B, KEY_A)], [KEY_A], [KEY_A, KEY_B], id="swapped, one runs"),
+        pytest.param([(A, KEY_B), (B, KEY_A)], [], [KEY_A, KEY_B], id="swapped, none runs"),
+        pytest.param([(A, "garbage"), (B, KEY_A)], [KEY_A], [KEY_A, KEY_B], id="both, one to the other's"),
+        pytest.param(
+            [(A, KEY_B), (B, KEY_C), (C, KEY_A)], [KEY_A], [KEY_A, KEY_B, KEY_C], id="three in a circle"
+        ),
+        pytest.param(
+            [(A, "garbage"), (B, "garbage"), (C, None)], [KEY_C], [KEY_A, KEY_B, KEY_C], id="all to one"
+        ),
+        pytest.param([(B, OLD), (A, OLD)], [OLD], [KEY_B, OLD], id="back on the older key"),
+        pytest.param([(B, KEY_A)], [KEY_A, KEY_B], [KEY_B], id="to a key that runs and is lost"),
+        pytest.param([(A, OLD), (B, OLD)], [OLD, KEY_B], [OLD, KEY_B], id="to an older key"),
+    ],
+)
+def test_an_edited_label_gives_no_group_another_template(
+    history: list[tuple[dict[str, Any], str | None]], carried: list[str], keys: list[str]
+) -> None:
+    parsed = [unsealed(lws, number, label) for number, (lws, label) in enumerate(history, 1)]
+    found = identified(parsed, lambda: carried)
+    assert [each.key for each in found] == keys
+    for before, after in zip(parsed, found, strict=True):
+        is_kept = before.key == after.key
+        assert after.edits == ({} if is_kept else {"labels": {REVISION_LABEL: after.key}})
+        assert find(found, after.key) is not None
+
+
+def test_a_label_that_nothing_tells_is_missed_in_words() -> None:
+    (found,) = identified([unsealed(A, 1, "")], lambda: ["of another template"])
+    assert "nothing says which pods were made from it" in found.broken

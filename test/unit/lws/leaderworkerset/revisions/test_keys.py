@@ -1,0 +1,150 @@
+"""From which revision something was made: two of three have to agree, and no label alone decides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.cluster.cache.trim import trim
+from lws.kube.metadata import owner_reference
+from lws.leaderworkerset.revisions.keys import (
+    STATEFULSET_REVISION_LABEL,
+    as_made,
+    key_of_leader,
+    key_of_template,
+    made_from,
+    origin_of,
+    template_labels,
+    with_key,
+)
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from test.unit.builders import (
+    make_leader_pod,
+    make_leader_statefulset,
+    make_set,
+    make_worker_statefulset,
+    statefulset_revision,
+)
+
+LWS = make_set(size=3)
+LEADERS = make_leader_statefulset(LWS, key="b")
+
+
+def own_revision(key: str, label: str | None) -> dict[str, Any]:
+    """The leader StatefulSet's own ControllerRevision of a template with this key; label: its own."""
+    labels = {"leaderworkerset.sigs.k8s.io/name": "demo"} | ({REVISION_LABEL: label} if label else {})
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": statefulset_revision("demo", key),
+            "namespace": "default",
+            "labels": labels,
+            "ownerReferences": [owner_reference(LEADERS)],
+        },
+        "data": {"spec": {"template": {"metadata": {"labels": {REVISION_LABEL: key}}, "spec": {}}}},
+        "revision": 1,
+    }
+
+
+def labelled(obj: dict[str, Any], key: str | None) -> dict[str, Any]:
+    """The object, its label edited."""
+    labels = {**obj["metadata"]["labels"], REVISION_LABEL: key}
+    kept = {name: value for name, value in labels.items() if value is not None}
+    return {**obj, "metadata": {**obj["metadata"], "labels": kept}}
+
+
+@pytest.mark.parametrize("label", ["b", "a", "garbage", "", None])
+@pytest.mark.parametrize("is_trimmed", [True, False])
+def test_the_template_says_which_key_its_pods_get(label: str | None, is_trimmed: bool) -> None:
+    workers = make_worker_statefulset(make_leader_pod(LWS, key="b"))
+    for holder in (LEADERS, workers, own_revision("b", "b")):
+        edited = labelled(holder, label)
+        assert key_of_template(trim(edited) if is_trimmed else edited) == "b"
+
+
+def test_the_store_keeps_what_a_template_says_only_where_the_label_says_something_else() -> None:
+    workers, revision = make_worker_statefulset(make_leader_pod(LWS, key="b")), own_revision("b", "b")
+    for holder in (workers, revision):
+        assert template_labels(trim(holder)) is None
+        assert template_labels(trim(labelled(holder, "a"))) is not None
+    assert "selector" not in trim(workers)["spec"]
+
+
+@pytest.mark.parametrize("data", [None, [], {}, {"spec": None}, {"spec": {"template": []}}, "x"])
+def test_what_holds_no_template_has_the_key_of_its_label(data: object) -> None:
+    assert key_of_template({**own_revision("b", "a"), "data": data}) == "a"
+
+
+@pytest.mark.parametrize("label", [{}, [], 1, None], ids=str)
+def test_a_label_that_is_no_text_is_none(label: object) -> None:
+    garbled = own_revision("b", "a")
+    garbled["data"]["spec"]["template"]["metadata"]["labels"][REVISION_LABEL] = label
+    assert key_of_template(garbled) == key_of_template(trim(garbled)) == "a"
+
+
+@pytest.mark.parametrize(
+    ("carried", "made", "of_workers", "expected"),
+    [
+        pytest.param("b", "b", "b", "b", id="nothing was edited"),
+        pytest.param("garbage", "b", "b", "b", id="the label of the leader was edited"),
+        pytest.param("a", "b", "b", "b", id="to that of an older revision"),
+        pytest.param(None, "b", "b", "b", id="removed"),
+        pytest.param("garbage", "b", None, "b", id="before there are workers"),
+        pytest.param("b", "a", "b", "b", id="the note of the StatefulSet controller was edited"),
+        pytest.param("b", None, "b", "b", id="to what it does not know"),
+        pytest.param("b", "b", "a", "b", id="workers adopted from a former leader"),
+        pytest.param("garbage", None, "b", "b", id="both labels were edited: the workers show it"),
+        pytest.param("b", None, None, "b", id="only the label is left"),
+        pytest.param(None, None, None, None, id="nothing is left"),
+    ],
+)
+def test_two_of_three_say_what_a_leader_was_made_from(
+    carried: str | None, made: str | None, of_workers: str | None, expected: str | None
+) -> None:
+    leader = labelled(make_leader_pod(LWS), carried)
+    workers = make_worker_statefulset(make_leader_pod(LWS), key=of_workers) if of_workers else None
+    assert key_of_leader(leader, workers, made) == expected
+
+
+def test_a_pod_was_made_from_the_revision_that_its_statefulset_noted() -> None:
+    old, new = (statefulset_revision("demo", key) for key in ("a", "b"))
+    assert made_from(old, LEADERS, own_revision("a", "edited")) == "a"
+    assert made_from(new, LEADERS, None) == "b", "the newest is the template of the StatefulSet"
+    assert made_from(old, LEADERS, None) is None
+    assert made_from("", make_leader_statefulset(LWS, status={"updateRevision": ""}), None) is None
+    behind = make_leader_statefulset(LWS, key="b", generation=2, observed_generation=1)
+    assert made_from(new, behind, None) is None, "which may have another template by now"
+
+
+@pytest.mark.parametrize(
+    ("note", "workers", "expected"),
+    [
+        pytest.param(statefulset_revision("demo", "b"), False, True, id="a note that the StatefulSet knows"),
+        pytest.param("garbage", True, True, id="workers"),
+        pytest.param("garbage", False, False, id="neither"),
+        pytest.param("", False, False, id="no note"),
+    ],
+)
+def test_whether_more_than_the_label_shows_it(note: str, workers: bool, expected: bool) -> None:
+    leader = make_leader_pod(LWS, key="garbage", revision=note)
+    own = make_worker_statefulset(leader) if workers else None
+    assert origin_of(leader, LEADERS, own, None).is_shown is expected
+
+
+def test_a_pod_with_its_key_is_the_very_same_pod() -> None:
+    leader = make_leader_pod(LWS, key="a")
+    assert with_key(leader, "a") is leader
+    assert with_key(leader, None) is leader
+    assert with_key(leader, "b")["metadata"]["labels"][REVISION_LABEL] == "b"
+    assert leader["metadata"]["labels"][REVISION_LABEL] == "a"
+
+
+def test_a_note_that_two_others_contradict_does_not_make_a_leader_pass_for_updated() -> None:
+    leader = make_leader_pod(LWS, key="a")
+    noted = as_made(leader, "a", "b")
+    assert STATEFULSET_REVISION_LABEL not in noted["metadata"]["labels"]
+    assert noted["metadata"]["labels"][REVISION_LABEL] == "a"
+    for made in ("a", None):
+        assert as_made(leader, "a", made) is leader

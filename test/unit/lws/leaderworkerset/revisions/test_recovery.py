@@ -1,0 +1,272 @@
+"""lws.leaderworkerset.revisions.recovery: what StatefulSets show of a revision that is gone."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.group.objects import build_worker_statefulset
+from lws.group.placement import worker_placement
+from lws.leaderworkerset.revisions.history import record, restore
+from lws.leaderworkerset.revisions.recovery import Running, as_recorded, claim_templates_of, reconstruct
+from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
+from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    LEADER_ADDRESS_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+)
+from test.unit.builders import make_leader_pod, make_pod_template, make_set
+
+KEY = "of-before-revisions"
+CLAIM = {
+    "metadata": {"name": "data", "labels": {"tier": "fast"}},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+NODES = {GROUP_NODE_SELECTOR_ANNOTATION: "pool=$(GROUP_INDEX)", GROUP_TOLERATIONS_ANNOTATION: "pool"}
+UNIQUE = {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}
+SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderExcluded", "subGroupSize": 1}}
+
+
+def running(
+    lws: dict[str, Any], *, key: str = KEY, leader: bool = True, workers: bool = True, **added: Any
+) -> Running:
+    """What runs when `lws` was rolled out under the key; added: the node selector that workers were given."""
+    leaders = build_leader_statefulset(lws, key, RollingUpdate(0, 2, 1))
+    of_workers = build_worker_statefulset(lws, make_leader_pod(lws, key=key))
+    if added:
+        of_workers["spec"]["template"]["spec"]["nodeSelector"] = added["node_selector"]
+    return Running(
+        key=key,
+        leader=leaders["spec"]["template"] if leader else None,
+        claims=claim_templates_of(leaders) if leader else (),
+        workers=of_workers if workers else None,
+    )
+
+
+@pytest.mark.parametrize(
+    "lws",
+    [
+        pytest.param(make_set(), id="one template"),
+        pytest.param(
+            make_set(template={"leaderTemplate": make_pod_template("leader:1")}), id="two templates"
+        ),
+        pytest.param(
+            make_set(template={"leaderTemplate": make_pod_template("app:1")}), id="two equal templates"
+        ),
+        pytest.param(make_set(size=1), id="groups of one pod"),
+        pytest.param(make_set(size=5), id="groups of five"),
+        pytest.param(make_set(**UNIQUE), id="a subdomain for each group"),
+        pytest.param(make_set(networkConfig=None), id="no network configuration"),
+        pytest.param(make_set(template=SUBGROUPS, size=3), id="subgroups"),
+        pytest.param(make_set(template={"volumeClaimTemplates": [CLAIM]}), id="claims"),
+        pytest.param(make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}), id="exclusive placement"),
+        pytest.param(
+            make_set(
+                annotations={SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}, template=SUBGROUPS, size=3
+            ),
+            id="exclusive placement of subgroups",
+        ),
+        pytest.param(make_set(annotations=NODES), id="nodes of their own"),
+    ],
+)
+def test_what_the_set_asks_for_is_recognised_and_recorded_to_the_byte(lws: dict[str, Any]) -> None:
+    before = copy.deepcopy(lws)
+    made = reconstruct(lws, running(lws))
+    assert made is not None
+    assert made.is_wanted
+    assert made.guessed == ""
+    assert made.record.text == record(lws).text
+    assert made.record.topology == record(lws).topology
+    assert lws == before
+
+
+def test_the_address_that_later_releases_write_into_templates_of_workers_is_not_the_users() -> None:
+    lws = make_set()
+    shown = running(lws)
+    assert shown.workers is not None
+    told = shown.workers["spec"]["template"]["metadata"]["annotations"]
+    told[LEADER_ADDRESS_ANNOTATION] = "demo-0.demo.default"
+    made = reconstruct(lws, shown)
+    assert made is not None and made.is_wanted and made.record.text == record(lws).text
+
+
+@pytest.mark.parametrize(
+    ("ran", "asked"),
+    [
+        pytest.param(make_set(image="app:1"), make_set(image="app:2"), id="image"),
+        pytest.param(make_set(size=2), make_set(size=3), id="size"),
+        pytest.param(make_set(size=1), make_set(size=1, image="app:2"), id="image of groups of one pod"),
+        pytest.param(
+            make_set(template={"leaderTemplate": make_pod_template("leader:1")}),
+            make_set(),
+            id="no leader template",
+        ),
+        pytest.param(
+            make_set(),
+            make_set(template={"leaderTemplate": make_pod_template("leader:1")}),
+            id="a leader template",
+        ),
+        pytest.param(make_set(**UNIQUE), make_set(), id="subdomains"),
+        pytest.param(make_set(template=SUBGROUPS, size=3), make_set(size=3), id="no subgroups"),
+        pytest.param(make_set(template={"volumeClaimTemplates": [CLAIM]}), make_set(), id="no claims"),
+        pytest.param(
+            make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}), make_set(), id="placement"
+        ),
+        pytest.param(
+            make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}),
+            make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}),
+            id="other placement",
+        ),
+    ],
+)
+def test_anything_else_is_recorded_as_it_runs(ran: dict[str, Any], asked: dict[str, Any]) -> None:
+    shown = running(ran)
+    made = reconstruct(asked, shown)
+    assert made is not None
+    assert not made.is_wanted
+    assert made.record.form != record(asked).form or made.record.topology != record(asked).topology
+    # The proof: pods made from it are those that run.
+    rebuilt = restore(asked, as_recorded(asked, made))
+    assert running(rebuilt) == shown
+
+
+def test_the_reconstruction_means_what_was_asked_for_then() -> None:
+    ran = make_set(image="app:1", size=4, template={"volumeClaimTemplates": [CLAIM], "restartPolicy": "None"})
+    asked = make_set(image="app:2", size=4, template={"volumeClaimTemplates": [CLAIM]})
+    made = reconstruct(asked, running(ran))
+    assert made is not None
+    assert made.record.form == record(ran).form, "claims too: only a part of them shows"
+    assert '"restartPolicy":"RecreateGroupOnPodRestart"' in made.record.text, (
+        "no pod shows it: as the set has it"
+    )
+
+
+def test_a_key_that_is_the_hash_of_what_is_asked_for_says_it_all() -> None:
+    """Others may have added to the templates: then they differ, and mean the same."""
+    lws = make_set()
+    shown = running(make_set(image="mirror.example.com/app:1"), key=record(lws).key, workers=False)
+    made = reconstruct(lws, shown)
+    assert made is not None
+    assert (made.is_wanted, made.guessed) == (True, "")
+
+
+def test_that_key_does_not_say_where_pods_are_placed() -> None:
+    lws = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+    made = reconstruct(lws, running(make_set(), key=record(lws).key))
+    assert made is not None
+    assert (made.is_wanted, made.record.topology) == (False, {})
+    assert made.record.text == record(lws).text
+
+
+def test_templates_that_the_api_server_has_completed_are_equal() -> None:
+    lws = make_set()
+    shown = running(lws)
+    for template in (shown.leader, shown.workers["spec"]["template"] if shown.workers else None):
+        assert template is not None
+        template["metadata"]["creationTimestamp"] = None
+        template["spec"] |= {"dnsPolicy": "ClusterFirst", "restartPolicy": "Always", "securityContext": {}}
+        template["spec"]["containers"][0] |= {"imagePullPolicy": "IfNotPresent", "resources": {}}
+    made = reconstruct(lws, shown)
+    assert made is not None
+    assert made.is_wanted
+
+
+def test_the_node_selector_of_exclusive_placement_is_not_the_users() -> None:
+    ran = make_set(image="app:1", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+    ran["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"disk": "ssd"}
+    shown = running(ran, node_selector={"disk": "ssd", "rack": "r7"})
+    made = reconstruct(ran, shown)
+    assert made is not None
+    assert made.is_wanted
+    made = reconstruct(make_set(image="app:2"), shown)
+    assert made is not None
+    workers = made.record.spec["leaderWorkerTemplate"]["workerTemplate"]
+    assert workers["spec"]["nodeSelector"] == {"disk": "ssd"}
+
+
+def test_the_nodes_of_a_group_are_not_the_users() -> None:
+    ran = make_set(image="app:1", annotations=NODES)
+    leader = make_leader_pod(ran)
+    placement = worker_placement(ran, leader, None)
+    workers = build_worker_statefulset(ran, leader, placement)
+    assert workers["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "0"}
+    shown = replace(running(ran), workers=workers)
+    made = reconstruct(make_set(image="app:2"), shown)
+    assert made is not None
+    template = made.record.spec["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+    assert not {"nodeSelector", "tolerations", "schedulingGates"} & template.keys()
+    assert made.record.topology == NODES
+
+
+@pytest.mark.parametrize(
+    ("given", "own", "is_wanted"),
+    [
+        pytest.param(f"demo-0-{KEY}-0a1b2c3d", None, True, id="that of their leader"),
+        pytest.param("mine", {"podGroupName": "mine"}, True, id="that of users"),
+        pytest.param("mine", None, False, id="one that users have taken away"),
+    ],
+)
+def test_the_pod_group_that_workers_have_from_their_leader_is_not_the_users(
+    given: str, own: dict[str, str] | None, is_wanted: bool
+) -> None:
+    lws = make_set()
+    if own is not None:
+        lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["schedulingGroup"] = own
+    shown = running(lws)
+    assert shown.workers is not None
+    shown.workers["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": given}
+    made = reconstruct(lws, shown)
+    assert made is not None
+    assert made.is_wanted is is_wanted
+
+
+@pytest.mark.parametrize(
+    ("size", "guessed"), [(2, "the template of its workers"), (1, "")], ids=["workers", "none needed"]
+)
+def test_workers_that_nothing_shows_are_taken_from_the_set(size: int, guessed: str) -> None:
+    ran, asked = make_set(image="app:1", size=size), make_set(image="app:2", size=size)
+    made = reconstruct(asked, running(ran, workers=False))
+    assert made is not None
+    assert (made.is_wanted, made.guessed) == (False, guessed)
+    template = made.record.spec["leaderWorkerTemplate"]
+    leader = template.get("leaderTemplate", template["workerTemplate"])
+    assert leader["spec"]["containers"][0]["image"] == "app:1"
+    worker = template["workerTemplate"]["spec"]["containers"][0]["image"]
+    assert worker == ("app:2" if size > 1 else "app:1")
+    equal = reconstruct(ran, running(ran, workers=False))
+    assert equal is not None
+    assert (equal.is_wanted, equal.guessed) == (True, guessed)
+
+
+def test_leaders_that_nothing_shows() -> None:
+    """Enough to make workers anew."""
+    ran = make_set(
+        image="app:1",
+        size=3,
+        template={"volumeClaimTemplates": [CLAIM]},
+        **UNIQUE,
+        annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
+    )
+    asked = make_set(image="app:2")
+    made = reconstruct(asked, running(ran, leader=False))
+    assert made is not None
+    rebuilt = restore(asked, as_recorded(asked, made))
+    assert running(rebuilt).workers == running(ran).workers
+
+
+def test_nothing_to_be_read() -> None:
+    assert reconstruct(make_set(), Running(KEY)) is None
+
+
+def test_garbled_sizes_are_those_of_the_set() -> None:
+    lws = make_set(size=3)
+    shown = running(lws)
+    assert shown.leader is not None
+    shown.leader["metadata"]["annotations"]["leaderworkerset.sigs.k8s.io/size"] = "many"
+    made = reconstruct(lws, shown)
+    assert made is not None
+    assert made.is_wanted

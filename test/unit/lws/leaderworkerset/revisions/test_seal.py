@@ -1,0 +1,142 @@
+"""What proves which key and placement a revision was recorded with, and what was edited since."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.revisions import encoding
+from lws.leaderworkerset.revisions.history import build_revision, parse, record
+from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION, fingerprint_of, is_of_data, seal_of
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, REVISION_LABEL
+from test.unit import api_server
+from test.unit.builders import make_set
+
+RACK = make_set(annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+KEY = record(RACK).key
+SCOPE_ANNOTATION = "leaderworkerset.sigs.k8s.io/exclusive-topology-scope"
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def stored(key: str = "") -> dict[str, Any]:
+    return api_server.stored(dict(build_revision(RACK, record(RACK), 1, key=key)))
+
+
+def edited(change: Change, key: str = "") -> dict[str, Any]:
+    made = stored(key)
+    change(made["metadata"])
+    return made
+
+
+def test_what_was_recorded_is_proven_and_nothing_is_edited() -> None:
+    found = parse(stored())
+    assert (found.is_sealed, found.key, found.topology) == (
+        True,
+        KEY,
+        {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
+    )
+    assert found.edits == {}
+    assert parse(stored("key-of-long-ago")).key == "key-of-long-ago"
+
+
+@pytest.mark.parametrize(
+    ("change", "edits"),
+    [
+        pytest.param(
+            lambda it: it["labels"].update({REVISION_LABEL: "garbage"}),
+            {"labels": {REVISION_LABEL: KEY}},
+            id="key",
+        ),
+        pytest.param(
+            lambda it: it["labels"].pop(REVISION_LABEL), {"labels": {REVISION_LABEL: KEY}}, id="key removed"
+        ),
+        pytest.param(
+            lambda it: it["annotations"].update({EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}),
+            {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}},
+            id="topology",
+        ),
+        pytest.param(
+            lambda it: it["annotations"].pop(EXCLUSIVE_TOPOLOGY_ANNOTATION),
+            {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}},
+            id="topology removed",
+        ),
+        pytest.param(
+            lambda it: it["annotations"].update({SCOPE_ANNOTATION: "Cluster"}),
+            {"annotations": {SCOPE_ANNOTATION: None}},
+            id="scope added",
+        ),
+        pytest.param(lambda it: it["annotations"].update(team="a"), {}, id="what is not ours"),
+    ],
+)
+def test_an_edited_revision_counts_as_it_was_recorded(change: Change, edits: dict[str, Any]) -> None:
+    found = parse(edited(change))
+    assert (found.broken, found.key, found.topology) == ("", KEY, {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+    assert found.edits == edits
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no JSON",
+        "[" * 100_000,
+        "null",
+        "[]",
+        "{}",
+        json.dumps({"key": "k", "topology": {}, "sum": "wrong"}),
+        json.dumps({"key": "", "topology": {}, "sum": ""}),
+        json.dumps({"key": 7, "topology": {}, "sum": ""}),
+        json.dumps({"key": "k", "topology": [], "sum": ""}),
+    ],
+    ids=lambda text: text[:20],
+)
+def test_a_seal_that_does_not_hold_proves_nothing(text: str) -> None:
+    made = edited(lambda it: it["annotations"].update({SEAL_ANNOTATION: text}))
+    assert seal_of(made) is None
+    found = parse(made)
+    assert (found.is_sealed, found.key, found.edits) == (False, KEY, {})
+
+
+def test_a_seal_holds_for_one_revision_only() -> None:
+    other = build_revision(make_set(image="app:2"), record(make_set(image="app:2")), 2)
+    copied = edited(lambda it: it.update(annotations=other["metadata"]["annotations"]))
+    assert seal_of(copied) is None
+
+
+def test_data_that_were_replaced_under_the_same_name_are_used_for_nothing() -> None:
+    """The API server refuses an edit of data, not that somebody deletes a revision and makes another."""
+    other = record(make_set(image="evil:1"))
+    found = parse({**stored(), "data": json.loads(other.text)})
+    assert "holds other data than its name says" in found.broken
+
+
+@pytest.mark.parametrize(
+    ("name", "fingerprint"),
+    [("demo-58b6956df9-1", "58b6956df9"), ("a-b-c-d-1", "d"), ("demo", ""), ("demo-x", ""), ("-x-1", "")],
+)
+def test_the_hash_in_a_name(name: str, fingerprint: str) -> None:
+    assert fingerprint_of(name) == fingerprint
+
+
+@pytest.mark.parametrize("probe", [0, 7, 100])
+def test_a_name_of_a_later_probe_is_that_of_the_data(probe: int) -> None:
+    made, data = record(RACK), json.loads(record(RACK).text)
+    assert is_of_data(f"demo-{made.key_at(probe)}-3", data)
+    assert not is_of_data("demo-58b6956df9-3", data)
+
+
+def test_huge_data_of_a_stranger_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A megabyte for each key that is tried would stop the process for a minute."""
+    hashed, read = encoding._hashed, list[int]()
+
+    def noted(text: str, value: int) -> int:
+        read.append(len(text))
+        return hashed(text, value)
+
+    monkeypatch.setattr(encoding, "_hashed", noted)
+    assert not is_of_data("demo-58b6956df9-1", {"spec": "x" * 10_000})
+    assert sum(read) < 20_000

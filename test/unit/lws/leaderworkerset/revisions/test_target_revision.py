@@ -1,0 +1,395 @@
+"""Which revision the set wants, and what is written before anything acts on it."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from itertools import count
+from typing import Any
+
+import pytest
+
+from lws.actions import Create, Delete, Merge, Reference, SetOwner
+from lws.kube.metadata import owner_reference
+from lws.kube.ownership import Standing
+from lws.leaderworkerset.revisions import history, seal
+from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
+from lws.leaderworkerset.revisions.identity import identified
+from lws.leaderworkerset.revisions.target_revision import (
+    Choice,
+    choose_revision,
+    former_revision,
+    plan_adoption,
+    plan_pruning,
+)
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
+from test.unit import api_server
+from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set
+
+A, B, C = (make_set(image=f"app:{letter}", size=size) for letter, size in (("a", 2), ("b", 3), ("c", 4)))
+KEY_A, KEY_B, KEY_C = (record(each).key for each in (A, B, C))
+
+
+def recorded(lws: dict[str, Any], number: int, **options: Any) -> Recorded:
+    """As stored; options: those of `build_revision`."""
+    return parse(api_server.stored(dict(build_revision(lws, record(lws), number, **options))))
+
+
+def choice_of(
+    wanted: dict[str, Any], *history: Recorded, running: str | None = None, **changes: Any
+) -> Choice:
+    """running: the key of the leader StatefulSet, None without one."""
+    leader = make_leader_statefulset(wanted, key=running) if running is not None else None
+    standing = Standing.OURS if running is not None else Standing.ABSENT
+    return choose_revision(SetSnapshot(wanted, NOW, leader, revisions=history, **changes), standing)
+
+
+def the_create(choice: Choice) -> Create:
+    (action,) = choice.actions
+    assert isinstance(action, Create)
+    return action
+
+
+def test_the_first_revision() -> None:
+    choice = choice_of(A)
+    create = the_create(choice)
+    assert (choice.key, choice.name) == (KEY_A, f"demo-{KEY_A}-1")
+    assert create.intent["metadata"]["name"] == choice.name
+    assert create.intent["metadata"]["labels"][REVISION_LABEL] == choice.key
+    assert create.why == "the first revision of the set"
+    (announce,) = create.announce
+    assert announce.note == f"Creating revision with key {KEY_A} for a newly created LeaderWorkerSet"
+    assert (announce.related, choice.collisions) == (choice.revision, None)
+    assert choice.size_of == {KEY_A: 2}
+
+
+def test_a_changed_template() -> None:
+    choice = choice_of(B, recorded(A, 1), running=KEY_A)
+    create = the_create(choice)
+    assert (choice.key, create.intent["revision"]) == (KEY_B, 2)
+    said = "template changed: size: 2 → 3; worker template container main image: app:a → app:b"
+    assert create.why == said
+    assert create.announce[0].note == f"Creating revision with key {KEY_B} for updated LWS"
+    assert choice.size_of == {KEY_A: 2, KEY_B: 3}, "old groups are measured by their own size"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "history", "number"),
+    [
+        pytest.param(A, [(A, 1)], None, id="the only one: nothing to record"),
+        pytest.param(B, [(A, 1), (B, 2)], None, id="the newest: nothing to record"),
+        pytest.param(A, [(A, 1), (B, 2)], 3, id="an older one is raised above all others"),
+        pytest.param(A, [(A, 5), (B, 9), (C, 7)], 10, id="numbers have gaps"),
+        pytest.param(A, [(A, 3), (B, 3)], None, id="none has a higher number"),
+    ],
+)
+def test_an_equal_revision_is_reused(wanted: Any, history: list[Any], number: int | None) -> None:
+    stored = [recorded(*each) for each in history]
+    choice = choice_of(wanted, *stored, running=KEY_A)
+    assert choice.key == record(wanted).key
+    assert choice.revision.uid, "it is the stored one"
+    if number is None:
+        assert choice.actions == ()
+        return
+    (raised,) = choice.actions
+    assert isinstance(raised, Merge) and raised.target == stored[0].reference
+    assert raised.patch == {"revision": number}
+    assert raised.why == f"the set asks again for what revision {history[0][1]} holds"
+
+
+def test_an_equal_revision_keeps_its_key_whatever_the_hash_would_be() -> None:
+    choice = choice_of(
+        A, recorded(A, 1, key="40-hex-digits-of-long-ago"), running="40-hex-digits-of-long-ago"
+    )
+    assert (choice.key, choice.actions) == ("40-hex-digits-of-long-ago", ())
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
+    orphans = [replace(recorded(each, number), is_orphan=True) for number, each in enumerate((A, B, C), 1)]
+    snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), reread=C if is_alive else None)
+    choice = choose_revision(snapshot, Standing.ABSENT)
+    rest = plan_adoption(snapshot, choice)
+    assert choice.key == KEY_C
+    adoptions = [action for action in (*choice.actions, *rest) if isinstance(action, SetOwner)]
+    assert [adoption.target.name for adoption in adoptions] == (
+        [each.name for each in (orphans[2], *orphans[:2])] * is_alive
+    )
+    for adoption in adoptions:
+        assert (adoption.owner["uid"], adoption.owner["controller"]) == ("uid-of-set-demo", True)
+        assert (adoption.is_owner, adoption.patch) == (True, {})
+
+
+@pytest.mark.parametrize("label", ["", "other"], ids=["removed", "edited"])
+def test_a_name_label_that_was_edited_is_put_back(label: str) -> None:
+    edited, kept = replace(recorded(A, 1), set_name=label), recorded(B, 2)
+    snapshot = SetSnapshot(B, NOW, revisions=(edited, kept))
+    (merge,) = plan_adoption(snapshot, choose_revision(snapshot, Standing.ABSENT))
+    assert isinstance(merge, Merge)
+    assert (merge.target, merge.patch) == (edited.reference, {"metadata": {"labels": {NAME_LABEL: "demo"}}})
+    leaving = replace(edited, is_leaving=True)
+    snapshot = SetSnapshot(B, NOW, revisions=(leaving, kept))
+    assert plan_adoption(snapshot, choose_revision(snapshot, Standing.ABSENT)) == ()
+
+
+def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
+    """As stored, with other labels or annotations; without what proves it where `sealed` is False."""
+    made = api_server.stored(dict(build_revision(lws, record(lws), number)))
+    for part in ("labels", "annotations"):
+        made["metadata"][part] |= metadata.get(part, {})
+    if not metadata.get("sealed", True):
+        del made["metadata"]["annotations"][seal.SEAL_ANNOTATION]
+    return parse(made)
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+def test_an_edited_key_starts_no_rollout_and_is_put_back_and_told(sealed: bool) -> None:
+    found = edited(A, 1, labels={REVISION_LABEL: "garbage"}, sealed=sealed)
+    (found,) = identified([found], lambda: [KEY_A])
+    snapshot = SetSnapshot(A, NOW, make_leader_statefulset(A, key=KEY_A), revisions=(found,))
+    choice = choose_revision(snapshot, Standing.OURS)
+    assert (choice.key, choice.name, choice.actions) == (KEY_A, found.name, ())
+    (merge,) = plan_adoption(snapshot, choice)
+    assert isinstance(merge, Merge)
+    assert (merge.target, merge.patch) == (
+        found.reference,
+        {"metadata": {"labels": {REVISION_LABEL: KEY_A}}},
+    )
+    (told,) = merge.announce
+    assert (told.type, told.reason, told.related) == ("Warning", "RevisionEdited", found.reference)
+    said = f"ControllerRevision {found.name} was edited: {REVISION_LABEL}. It counts as it was recorded, and "
+    assert told.note == f"{said}is put back"
+
+
+@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize(("recorded_with", "edited_to"), [("rack", "zone"), ("rack", ""), ("", "zone")])
+def test_an_edited_placement_starts_no_rollout_and_is_put_back_and_told(
+    recorded_with: str, edited_to: str, sealed: bool
+) -> None:
+    given = {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with} if recorded_with else {}
+    lws = make_set(image="app:a", annotations=given)
+    key = record(lws).key
+    found = edited(lws, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: edited_to}, sealed=sealed)
+    snapshot = SetSnapshot(lws, NOW, make_leader_statefulset(lws, key=key), revisions=(found,))
+    choice = choose_revision(snapshot, Standing.OURS)
+    assert (choice.key, choice.name, choice.actions) == (key, found.name, ())
+    (merge,) = plan_adoption(snapshot, choice)
+    assert isinstance(merge, Merge)
+    assert merge.patch == {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: recorded_with}}}
+    assert merge.announce[0].reason == "RevisionEdited"
+
+
+def test_a_placement_that_the_set_asks_for_anew_is_a_rollout_whatever_was_edited() -> None:
+    rack = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
+    zone = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
+    found = edited(rack, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
+    leader = make_leader_statefulset(rack, key=found.key)
+    choice = choose_revision(SetSnapshot(zone, NOW, leader, revisions=(found,)), Standing.OURS)
+    assert choice.key == record(zone).key_at(1) and len(choice.actions) == 1
+
+
+def test_an_older_orphan_is_adopted_and_raised_in_one_write() -> None:
+    orphan = replace(recorded(A, 1), is_orphan=True)
+    choice = choice_of(A, orphan, recorded(B, 2), reread=A)
+    (action,) = choice.actions
+    assert isinstance(action, SetOwner) and action.patch == {"revision": 3}
+
+
+def test_what_is_being_deleted_is_not_reused() -> None:
+    leaving = replace(recorded(A, 1), is_leaving=True)
+    create = the_create(choice_of(A, leaving, running=KEY_A))
+    assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
+    assert create.intent["metadata"]["labels"][REVISION_LABEL] == KEY_A
+
+
+@pytest.mark.parametrize("standing", [Standing.CLASH, Standing.LEAVING])
+def test_the_key_of_a_strangers_statefulset_says_nothing(standing: Standing) -> None:
+    theirs = make_leader_statefulset(A, key="their-key")
+    choice = choose_revision(SetSnapshot(A, NOW, theirs), standing)
+    assert choice.key == KEY_A
+    assert the_create(choice).announce[0].note.endswith("for a newly created LeaderWorkerSet")
+
+
+def have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any two templates."""
+    for module in (history, seal):
+        monkeypatch.setattr(module, "key_of", lambda text, probe=0: f"same{probe or ''}")
+    monkeypatch.setattr(seal, "keys_of", lambda text: (f"same{probe or ''}" for probe in count()))
+
+
+def test_two_templates_of_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    have_one_hash(monkeypatch)
+    first = recorded(A, 1)
+    choice = choice_of(B, first, running="same")
+    assert (choice.key, choice.name, choice.collisions) == ("same1", "demo-same1-2", 1)
+
+    # A pass whose writes failed comes to the same end.
+    again = choice_of({**B, "status": {"collisionCount": 1}}, first, running="same")
+    assert (again.key, again.collisions) == ("same1", 1)
+
+    third = choice_of({**C, "status": {"collisionCount": 1}}, first, recorded(B, 2, probe=1), running="same1")
+    assert (third.key, third.collisions) == ("same2", 2)
+
+    later = choice_of({**A, "status": {"collisionCount": 2}}, first, recorded(B, 2, probe=1), running="same1")
+    assert (later.key, later.collisions) == ("same", None), "known ones keep what they have"
+
+
+def test_topology_annotations_are_part_of_a_revision() -> None:
+    zone = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
+    choice = choice_of(zone, recorded(A, 1), running=KEY_A)
+    create = the_create(choice)
+    assert choice.key != KEY_A
+    assert create.intent["metadata"]["annotations"][EXCLUSIVE_TOPOLOGY_ANNOTATION] == "zone"
+
+
+def test_a_placement_edit_is_no_collision_of_hashes() -> None:
+    zone = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
+    choice = choice_of(zone, recorded(A, 1), running=KEY_A)
+    assert (choice.key, choice.collisions) == (record(A).key_at(1), None)
+
+
+def test_collisions_are_counted_apart_from_placement_edits(monkeypatch: pytest.MonkeyPatch) -> None:
+    have_one_hash(monkeypatch)
+    rack, zone = (
+        make_set(image="app:b", size=3, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: each})
+        for each in ("rack", "zone")
+    )
+    history = recorded(A, 1), recorded(rack, 2, probe=1)
+    choice = choice_of(zone, *history, running="same1")
+    assert (choice.key, choice.collisions) == ("same2", 1)
+
+
+def test_a_revision_that_has_the_highest_number_there_is_stops_nothing() -> None:
+    """Somebody edited it: int64 holds no more, and the API server would refuse the next for ever."""
+    highest = replace(recorded(A, 1), number=2**63 - 1)
+    create = the_create(choice_of(B, highest, running=KEY_A))
+    assert create.intent["revision"] == 2**63 - 1
+    assert create.intent["metadata"]["name"] == f"demo-{KEY_B}-{2**63}"
+
+    stored = parse(api_server.stored(dict(create.intent)))
+    again = choice_of(B, highest, stored, running=KEY_B)
+    assert (again.key, again.actions) == (KEY_B, ())
+    back = choice_of(A, highest, stored, running=KEY_B)
+    assert (back.key, back.actions) == (KEY_A, ()), "there is no number above it"
+
+    older = choice_of(C, recorded(C, 1), highest, running=KEY_A)
+    (raised,) = older.actions
+    assert isinstance(raised, Merge) and raised.patch == {"revision": 2**63 - 1}
+
+
+def taken_by(name: str, owner: dict[str, Any] | None) -> dict[str, Any]:
+    """A ControllerRevision that is somebody else's."""
+    return api_server.stored(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ControllerRevision",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "ownerReferences": [owner] if owner is not None else [],
+            },
+            "revision": 1,
+            "data": {},
+        }
+    )
+
+
+OTHER = {"apiVersion": "example.com/v1", "kind": "Thing", "name": "theirs", "uid": "u-9", "controller": True}
+
+
+@pytest.mark.parametrize(
+    ("owner", "words"), [(None, "not controlled by anything"), (OTHER, "controlled by Thing theirs")]
+)
+def test_a_taken_revision_name_is_passed_over_and_told_once(owner: dict[str, Any] | None, words: str) -> None:
+    taken = tuple(taken_by(f"demo-{KEY_A}-{number}", owner) for number in (1, 2))
+    choice = choice_of(A, taken=taken)
+    create = the_create(choice)
+    assert (choice.key, choice.name) == (KEY_A, f"demo-{KEY_A}-3")
+    assert create.intent["revision"] == 3
+    _, first, second = create.announce
+    assert (first.type, first.reason, first.related) == ("Warning", "NameClash", Reference.to(taken[0]))
+    assert first.note == (
+        f"ControllerRevision demo-{KEY_A}-1 exists and is {words}: the revision is recorded as "
+        f"demo-{KEY_A}-3 instead, with the same key; demo-{KEY_A}-1 is left untouched"
+    )
+    assert f"demo-{KEY_A}-2 exists" in second.note
+
+    stored = parse(api_server.stored(dict(create.intent)))
+    again = choice_of(A, stored, running=KEY_A, taken=taken)
+    assert (again.key, again.actions) == (KEY_A, ()), "it is recorded: nothing more is told"
+
+
+def test_many_taken_names_in_a_row_are_passed_in_few_tries() -> None:
+    """Each is found out by a write that fails, and failures are tried again later and later."""
+    there = {f"demo-{KEY_A}-{number}" for number in range(1, 1001)}
+    met: list[dict[str, Any]] = []
+    while (name := choice_of(A, taken=tuple(met)).name) in there:
+        met.append(taken_by(name, OTHER))
+    assert len(met) <= 12
+
+
+def test_what_a_former_set_of_the_name_has_left_is_passed_over_in_silence() -> None:
+    """A set that is deleted and made again meets what the garbage collector has not yet taken away."""
+    former = {**owner_reference(A), "uid": "uid-of-a-former-set"}
+    create = the_create(choice_of(A, taken=(taken_by(f"demo-{KEY_A}-1", former),)))
+    assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
+    assert [each.type for each in create.announce] == ["Normal"]
+
+
+def test_names_that_are_not_in_the_way_are_not_told() -> None:
+    taken = (taken_by(f"demo-{KEY_A}-7", OTHER), taken_by(f"demo-{KEY_B}-1", OTHER))
+    create = the_create(choice_of(A, taken=taken))
+    assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-1"
+    assert len(create.announce) == 1
+
+
+def test_a_name_that_another_revision_of_the_set_has_is_passed_over_in_silence() -> None:
+    """Its number was edited, and it is being deleted."""
+    leaving = replace(recorded(A, 2), is_leaving=True, number=1)
+    create = the_create(choice_of(A, leaving, running=KEY_A))
+    assert create.intent["metadata"]["name"] == f"demo-{KEY_A}-3"
+    assert len(create.announce) == 1
+
+
+def test_a_taken_name_of_what_runs_unrecorded_is_passed_over() -> None:
+    taken = (taken_by(f"demo-{KEY_A}-1", OTHER),)
+    (fill,) = choice_of(A, running=KEY_A, taken=taken).actions
+    assert isinstance(fill, Create)
+    assert fill.intent["metadata"]["name"] == f"demo-{KEY_A}-2"
+    assert fill.intent["metadata"]["labels"][REVISION_LABEL] == KEY_A
+    assert fill.announce[-1].reason == "NameClash"
+
+
+def status_of(current: str) -> dict[str, Any]:
+    return {"currentRevision": current} if current else {}
+
+
+@pytest.mark.parametrize(
+    ("current", "keys", "expected"),
+    [
+        pytest.param("known", [KEY_A], None, id="it stays what it was"),
+        pytest.param("", [], f"demo-{KEY_B}-2", id="a new set"),
+        pytest.param("", [KEY_B, KEY_A], f"demo-{KEY_A}-1", id="taken over in the middle of an update"),
+        pytest.param("", [KEY_B, "lost"], f"demo-{KEY_B}-2", id="its revision is lost"),
+    ],
+)
+def test_the_current_revision_while_an_update_is_under_way(
+    current: str, keys: list[str], expected: str | None
+) -> None:
+    lws = {**copy.deepcopy(B), "status": status_of(current)}
+    groups = tuple(make_group(lws, index, key=key) for index, key in enumerate(keys))
+    history = (recorded(A, 1), recorded(B, 2))
+    leader = make_leader_statefulset(lws, key=KEY_B)
+    snapshot = SetSnapshot(lws, NOW, leader, groups=groups, revisions=history)
+    assert former_revision(snapshot, choose_revision(snapshot, Standing.OURS)) == expected
+
+
+def test_pruning_says_what_goes_and_why() -> None:
+    history = [recorded(each, number) for number, each in enumerate((A, B, C), 1)]
+    lws = make_set(image="app:c", size=4, revisionHistoryLimit=0)
+    snapshot = SetSnapshot(lws, NOW, revisions=tuple(history), live_keys=frozenset({KEY_B, KEY_C}))
+    (action,) = plan_pruning(snapshot, choose_revision(snapshot, Standing.ABSENT), ())
+    assert isinstance(action, Delete)
+    assert (action.target, action.propagation) == (history[0].reference, "Background")
+    assert action.why == "no pod is of revision 1 any more"

@@ -1,0 +1,119 @@
+"""The rules of the original controller for partition and replicas, written from their description alone.
+
+They share nothing with the planner: groups are letters, and every rule stands where the description has it.
+What the planner says to the same states comes last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
+from lws.leaderworkerset.rollout.plan import plan_rollout
+from lws.leaderworkerset.rollout.state import Rollout, RolloutState, budget
+from test.unit.stories.letters import groups
+
+
+@dataclass(frozen=True)
+class Case:
+    """One state: letters of groups 0 to `existing` - 1, and the numbers that the rules speak of."""
+
+    letters: str
+    wanted: int
+    existing: int
+    stored_partition: int
+    unavailable: int
+    surge: int
+    floor: int = 0
+    asked: int | None = None
+    is_new_revision: bool = False
+
+    @property
+    def ceiling(self) -> int:
+        return self.wanted + self.surge
+
+    @property
+    def ready(self) -> int:
+        return sum(1 for letter in self.letters if letter in "rR")
+
+    @property
+    def must_stay(self) -> int:
+        return self.wanted - self.unavailable
+
+
+def reference(case: Case) -> tuple[int, int]:
+    """Partition and replicas by the case table, the first case that fits."""
+    partition, replicas = _case_table(case)
+    return max(partition, case.floor), replicas
+
+
+def _case_table(case: Case) -> tuple[int, int]:
+    wanted, existing, partition = case.wanted, case.existing, case.stored_partition
+    if case.is_new_revision:
+        if existing < wanted:
+            return existing, wanted
+        return wanted, _replicas_for(case, wanted)
+    if partition == 0 and existing == wanted:
+        return 0, wanted
+    if existing < wanted:
+        return partition, wanted
+    if case.asked is not None and case.asked != wanted:
+        return min(partition, case.ceiling), _replicas_for(case, _unsettled(case))
+    return partition_step(case), _replicas_for(case, _unsettled(case))
+
+
+def _unsettled(case: Case) -> int:
+    return sum(1 for letter in case.letters[: case.wanted] if letter != "R")
+
+
+def _replicas_for(case: Case, unsettled: int) -> int:
+    if unsettled <= case.surge:
+        return case.wanted + max(0, unsettled - case.unavailable)
+    return case.ceiling
+
+
+def partition_step(case: Case) -> int:
+    """The window of a rollout in progress, in the six steps of its description."""
+    existing = case.existing
+    step = case.unavailable + (existing - case.wanted)
+    tail = len(case.letters) - len(case.letters.rstrip("R"))
+    lowest = max(0, existing - tail - step)
+    candidate = lowest + sum(1 for letter in case.letters[:lowest] if letter not in "rR")
+    index = min(candidate, existing - 1)
+    while index >= lowest and case.letters[index] != "r":
+        candidate = index
+        index -= 1
+    return min(candidate, case.stored_partition)
+
+
+def is_rolling(case: Case) -> bool:
+    """One of the cases 4 and 5 applies."""
+    at_rest = case.stored_partition == 0 and case.existing == case.wanted
+    return not case.is_new_revision and not at_rest and case.existing >= case.wanted
+
+
+def is_held_up(case: Case) -> bool:
+    """A finished group lies within the window: it takes a place there that another group could have."""
+    existing = case.existing
+    tail = len(case.letters) - len(case.letters.rstrip("R"))
+    lowest = max(0, existing - tail - case.unavailable - existing + case.wanted)
+    return "R" in case.letters[lowest : existing - tail]
+
+
+def planned(case: Case, **stored: bool) -> Rollout:
+    """What the planner says to the same state."""
+    statefulset = LeaderStatefulSet(
+        replicas=case.existing,
+        partition=case.stored_partition,
+        asked=case.asked,
+        is_current=not case.is_new_revision,
+        **stored,
+    )
+    limits = budget(case.wanted, case.unavailable, case.surge)
+    return plan_rollout(RolloutState(case.wanted, limits, case.floor, groups(case.letters), statefulset))
+
+
+def told(case: Case) -> tuple[int, int]:
+    """Its partition and replicas."""
+    rollout = planned(case)
+    return rollout.partition, rollout.replicas

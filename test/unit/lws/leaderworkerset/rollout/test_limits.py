@@ -1,0 +1,32 @@
+"""The limits of a rollout, percentages taken of replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.rollout.limits import budget_of, floor_of, told_max_unavailable
+from lws.leaderworkerset.rollout.state import Budget
+from test.unit.builders import make_set
+
+
+@pytest.mark.parametrize(
+    ("replicas", "unavailable", "surge", "budget", "told"),
+    [
+        pytest.param(4, 1, 0, Budget(1, 0), 1, id="the default"),
+        pytest.param(4, None, None, Budget(1, 0), 1, id="left out"),
+        pytest.param(10, "25%", "25%", Budget(2, 3), 5, id="percentages: down and up"),
+        pytest.param(1, 1, 1, Budget(0, 1), 2, id="a set of one keeps its group"),
+        pytest.param(3, "10%", 0, Budget(1, 0), 1, id="nothing at all acts as one"),
+        pytest.param(2, 0, 8, Budget(0, 2), 2, id="no more surge than groups"),
+    ],
+)
+def test_limits(replicas: int, unavailable: Any, surge: Any, budget: Budget, told: int) -> None:
+    lws = make_set(replicas=replicas, max_unavailable=unavailable, max_surge=surge)
+    assert (budget_of(lws), told_max_unavailable(lws)) == (budget, told)
+
+
+def test_the_floor_is_the_partition_of_the_set() -> None:
+    assert [floor_of(make_set(partition=partition)) for partition in (0, 3, -1)] == [0, 3, 0]
+    assert floor_of(make_set()) == 0

@@ -1,0 +1,84 @@
+"""Thousands of states against the rules of the original, which share nothing with the planner."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from lws.leaderworkerset.rollout.state import budget
+from test.unit.lws.leaderworkerset.rollout.reference import Case, is_held_up, is_rolling, reference, told
+
+
+def test_against_the_reference() -> None:
+    """Without broken groups the rules of the original hold, but for the deviations, each recognised by its
+    own sign.
+    """
+    generator = random.Random(20260301)
+    seen: Counter[str] = Counter()
+    for _ in range(6000):
+        state = _random_case(generator)
+        ours, theirs = told(state), reference(state)
+        seen[_compare_partition(state, ours[0], theirs[0])] += 1
+        seen[_compare_replicas(state, ours, theirs[1])] += 1
+    assert seen["same partition"] > 4500
+    assert seen["same replicas"] > 4500
+    assert min(seen.values()) > 20, seen
+
+
+def _random_case(generator: random.Random) -> Case:
+    wanted = generator.randint(0, 9)
+    limits = budget(wanted, generator.randint(0, 4), generator.randint(0, 4))
+    surged = wanted + limits.surge
+    existing = max(0, generator.choice([wanted, wanted, surged, surged, wanted + generator.randint(-3, 5)]))
+    old = generator.randint(0, existing)
+    if generator.random() < 0.5:
+        drawn = generator.choices("rrrrrrt-", k=old) + generator.choices("RRRRRuT-", k=existing - old)
+    else:
+        drawn = generator.choices("rrrRRuu-tT", k=existing)
+    return Case(
+        letters="".join(drawn),
+        wanted=wanted,
+        existing=existing,
+        stored_partition=generator.choice([0, existing, generator.randint(0, existing + 1)]),
+        unavailable=limits.unavailable,
+        surge=limits.surge,
+        floor=generator.choice([0, 0, 0, generator.randint(0, wanted + 1)]),
+        asked=generator.choice([wanted, wanted, None, existing, generator.randint(0, 9)]),
+        is_new_revision=generator.random() < 0.15,
+    )
+
+
+def _compare_partition(state: Case, ours: int, theirs: int) -> str:
+    spare = max(0, state.ready - state.must_stay)
+    covered = state.existing if state.is_new_revision else state.stored_partition
+    if theirs < covered and state.letters[theirs:].count("r") > spare:
+        # They would take more than the budget has left: ours takes just as many as it has.
+        assert theirs < ours, state
+        assert ours >= covered or state.letters[ours:].count("r") <= spare, state
+        return "partition within the availability floor"
+    if is_rolling(state) and is_held_up(state):
+        assert ours <= theirs, state
+        assert ours == theirs or state.letters[ours:].count("r") <= spare, state
+        return "partition past a stuck group"
+    assert ours == theirs, state
+    return "same partition"
+
+
+def _compare_replicas(state: Case, told: tuple[int, int], original: int) -> str:
+    (partition, ours), theirs = told, original
+    outdated = set(state.letters[: state.wanted]) & set("rt")
+    if is_rolling(state) and not outdated:
+        theirs = state.wanted
+    updating = set(state.letters[state.floor : state.wanted]) & set("rt")
+    is_plain = not state.is_new_revision and state.asked == state.existing > state.wanted and not updating
+
+    def staying(replicas: int) -> int:
+        return state.letters[:replicas].count("R") + state.letters[: min(partition, replicas)].count("r")
+
+    if theirs < state.existing and not is_plain and staying(theirs) < state.must_stay:
+        # They would take groups that are needed: ours takes the first that is not.
+        assert theirs < ours <= state.existing, state
+        assert ours == state.existing or staying(ours) >= state.must_stay > staying(ours - 1), state
+        return "surge kept"
+    assert ours == theirs, state
+    return "same replicas" if theirs == original else "no surge without outdated groups"

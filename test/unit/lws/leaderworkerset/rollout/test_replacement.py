@@ -1,0 +1,118 @@
+"""Which leaders we delete ourselves: before the partition is lowered, and once that is reported as seen."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
+from lws.leaderworkerset.rollout.plan import plan_rollout
+from lws.leaderworkerset.rollout.replacement import leaders_to_replace
+from lws.leaderworkerset.rollout.state import Budget, Moment, Rollout, RolloutState
+from test.unit.stories.letters import groups
+
+
+def replaced(letters: str, stored: LeaderStatefulSet, limits: Budget, wanted: int | None = None) -> Rollout:
+    wanted = stored.replicas if wanted is None else wanted
+    return plan_rollout(RolloutState(wanted, limits, 0, groups(letters), stored))
+
+
+@pytest.mark.parametrize(
+    ("letters", "partition", "limits", "lowered_to", "expected"),
+    [
+        pytest.param("rrrr", 4, Budget(1, 0), 3, (3,), id="the one that it would take"),
+        pytest.param("rrrr", 4, Budget(2, 0), 2, (3,), id="of two only the one that it would take"),
+        pytest.param("rrrt", 3, Budget(2, 0), 2, (), id="one above is on its way out: it takes none"),
+        pytest.param("rrr-", 3, Budget(2, 0), 2, (), id="one above is missing: it takes none"),
+        pytest.param("rrru", 3, Budget(2, 0), 2, (), id="one above is starting: it takes none"),
+        pytest.param("rrrR", 3, Budget(1, 0), 2, (2,), id="one above is finished: it takes the next"),
+        pytest.param("rxxx", 4, Budget(1, 0), 1, (3,), id="broken ones one by one too"),
+        pytest.param("rrrr", 3, Budget(3, 0), 1, (3,), id="one above goes now: it takes none"),
+    ],
+)
+def test_before_the_partition_is_lowered(
+    letters: str, partition: int, limits: Budget, lowered_to: int, expected: tuple[int, ...]
+) -> None:
+    rollout = replaced(letters, LeaderStatefulSet(4, partition), limits)
+    assert (rollout.partition, rollout.replace) == (lowered_to, expected)
+
+
+@pytest.mark.parametrize(
+    ("letters", "limit", "expected"),
+    [
+        pytest.param("rrrrrr", 3, (5, 4, 3), id="as many as it may"),
+        pytest.param("rrrrrr", 9, (5, 4, 3, 2), id="no more than the window has"),
+        pytest.param("rrrrRt", 3, (3, 2), id="those that are down count"),
+        pytest.param("urrrrr", 3, (5, 4), id="those below the partition count too"),
+        pytest.param("uurrrr", 2, (), id="none where too many are down"),
+    ],
+)
+def test_before_the_partition_is_lowered_with_the_feature_on(
+    letters: str, limit: int, expected: tuple[int, ...]
+) -> None:
+    moment = Moment(
+        RolloutState(6, Budget(4, 0), 0, groups(letters)), LeaderStatefulSet(6, 6, max_unavailable=limit)
+    )
+    assert leaders_to_replace(moment, partition=2, replicas=6) == expected
+
+
+@pytest.mark.parametrize(
+    ("letters", "partition", "limits", "expected"),
+    [
+        pytest.param("rrrt", 1, Budget(3, 0), (2, 1), id="all others of the window at once"),
+        pytest.param("rrru", 2, Budget(2, 0), (2,), id="behind one that is starting, where it would wait"),
+        pytest.param("rrru", 2, Budget(1, 0), (), id="not beyond the budget"),
+        pytest.param("rxxu", 1, Budget(1, 0), (2, 1), id="broken ones at no cost"),
+        pytest.param("rxru", 1, Budget(2, 0), (1,), id="broken ones first in the budget, healthy ones wait"),
+        pytest.param(
+            "rxrR", 1, Budget(1, 0), (1,), id="broken ones before the one that may go beyond the budget"
+        ),
+        pytest.param("tttt", 0, Budget(4, 0), (), id="nothing twice"),
+        pytest.param("RRuu", 0, Budget(1, 0), (), id="nothing that is updated"),
+        pytest.param("rRRR", 0, Budget(1, 0), (0,), id="at rest: one that came back old"),
+    ],
+)
+def test_after_the_controller_has_reported(
+    letters: str, partition: int, limits: Budget, expected: tuple[int, ...]
+) -> None:
+    assert replaced(letters, LeaderStatefulSet(4, partition), limits).replace == expected
+
+
+def test_nothing_is_deleted_where_no_controller_reports() -> None:
+    for letters, partition in (("rrrr", 4), ("rrru", 1), ("xxxx", 0)):
+        stored = LeaderStatefulSet(4, partition, observed=False)
+        assert replaced(letters, stored, Budget(3, 0)).replace == ()
+
+
+def test_nothing_is_deleted_that_would_come_back_the_same() -> None:
+    same = tuple(dataclasses.replace(group, replaceable=False) for group in groups("rrrr"))
+    state = RolloutState(4, Budget(2, 0), 0, same, LeaderStatefulSet(4, 2))
+    assert plan_rollout(state).replace == ()
+
+
+def test_with_a_new_template_the_old_update_revision_says_nothing() -> None:
+    """A surge group of the revision before goes in the step that stores the new template."""
+    same = tuple(dataclasses.replace(group, replaceable=False) for group in groups("rrrrr"))
+    state = RolloutState(4, Budget(1, 1), 0, same, LeaderStatefulSet(5, 0, is_current=False))
+    rollout = plan_rollout(state)
+    assert (rollout.partition, rollout.replicas, rollout.replace) == (4, 5, (4,))
+
+
+def test_with_a_new_template_the_others_wait_for_the_report_too() -> None:
+    state = RolloutState(4, Budget(1, 2), 0, groups("rrrrrr"), LeaderStatefulSet(6, 0, is_current=False))
+    rollout = plan_rollout(state)
+    assert (rollout.partition, rollout.replicas, rollout.replace) == (4, 6, (5,))
+
+
+def test_groups_that_are_scaled_away_are_left_to_the_controller() -> None:
+    rollout = replaced("xxxxxx", LeaderStatefulSet(6, 0, asked=6), Budget(2, 0), wanted=4)
+    assert rollout.replicas == 6, "nothing is ready that could stay"
+    moment = Moment(RolloutState(4, Budget(2, 0), 0, groups("xxxxxx")), LeaderStatefulSet(6, 0))
+    assert leaders_to_replace(moment, partition=0, replicas=4) == (3, 2, 1, 0)
+
+
+def test_a_raised_floor_protects_groups_that_the_old_partition_covered() -> None:
+    state = RolloutState(4, Budget(4, 0), 2, groups("rrrr"), LeaderStatefulSet(4, 0))
+    rollout = plan_rollout(state)
+    assert (rollout.partition, rollout.replace) == (2, (3, 2))

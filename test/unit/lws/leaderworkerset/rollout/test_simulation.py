@@ -1,0 +1,115 @@
+"""lws.leaderworkerset.rollout.simulation: the steps of a rollout, told without a cluster."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
+from lws.leaderworkerset.rollout.simulation import Simulation, simulate
+from lws.leaderworkerset.rollout.state import RolloutState, budget
+from test.unit.seeds import for_each_seed
+from test.unit.stories.letters import groups, letters_of
+from test.unit.stories.story import Story, Wish
+
+
+def changed(letters: str, unavailable: int = 1, surge: int = 0, **stored: object) -> RolloutState:
+    """A set whose template was changed just now; its groups stand as the letters say."""
+    count = len(letters)
+    statefulset = LeaderStatefulSet(replicas=count, partition=0, asked=count, is_current=False)
+    return RolloutState(
+        replicas=count,
+        budget=budget(count, unavailable, surge),
+        groups=groups(letters),
+        statefulset=replace(statefulset, **stored),
+    )
+
+
+def told(simulation: Simulation) -> list[tuple[int, int, tuple[int, ...]]]:
+    """partition, replicas and replaced leaders of each step."""
+    return [
+        (each.rollout.partition, each.rollout.replicas, each.rollout.replace) for each in simulation.steps
+    ]
+
+
+def test_groups_move_one_by_one_from_the_top() -> None:
+    simulation = simulate(changed("rrr"))
+    assert told(simulation) == [(3, 3, ()), (2, 3, (2,)), (1, 3, (1,)), (0, 3, (0,))]
+    assert [letters_of(step.groups, 3) for step in simulation.steps] == ["rrr", "rrr", "rrR", "rRR"]
+    assert [(step.partition, step.replicas) for step in simulation.steps] == [(0, 3), (3, 3), (2, 3), (1, 3)]
+    assert (letters_of(simulation.groups, 3), simulation.waiting_for) == ("RRR", "")
+
+
+def test_a_surge_comes_and_goes() -> None:
+    simulation = simulate(changed("rr", unavailable=1, surge=1))
+    replicas = [step.rollout.replicas for step in simulation.steps]
+    assert (replicas[0], max(replicas), replicas[-1]) == (3, 3, 2)
+    assert letters_of(simulation.groups, 3) == "RR-"
+
+
+def test_a_set_that_is_made() -> None:
+    simulation = simulate(RolloutState(2, budget(2, 1, 0)))
+    (step,) = simulation.steps
+    assert (step.partition, step.replicas, step.groups) == (None, None, ())
+    assert step.rollout.why == "2 groups to be created"
+    assert (letters_of(simulation.groups, 2), simulation.waiting_for) == ("RR", "")
+
+
+def test_nothing_to_do() -> None:
+    at_rest = changed("RR", is_current=True)
+    assert simulate(at_rest) == Simulation((), at_rest.groups, "")
+
+
+def test_a_paused_rollout_says_what_it_waits_for() -> None:
+    simulation = simulate(replace(changed("rrR", is_current=True, partition=2), paused=True))
+    assert (simulation.steps, simulation.waiting_for) == ((), "the rollout to be resumed")
+
+
+def test_groups_below_the_partition_of_the_set_stay() -> None:
+    simulation = simulate(replace(changed("rrrr"), floor=2))
+    assert letters_of(simulation.groups, 4) == "rrRR"
+    assert min(step.rollout.partition for step in simulation.steps) == 2
+
+
+def test_a_broken_group_stays_broken_until_it_is_replaced() -> None:
+    simulation = simulate(changed("xrr"))
+    assert letters_of(simulation.groups, 3) == "RRR"
+    assert [letters_of(step.groups, 3)[0] for step in simulation.steps[:-1]] == ["x"] * (
+        len(simulation.steps) - 1
+    )
+
+
+def test_scaling_down_on_the_way() -> None:
+    simulation = simulate(replace(changed("rrrr"), replicas=2, budget=budget(2, 1, 0)))
+    assert letters_of(simulation.groups, 4) == "RR--"
+
+
+@for_each_seed(60)
+def test_the_steps_are_those_of_the_stories(seed: int) -> None:
+    """The model of the StatefulSet controller that the stories are told with comes to the same."""
+    draw = random.Random(seed)
+    replicas, has_feature = draw.randint(1, 7), draw.random() < 0.5
+    unavailable, surge = draw.randint(0, 3), draw.randint(0, 3)
+    wish = Wish(replicas, unavailable=unavailable, surge=surge, floor=draw.choice([0, 0, 2]))
+    story = Story(wish, has_feature).settled()
+    broken = draw.sample(range(replicas), draw.randint(0, min(2, replicas)))
+    for index in broken:
+        story.break_group(index)
+    wish.revision = "B"
+    letters = "".join("x" if index in broken else "r" for index in range(replicas))
+    limit = max(1, unavailable + surge) if has_feature else None
+    state = replace(
+        changed(letters, unavailable, surge, max_unavailable=limit), floor=wish.floor, replicas=replicas
+    )
+
+    simulation = simulate(state)
+
+    story.play()
+    assert len(simulation.steps) == len(story.told)
+    lines = [line.split() for line in story.told]
+    assert [f"{replicas},{partition}" for partition, replicas, _ in told(simulation)] == [
+        line[2] for line in lines
+    ]
+    assert [
+        letters_of(step.groups, len(line[1])) for step, line in zip(simulation.steps, lines, strict=True)
+    ] == [line[1] for line in lines]

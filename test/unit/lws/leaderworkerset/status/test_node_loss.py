@@ -1,0 +1,89 @@
+"""What users are told where a lost node keeps groups from coming back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.kube.conditions import find
+from lws.kube.nodes import NodeLossPolicy
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.status.node_loss import look_again, problems
+from test.unit.builders import NOW, make_set
+from test.unit.set_world import carried_out, settled
+
+SILENT = {
+    "status": {
+        "conditions": [{"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-03-01T11:50:00Z"}]
+    }
+}
+
+
+def stuck(name: str, node: str = "node-1") -> dict[str, Any]:
+    metadata = {"name": name, "deletionTimestamp": "2026-03-01T11:54:00Z", "deletionGracePeriodSeconds": 30}
+    return {"metadata": metadata, "spec": {"nodeName": node}}
+
+
+def with_stuck(nodes: dict[str, Any], *leaving: dict[str, Any]) -> SetSnapshot:
+    """A set at rest, then these pods cannot go."""
+    return replace(settled(make_set()), leaving=leaving, nodes=nodes)
+
+
+def test_one_problem_for_each_node() -> None:
+    nodes = {"node-1": SILENT, "node-2": None, "node-3": {"status": SILENT["status"]}}
+    pods = (stuck("demo-0-1"), stuck("demo-0-2", "node-2"), stuck("demo-1"))
+    assert [(each.reason, each.message) for each in problems(with_stuck(nodes, *pods))] == [
+        (
+            "NodeLost",
+            "node node-1 has not been ready since 2026-03-01T11:50:00Z and cannot end demo-0-1, demo-1: "
+            "their groups wait; repair the node, delete it, or, once it is shut down, taint it with "
+            "node.kubernetes.io/out-of-service; the manager does it by itself with nodeLoss.forceDelete",
+        ),
+        (
+            "NodeLost",
+            "node node-2 does not exist any more and cannot end demo-0-2: their groups wait; Kubernetes "
+            "deletes such pods itself (pod garbage collector)",
+        ),
+    ]
+
+
+def test_no_more_than_ten_pods_are_named() -> None:
+    pods = tuple(stuck(f"demo-0-{index}") for index in range(10, 25))
+    (problem,) = problems(with_stuck({"node-1": SILENT}, *pods))
+    assert "demo-0-18, demo-0-19 and 5 more: their groups wait" in problem.message
+
+
+def test_it_says_when_the_manager_is_about_to_act() -> None:
+    policy = NodeLossPolicy(timedelta(minutes=5), force_delete=True)
+    snapshot = replace(with_stuck({"node-1": SILENT}, stuck("demo-0")), node_loss=policy)
+    (problem,) = problems(snapshot)
+    assert problem.message.endswith("their groups wait; such pods are deleted by force")
+
+
+def test_the_set_says_so_in_a_condition_and_once_in_an_event() -> None:
+    snapshot = with_stuck({"node-1": SILENT}, stuck("demo-0-1"))
+    planned = plan(snapshot)
+    assert [(each.type, each.reason) for each in planned.announce] == [("Warning", "NodeLost")]
+    assert planned.again_after == 30
+    after = carried_out(snapshot, planned)
+    condition = find(after.lws["status"]["conditions"], "ReplicaFailure")
+    assert condition is not None and (condition["status"], condition["reason"]) == ("True", "NodeLost")
+    assert plan(after).is_empty
+    freed = plan(replace(after, leaving=(), nodes={}))
+    assert find(freed.statuses[0].patch["conditions"], "ReplicaFailure") is None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "again"), [(0, 30), (-400, 40)], ids=["overdue", "its grace period is not over"]
+)
+def test_when_to_look_again(seconds: int, again: float) -> None:
+    snapshot = replace(with_stuck({}, stuck("demo-0")), now=NOW + timedelta(seconds=seconds))
+    assert look_again(snapshot) == again
+
+
+def test_a_set_at_rest_looks_at_nothing_again() -> None:
+    assert look_again(settled(make_set())) is None

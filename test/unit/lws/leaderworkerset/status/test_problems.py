@@ -1,0 +1,37 @@
+"""What stands in the way of a set, in one list."""
+
+from __future__ import annotations
+
+from lws.leaderworkerset.events import problems
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.status.problems import Problem, problems_of
+from lws.leaderworkerset.status.refusals import Obstruction
+from test.unit.builders import NOW, make_set
+
+CLASH = Problem("NameClash", "StatefulSet demo belongs to somebody else")
+QUOTA = Obstruction("StatefulSet demo is short of pods", "exceeded quota: few")
+
+
+def test_a_set_without_trouble() -> None:
+    assert problems_of(SetSnapshot(make_set(), NOW), []) == ()
+
+
+def test_the_pass_itself_comes_first() -> None:
+    snapshot = SetSnapshot(make_set("n" * 60), NOW, obstructions=(QUOTA,), drops_start_ordinal=True)
+    found = problems_of(snapshot, [CLASH])
+    assert [each.reason for each in found] == [
+        "NameClash",
+        "StartOrdinalUnsupported",
+        "NameTooLong",
+        "QuotaExceeded",
+    ]
+    assert found[-1].message == "StatefulSet demo is short of pods: exceeded quota: few"
+
+
+def test_a_group_of_one_needs_no_start_ordinal() -> None:
+    assert problems_of(SetSnapshot(make_set(size=1), NOW, drops_start_ordinal=True), []) == ()
+
+
+def test_what_was_told_already_is_not_told_again() -> None:
+    told = Problem("FailedCreate", "cannot create Service demo: no", is_told=True)
+    assert [each.note for each in problems(make_set(), [CLASH, told])] == [CLASH.message]

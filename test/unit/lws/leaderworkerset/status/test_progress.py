@@ -1,0 +1,104 @@
+"""When the clock of a set starts anew, and when it has run out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.kube.pods import NodeWait
+from lws.leaderworkerset.status.progress import Pace, stalled
+from test.unit.builders import NOW
+
+JUST_NOW, BEFORE = "2026-03-01T12:00:00Z", "2026-03-01T11:55:00Z"
+PACE = Pace(
+    deadline=timedelta(seconds=600),
+    now=NOW,
+    is_progressing=True,
+    was_progressing=True,
+    is_paused=False,
+    has_moved=False,
+    settled=2,
+)
+TEN_MINUTES = timedelta(seconds=600)
+STORED = {"lastProgressTime": BEFORE, "groups": {"counts": {"Ready": 2}}}
+
+
+def waited(since: float, until: float | None = None) -> NodeWait:
+    """A pod that was created so many seconds ago, and got its node so many seconds ago."""
+    ago = [NOW - timedelta(seconds=each) if each is not None else None for each in (since, until)]
+    assert ago[0] is not None
+    return NodeWait(ago[0], ago[1])
+
+
+@pytest.mark.parametrize(
+    ("pace", "stored", "last"),
+    [
+        pytest.param({}, STORED, BEFORE, id="nothing happens"),
+        pytest.param({"settled": 3}, STORED, JUST_NOW, id="one more group is settled"),
+        pytest.param({"settled": 1}, STORED, BEFORE, id="one less is no progress"),
+        pytest.param({"has_moved": True}, STORED, JUST_NOW, id="a step, or a new wish"),
+        pytest.param({"was_progressing": False}, STORED, JUST_NOW, id="the first trouble after rest"),
+        pytest.param({"is_progressing": False, "was_progressing": False}, STORED, BEFORE, id="at rest"),
+        pytest.param({"is_progressing": False, "settled": 3}, STORED, JUST_NOW, id="it has come to rest"),
+        pytest.param({}, {}, JUST_NOW, id="memory lost"),
+        pytest.param({}, {"groups": STORED["groups"]}, JUST_NOW, id="the moment lost"),
+        pytest.param({"is_progressing": False, "settled": 0}, {}, None, id="no groups wanted"),
+        pytest.param({"is_progressing": False}, {}, None, id="at rest, memory lost or not kept"),
+        pytest.param(
+            {"settled": 1}, {"lastProgressTime": BEFORE, "groups": {}}, JUST_NOW, id="the first group"
+        ),
+    ],
+)
+def test_last_progress(pace: dict[str, Any], stored: dict[str, Any], last: str | None) -> None:
+    assert replace(PACE, **pace).last_progress(stored) == last
+
+
+@pytest.mark.parametrize(
+    ("pace", "last", "due_in"),
+    [
+        pytest.param({}, BEFORE, 300, id="half of it is over"),
+        pytest.param({"deadline": timedelta(seconds=300)}, BEFORE, 0, id="it is over"),
+        pytest.param({"deadline": timedelta(seconds=1)}, BEFORE, 0, id="long ago"),
+        pytest.param({"is_progressing": False}, BEFORE, None, id="at rest"),
+        pytest.param({"is_paused": True}, BEFORE, None, id="paused"),
+        pytest.param({}, None, None, id="nothing known"),
+        pytest.param({}, "yesterday", None, id="garbled"),
+        pytest.param({}, "2026-03-01T13:55:00+02:00", 300, id="of another time zone"),
+        pytest.param({"deadline": None}, BEFORE, None, id="no deadline"),
+        pytest.param({"waits": (waited(400),)}, BEFORE, 600, id="a pod has no node"),
+        pytest.param({"waits": (waited(400, 100),)}, BEFORE, 500, id="it has got one"),
+        pytest.param({"waits": (waited(900, 100), waited(900, 200))}, BEFORE, 500, id="the last of two"),
+        pytest.param({"waits": (waited(900, 100), waited(900))}, BEFORE, 600, id="one of two has none"),
+        pytest.param({"waits": (waited(900, 400),)}, BEFORE, 300, id="before the last progress"),
+        pytest.param({"waits": (waited(160, 100),)}, BEFORE, 300, id="a tenth of the deadline is short"),
+        pytest.param({"waits": (waited(60),)}, BEFORE, 300, id="it has had none for a short time"),
+        pytest.param({"waits": (waited(61),)}, BEFORE, 600, id="it has had none for too long"),
+        pytest.param({"waits": (waited(900),), "is_paused": True}, BEFORE, None, id="paused, without a node"),
+    ],
+)
+def test_due_in(pace: dict[str, Any], last: str | None, due_in: float | None) -> None:
+    assert replace(PACE, **pace).due_in(last) == due_in
+
+
+def test_the_condition_says_what_it_waits_for() -> None:
+    said = stalled(PACE, TEN_MINUTES, 0, "group 3: its workers are not ready")
+    assert (said.is_true, said.reason) == (True, "ProgressDeadlineExceeded")
+    assert said.message == "No progress for 600 s; group 3: its workers are not ready"
+
+
+@pytest.mark.parametrize(
+    ("pace", "due_in", "reason"),
+    [
+        ({}, 20.0, "Progressing"),
+        ({"is_progressing": False}, None, "AtRest"),
+        ({"is_paused": True}, None, "RolloutPaused"),
+        ({"waits": (waited(900),)}, 600.0, "PodsUnscheduled"),
+    ],
+)
+def test_the_condition_says_why_it_is_over(pace: dict[str, Any], due_in: float | None, reason: str) -> None:
+    said = stalled(replace(PACE, **pace), TEN_MINUTES, due_in, "group 3: its workers are not ready")
+    assert (said.is_true, said.reason) == (False, reason)
+    assert "group 3" not in said.message

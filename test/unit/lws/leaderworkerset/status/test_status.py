@@ -1,0 +1,494 @@
+"""Counters, conditions and announcements of a set."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.kube.pods import NodeWait
+from lws.leaderworkerset.status.problems import Problem
+from lws.leaderworkerset.status.status import Observed, Revisions, SetStatus, is_update_done, set_status
+from test.unit.builders import NOW, make_set
+from test.unit.stories.letters import groups
+
+BEFORE = "2026-02-01T00:00:00Z"
+JUST_NOW = "2026-03-01T12:00:00Z"
+SELECTOR = "leaderworkerset.sigs.k8s.io/name=demo,leaderworkerset.sigs.k8s.io/worker-index=0"
+
+AVAILABLE = ("Available", "True", "AllGroupsReady", "All replicas are ready")
+PROGRESSING = ("Progressing", "True", "GroupsProgressing", "Replicas are progressing")
+UPDATING = ("UpdateInProgress", "True", "GroupsUpdating", "Rolling Upgrade is in progress")
+NOT_PROGRESSING = ("Progressing", "False", "AllGroupsReady", "No group is being created or replaced")
+NOT_UPDATING = ("UpdateInProgress", "False", "GroupsUpdated", "No group is waiting to be updated")
+
+
+def not_available(message: str, reason: str = "GroupsNotReady") -> tuple[str, str, str, str]:
+    return ("Available", "False", reason, message)
+
+
+def not_updated(count: int) -> tuple[str, str, str, str]:
+    message = f"All groups are ready, {count} of 4 groups are on the wanted revision"
+    return not_available(message, "GroupsNotUpdated")
+
+
+def condition(said: tuple[str, str, str, str], since: str = BEFORE, generation: int = 3) -> dict[str, Any]:
+    return {
+        "type": said[0],
+        "status": said[1],
+        "reason": said[2],
+        "message": said[3],
+        "lastTransitionTime": since,
+        "observedGeneration": generation,
+    }
+
+
+def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 4, **more: Any) -> SetStatus:
+    conditions = [condition(said) for said in stored]
+    lws = make_set(replicas=replicas, generation=3, status={"conditions": conditions} if stored else None)
+    seen = Observed(replicas=replicas, now=NOW, groups=groups(letters), existing=len(letters), **more)
+    return set_status(lws, seen)
+
+
+def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
+    return [
+        (each["type"], each["status"], each["reason"], each["message"])
+        for each in status.intended["conditions"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("letters", "stored", "expected"),
+    [
+        pytest.param("uuuu", [], [PROGRESSING], id="created: nothing is said that was never true"),
+        pytest.param("----", [], [PROGRESSING], id="created: no pod yet"),
+        pytest.param("RRRR", [PROGRESSING], [NOT_PROGRESSING, AVAILABLE], id="all ready"),
+        pytest.param(
+            "rrrr",
+            [NOT_PROGRESSING, AVAILABLE],
+            [PROGRESSING, not_updated(0), UPDATING],
+            id="an update begins: all at once",
+        ),
+        pytest.param(
+            "rrtR",
+            [PROGRESSING, not_available("All of them"), UPDATING],
+            [PROGRESSING, not_available("3 of 4 groups are ready"), UPDATING],
+            id="it goes on",
+        ),
+        pytest.param(
+            "-RRR",
+            [PROGRESSING, not_available(""), UPDATING],
+            [PROGRESSING, not_available("3 of 4 groups are ready"), UPDATING],
+            id="the last group is being made: still an update",
+        ),
+        pytest.param(
+            "RRRR",
+            [PROGRESSING, not_available(""), UPDATING],
+            [NOT_PROGRESSING, AVAILABLE, NOT_UPDATING],
+            id="the update is done",
+        ),
+        pytest.param(
+            "RRRu",
+            [NOT_PROGRESSING, AVAILABLE, NOT_UPDATING],
+            [PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING],
+            id="a group fails at rest: no update",
+        ),
+        pytest.param("RRRRu", [PROGRESSING], [NOT_PROGRESSING, AVAILABLE], id="surge does not count"),
+    ],
+)
+def test_conditions(letters: str, stored: list[Any], expected: list[Any]) -> None:
+    assert said_in(status_of(letters, *stored)) == expected
+
+
+@pytest.mark.parametrize(
+    ("letters", "expected"),
+    [
+        pytest.param("rrRR", [NOT_PROGRESSING, AVAILABLE, NOT_UPDATING], id="all in scope updated"),
+        pytest.param(
+            "rrrR",
+            [PROGRESSING, not_updated(1), UPDATING],
+            id="one in scope outdated",
+        ),
+        pytest.param(
+            "xrRR",
+            [PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING],
+            id="the update is done, a group out of scope is broken",
+        ),
+    ],
+)
+def test_with_a_partition_only_groups_in_scope_are_updated(letters: str, expected: list[Any]) -> None:
+    status = status_of(letters, PROGRESSING, not_available(""), UPDATING, floor=2)
+    assert said_in(status) == expected
+
+
+def test_transition_times_move_only_with_the_status() -> None:
+    status = status_of("RRRu", PROGRESSING, not_available("2 of 4 groups are ready"))
+    assert [each["lastTransitionTime"] for each in status.intended["conditions"]] == [BEFORE, BEFORE]
+    status = status_of("RRRR", PROGRESSING, not_available("2 of 4 groups are ready"))
+    assert [each["lastTransitionTime"] for each in status.intended["conditions"]] == [JUST_NOW, JUST_NOW]
+
+
+def test_a_new_generation_alone_moves_no_time() -> None:
+    stored = {"conditions": [condition(AVAILABLE, generation=2)]}
+    lws = make_set(replicas=1, generation=3, status=stored)
+    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    assert status.intended["conditions"] == [condition(AVAILABLE, generation=3)]
+    assert status.announce == ()
+
+
+def test_an_update_that_is_not_over_speaks_of_the_new_generation() -> None:
+    stored = {"conditions": [condition(PROGRESSING, generation=2), condition(UPDATING, generation=2)]}
+    lws = make_set(replicas=2, generation=3, status=stored)
+    status = set_status(lws, Observed(replicas=2, now=NOW, groups=groups("uR"), existing=2))
+    assert status.intended["conditions"] == [condition(PROGRESSING), condition(UPDATING)]
+
+
+def test_conditions_of_others_are_kept() -> None:
+    foreign = condition(("example.com/Checked", "True", "Checked", "by hand"), generation=1)
+    lws = make_set(replicas=1, generation=3, status={"conditions": [foreign]})
+    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    assert status.intended["conditions"][0] == foreign
+
+
+def test_counters_include_the_surge_and_count_each_group_once() -> None:
+    intended = status_of("rrtRRu", replicas=4).intended
+    assert (intended["replicas"], intended["readyReplicas"], intended["updatedReplicas"]) == (6, 4, 3)
+    assert (intended["observedGeneration"], intended["hpaPodSelector"]) == (3, SELECTOR)
+
+
+def test_zero_is_stored_as_absence() -> None:
+    assert status_of("----", replicas=4).intended.keys() == {
+        "replicas",
+        "hpaPodSelector",
+        "observedGeneration",
+        "conditions",
+        "groups",
+        "lastProgressTime",
+    }
+    status = status_of("", replicas=0)
+    assert status.intended.keys() == {"hpaPodSelector", "observedGeneration", "conditions"}
+    assert said_in(status) == [AVAILABLE]
+
+
+def test_nothing_is_written_when_nothing_changed() -> None:
+    first = status_of("RRRR", PROGRESSING)
+    lws = make_set(replicas=4, generation=3, status=dict(first.intended))
+    later = Observed(replicas=4, now=NOW + timedelta(hours=1), groups=groups("RRRR"), existing=4)
+    assert set_status(lws, later) == SetStatus(first.intended, None)
+
+
+def test_the_patch_is_minimal() -> None:
+    first = status_of("RRRR", PROGRESSING)
+    lws = make_set(replicas=4, generation=3, status={**first.intended, "remembered": {"by": "somebody"}})
+    surge = {"name": "demo-4", "state": "NotReady", "reason": "its leader pod is not ready"}
+    assert set_status(lws, Observed(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
+        "replicas": 5,
+        "updatedReplicas": 5,
+        "groups": {"counts": {"NotReady": 1}, "unsettled": [surge]},
+    }
+    emptied = set_status(lws, Observed(4, NOW, groups=groups("----"), existing=0)).patch
+    assert emptied is not None
+    assert emptied["groups"]["counts"] == {"Ready": None, "Missing": 4}
+    said = ("conditions", "groups", "lastProgressTime")
+    assert {field: value for field, value in emptied.items() if field not in said} == {
+        "replicas": None,
+        "readyReplicas": None,
+        "updatedReplicas": None,
+    }
+
+
+def test_the_selector_is_written_once() -> None:
+    lws = make_set(status={"hpaPodSelector": "mine=yes"})
+    assert set_status(lws, Observed(2, NOW)).intended["hpaPodSelector"] == "mine=yes"
+
+
+def test_revisions_are_passed_on_and_not_forgotten() -> None:
+    lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
+    known = Revisions(update="demo-b-2", collisions=3)
+    intended = set_status(lws, Observed(2, NOW, revisions=known)).intended
+    assert (intended["currentRevision"], intended["updateRevision"], intended["collisionCount"]) == (
+        "demo-a-1",
+        "demo-b-2",
+        3,
+    )
+    assert (
+        "collisionCount"
+        not in set_status(make_set(), Observed(2, NOW, revisions=Revisions(collisions=0))).intended
+    )
+
+
+@pytest.mark.parametrize(
+    ("letters", "stored", "reason", "note"),
+    [
+        pytest.param(
+            "uuuu",
+            [],
+            "GroupsProgressing",
+            "Replicas are progressing, with 0 groups ready of total 4 groups",
+            id="created",
+        ),
+        pytest.param(
+            "RRRRR",
+            [PROGRESSING],
+            "AllGroupsReady",
+            "All replicas are ready, with 5 groups ready of total 4 groups",
+            id="ready, surge included",
+        ),
+        pytest.param(
+            "rrrr",
+            [AVAILABLE],
+            "GroupsUpdating",
+            "Rolling Upgrade is in progress, with 4 groups ready of total 4 groups",
+            id="two become true, the first is named",
+        ),
+        pytest.param(
+            "rrrr",
+            [AVAILABLE, PROGRESSING],
+            "GroupsUpdating",
+            "Rolling Upgrade is in progress, with 4 groups ready of total 4 groups",
+            id="an update while progressing",
+        ),
+    ],
+)
+def test_announcement_when_a_condition_becomes_true(
+    letters: str, stored: list[Any], reason: str, note: str
+) -> None:
+    (announce,) = status_of(letters, *stored).announce
+    assert (announce.reason, announce.action, announce.type, announce.note) == (
+        reason,
+        "Update",
+        "Normal",
+        note,
+    )
+    assert str(announce.regarding) == "LeaderWorkerSet default/demo"
+
+
+@pytest.mark.parametrize(
+    ("letters", "stored"),
+    [
+        pytest.param("RRRR", [AVAILABLE], id="at rest"),
+        pytest.param("uuRR", [PROGRESSING], id="one more is ready"),
+        pytest.param("rrRR", [PROGRESSING, UPDATING], id="one more is updated"),
+    ],
+)
+def test_no_announcement_otherwise(letters: str, stored: list[Any]) -> None:
+    assert status_of(letters, *stored).announce == ()
+
+
+def test_problems_are_a_condition_while_they_last() -> None:
+    clash = Problem("NameClash", "StatefulSet demo belongs to somebody else")
+    quota = Problem("FailedCreate", "exceeded quota")
+    status = status_of("----", PROGRESSING, problems=(clash, quota))
+    expected = ("ReplicaFailure", "True", "NameClash", f"{clash.message}; exceeded quota")
+    assert said_in(status) == [PROGRESSING, expected]
+    assert status.announce == ()
+    lws = make_set(replicas=4, generation=3, status=dict(status.intended))
+    assert said_in(set_status(lws, Observed(4, NOW, groups=groups("----")))) == [PROGRESSING]
+
+
+def test_a_message_stays_within_what_the_api_takes() -> None:
+    status = status_of("----", problems=(Problem("FailedCreate", "x" * 40000),))
+    assert len(status.intended["conditions"][-1]["message"]) == 32768
+
+
+# --- Memory -------------------------------------------------------------------------------------------------
+
+
+def at_rest(**more: Any) -> dict[str, Any]:
+    """A set of two whose status is written, with more in it."""
+    members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
+    seen = Observed(2, NOW, groups=groups("RR"), existing=2, members=members)
+    status = dict(set_status(make_set(generation=3), seen).intended)
+    return make_set(generation=3, status={**status, **more})
+
+
+def patch_of(lws: dict[str, Any], letters: str = "RR", **more: Any) -> Any:
+    members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
+    seen = Observed(
+        **{"replicas": 2, "now": NOW, "groups": groups(letters), "existing": 2, "members": members} | more
+    )
+    return set_status(lws, seen).patch
+
+
+def test_members_go_along_with_the_counters() -> None:
+    assert at_rest()["status"]["members"] == {"0": "aaaaaaaa-bbbbbbbb", "1": "cccccccc-dddddddd"}
+    assert patch_of(at_rest()) is None
+
+
+def test_what_is_to_be_forgotten_costs_no_write_of_its_own() -> None:
+    gone = {0: "aaaaaaaa-bbbbbbbb"}
+    assert patch_of(at_rest(), members=gone) is None
+    assert patch_of(at_rest(), members={}) is None
+    assert patch_of(at_rest(), members=gone, existing=1) == {"replicas": 1, "members": {"1": None}}
+
+
+def test_other_members_are_written_at_once() -> None:
+    other = {0: "aaaaaaaa-bbbbbbbb", 1: "eeeeeeee-ffffffff"}
+    assert patch_of(at_rest(), members=other) == {"members": {"1": "eeeeeeee-ffffffff"}}
+
+
+def test_a_position_is_passed_on_and_kept() -> None:
+    position = {"revision": "demo-b-2", "partition": 1}
+    assert patch_of(at_rest(), rollout=position) == {"rollout": position}
+    assert patch_of(at_rest(rollout=position)) is None
+    assert patch_of(at_rest(rollout=position), rollout={**position, "partition": 0}) == {
+        "rollout": {"partition": 0}
+    }
+
+
+def test_restarts_are_kept_for_as_long_as_the_group_is_wanted() -> None:
+    restarts = {"0": "1.1.1772366400.k", "1": "2.0.1772366400.k", "7": "1.1.1772366400.k", "x": "?"}
+    assert patch_of(at_rest(restarts={"0": "1.1.1772366400.k"})) is None
+    assert patch_of(at_rest(restarts=restarts)) == {"restarts": {"7": None, "x": None}}
+
+
+# --- Stalled ------------------------------------------------------------------------------------------------
+
+
+def later(
+    status: SetStatus,
+    letters: str,
+    seconds: float,
+    deadline: int | None = 600,
+    waits: tuple[NodeWait, ...] = (),
+    **spec: Any,
+) -> SetStatus:
+    """The next pass, with nothing between them but time."""
+    asked = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
+    lws = make_set(replicas=4, generation=3, status=dict(status.intended), **asked, **spec)
+    seen = Observed(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4, waits=waits)
+    return set_status(lws, seen)
+
+
+def stall_of(status: SetStatus) -> tuple[str, str] | None:
+    found = [each for each in status.intended["conditions"] if each["type"] == "Stalled"]
+    return (found[0]["status"], found[0]["reason"]) if found else None
+
+
+def test_a_set_without_progress_is_stalled_once_and_told_once() -> None:
+    first = later(status_of("RRRu"), "RRRu", 0)
+    assert (first.due_in, stall_of(first)) == (600, None)
+    waiting = later(first, "RRRu", 599)
+    assert (waiting.due_in, waiting.patch, waiting.announce) == (1, None, ())
+    stalled = later(first, "RRRu", 600)
+    assert stall_of(stalled) == ("True", "ProgressDeadlineExceeded")
+    assert stalled.due_in is None, "nothing more happens with time"
+    (told,) = stalled.announce
+    note = "No progress for 600 s; group 3: its leader pod is not ready"
+    assert (told.type, told.reason, told.note) == ("Warning", "Stalled", note)
+    again = later(stalled, "RRRu", 2000)
+    assert (again.patch, again.announce, again.due_in) == (None, (), None)
+
+
+def test_the_clock_is_not_started_anew_by_what_is_no_progress() -> None:
+    first = status_of("RRRu")
+    worse = later(first, "RRtu", 300)
+    back = later(worse, "RRRu", 450)
+    assert worse.due_in == 300
+    # One group more than a moment ago: as far as anybody remembers that is progress.
+    assert back.due_in == 600
+
+
+def test_progress_ends_it() -> None:
+    stalled = later(status_of("RRuu"), "RRuu", 700)
+    better = later(stalled, "RRRu", 800)
+    assert stall_of(better) == ("False", "Progressing")
+    assert better.due_in == 600
+    done = later(later(better, "RRRu", 1500), "RRRR", 1600)
+    assert stall_of(done) == ("False", "AtRest")
+    assert done.due_in is None
+
+
+def test_trouble_after_a_long_rest_has_its_whole_time() -> None:
+    rest = later(status_of("RRRu"), "RRRR", 10)
+    assert later(rest, "RRRR", 9000).patch is None
+    trouble = later(rest, "RRRu", 9000)
+    assert (trouble.due_in, stall_of(trouble)) == (600, None)
+
+
+def test_the_deadline_is_that_of_the_set() -> None:
+    assert stall_of(later(status_of("RRRu"), "RRRu", 31, deadline=30)) is not None
+    assert stall_of(later(status_of("RRRu"), "RRRu", 29, deadline=30)) is None
+
+
+def test_a_set_without_a_deadline_is_never_stalled() -> None:
+    never = later(status_of("RRRu"), "RRRu", 1_000_000, deadline=None)
+    assert (never.due_in, stall_of(never), never.announce) == (None, None, ())
+
+
+@pytest.mark.parametrize("seconds", [601, 800], ids=["as it was", "after progress"])
+def test_stalled_goes_with_the_deadline_also_where_an_earlier_release_has_said_it(seconds: int) -> None:
+    stalled = later(status_of("RRuu"), "RRuu", 600)
+    assert stall_of(stalled) is not None
+    without = later(stalled, "RRuu" if seconds == 601 else "RRRu", seconds, deadline=None)
+    assert (stall_of(without), without.due_in, without.announce) == (None, None, ())
+    assert later(without, "RRuu" if seconds == 601 else "RRRu", seconds + 1, deadline=None).patch is None
+
+
+def test_a_set_whose_pods_are_gated_or_cannot_be_scheduled_is_not_stalled() -> None:
+    gated = NodeWait(NOW)
+    for seconds in (599, 600, 9000):
+        waiting = later(status_of("RRRu"), "RRRu", seconds, waits=(gated,))
+        assert (stall_of(waiting), waiting.patch) == (None, None), "and nothing is written while they wait"
+    placed = NodeWait(NOW, NOW + timedelta(seconds=9000))
+    first = later(status_of("RRRu"), "RRRu", 9001, waits=(placed,))
+    assert (stall_of(first), first.due_in) == (None, 599)
+    assert stall_of(later(first, "RRRu", 9600, waits=(placed,))) == ("True", "ProgressDeadlineExceeded")
+
+
+def test_a_stalled_set_whose_pods_lose_their_nodes_is_not_stalled_any_more() -> None:
+    stalled = later(status_of("RRRu"), "RRRu", 700)
+    waiting = later(stalled, "RRRu", 900, waits=(NodeWait(NOW + timedelta(seconds=800)),))
+    assert stall_of(waiting) == ("False", "PodsUnscheduled")
+
+
+def test_a_paused_rollout_is_not_stalled() -> None:
+    paused = {"rolloutStrategy": {"paused": True}}
+    assert stall_of(later(status_of("rrrR"), "rrrR", 9000, **paused)) is None
+    stalled = later(status_of("rrrR"), "rrrR", 9000)
+    assert stall_of(later(stalled, "rrrR", 9001, **paused)) == ("False", "RolloutPaused")
+
+
+def test_groups_that_change_places_show_although_no_counter_moves() -> None:
+    first = status_of("RRRu")
+    second = later(first, "RRuR", 5)
+    assert second.patch is not None
+    assert set(second.patch) == {"groups"}
+    assert [each["name"] for each in second.intended["groups"]["unsettled"]] == ["demo-2"]
+
+
+@pytest.mark.parametrize(
+    ("letters", "replicas", "floor", "done"),
+    [
+        ("RRRR", 4, 0, True),
+        ("RRRRu", 4, 0, True),
+        ("RRRu", 4, 0, False),
+        ("RRRr", 4, 0, False),
+        ("RRR-", 4, 0, False),
+        ("RRRR", 4, 1, False),
+        ("", 0, 0, True),
+    ],
+)
+def test_is_update_done(letters: str, replicas: int, floor: int, done: bool) -> None:
+    assert is_update_done(groups(letters), replicas, floor) is done
+
+
+def test_what_could_not_be_read_is_taken_away_with_the_next_write() -> None:
+    stored = {"conditions": None, "members": None, "restarts": None, "rollout": None, "replicas": None}
+    lws = make_set(replicas=1, generation=3, status=stored)
+    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    assert status.patch is not None
+    assert {field: status.patch[field] for field in ("members", "restarts", "rollout")} == dict.fromkeys(
+        ("members", "restarts", "rollout")
+    )
+    assert (status.patch["replicas"], None in status.intended.values()) == (1, False)
+
+
+@pytest.mark.parametrize(
+    "index", ["9" * 5000, "٣", "²", "-1", ""], ids=["long", "digit", "square", "sign", "empty"]
+)
+def test_restarts_of_what_is_no_group_are_forgotten(index: str) -> None:
+    lws = make_set(replicas=4, generation=3, status={"restarts": {index: "1.1.1.a", "3": "1.1.1.a"}})
+    status = set_status(lws, Observed(replicas=4, now=NOW, groups=groups("RRRR"), existing=4))
+    assert status.intended["restarts"] == {"3": "1.1.1.a"}

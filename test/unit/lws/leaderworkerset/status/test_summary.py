@@ -1,0 +1,85 @@
+"""status.groups: short, bounded, and the same for as long as nothing coarse changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.status.summary import MOST_NAMED, summarise
+from test.unit.stories.letters import groups
+
+
+def told(letters: str, replicas: int, floor: int = 0, paused: bool = False) -> tuple[object, list[str]]:
+    summary = summarise(groups(letters), replicas, floor, paused)
+    return summary.counts, [f"{each.state} {each}" for each in summary.unsettled]
+
+
+@pytest.mark.parametrize(
+    ("letters", "replicas", "counts", "named"),
+    [
+        pytest.param("", 0, {}, [], id="no groups"),
+        pytest.param("RRRR", 4, {"Ready": 4}, [], id="at rest"),
+        pytest.param("RRRRR", 4, {"Ready": 5}, [], id="surge counts too"),
+        pytest.param(
+            "R-", 2, {"Ready": 1, "Missing": 1}, ["Missing group 1: it has no leader pod"], id="gone"
+        ),
+        pytest.param(
+            "rtxTu-",
+            6,
+            {"Outdated": 1, "Terminating": 2, "Broken": 1, "NotReady": 1, "Missing": 1},
+            [
+                "Broken group 2: its leader pod is not ready",
+                "NotReady group 4: its leader pod is not ready",
+                "Missing group 5: it has no leader pod",
+                "Terminating group 1: its leader pod is being deleted",
+                "Terminating group 3: its leader pod is being deleted",
+                "Outdated group 0: it waits for its turn in the rollout",
+            ],
+            id="every state, the worst first",
+        ),
+    ],
+)
+def test_groups_are_counted_and_a_few_are_named(
+    letters: str, replicas: int, counts: dict[str, int], named: list[str]
+) -> None:
+    assert told(letters, replicas) == (counts, named)
+
+
+def test_groups_that_keep_their_revision_are_where_they_should_be() -> None:
+    assert told("rrRR", 4, floor=2) == ({"Outdated": 2, "Ready": 2}, [])
+    assert told("xrRR", 4, floor=2)[1] == ["Broken group 0: its leader pod is not ready"]
+
+
+def test_a_paused_rollout_is_the_reason() -> None:
+    assert told("rR", 2, paused=True)[1] == ["Outdated group 0: the rollout is paused"]
+
+
+@pytest.mark.parametrize(
+    ("group", "reason"),
+    [
+        pytest.param(
+            GroupState(0, leader_ready=False, formed=False), "its leader pod is not ready", id="leader"
+        ),
+        pytest.param(
+            GroupState(0, leader_ready=True, formed=False), "it has no worker StatefulSet", id="unformed"
+        ),
+        pytest.param(GroupState(0, leader_ready=True), "its workers are not ready", id="workers"),
+    ],
+)
+def test_what_a_group_lacks(group: GroupState, reason: str) -> None:
+    assert [each.reason for each in summarise([group], 1, 0, False).unsettled] == [reason]
+    outdated = replace(group, outdated=True)
+    assert [each.state for each in summarise([outdated], 1, 0, False).unsettled] == ["Broken"]
+
+
+def test_it_is_bounded_however_large_the_set_is() -> None:
+    stored = summarise(groups("u" * 5000), 5000, 0, False).stored("demo")
+    assert stored["counts"] == {"NotReady": 5000}
+    assert [each["name"] for each in stored["unsettled"]] == [f"demo-{index}" for index in range(MOST_NAMED)]
+
+
+def test_what_is_empty_is_left_out() -> None:
+    assert summarise(groups("R"), 1, 0, False).stored("demo") == {"counts": {"Ready": 1}}
+    assert summarise((), 0, 0, False).stored("demo") == {}

@@ -1,0 +1,279 @@
+"""The objects of a set, field by field."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.templates.objects import (
+    RollingUpdate,
+    annotations_of_set,
+    build_leader_statefulset,
+    build_service,
+    decorated,
+    is_tools_own,
+)
+from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, PLACEMENT_GATE
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    NAME_LABEL,
+    REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SIZE_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from test.unit.builders import make_pod_template, make_set
+
+UPDATE = RollingUpdate(partition=3, replicas=5, max_unavailable=2)
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+PREFIX = "leaderworkerset.sigs.k8s.io"
+
+
+def leader_template(lws: dict[str, Any]) -> dict[str, Any]:
+    template: dict[str, Any] = build_leader_statefulset(lws, "k1", UPDATE)["spec"]["template"]
+    return template
+
+
+def test_the_leader_statefulset_field_by_field() -> None:
+    lws = make_set(replicas=4, size=3, labels={"team": "a"}, annotations={"note": "x"})
+    assert build_leader_statefulset(lws, "k1", UPDATE) == {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {
+            "name": "demo",
+            "namespace": "default",
+            "labels": {
+                "team": "a",
+                "leaderworkerset.sigs.k8s.io/name": "demo",
+                "leaderworkerset.sigs.k8s.io/template-revision-hash": "k1",
+            },
+            "annotations": {"note": "x", "leaderworkerset.sigs.k8s.io/replicas": "4"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "leaderworkerset.x-k8s.io/v1",
+                    "kind": "LeaderWorkerSet",
+                    "name": "demo",
+                    "uid": "uid-of-set-demo",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {
+            "serviceName": "demo",
+            "replicas": 5,
+            "podManagementPolicy": "Parallel",
+            "selector": {
+                "matchLabels": {
+                    "leaderworkerset.sigs.k8s.io/name": "demo",
+                    "leaderworkerset.sigs.k8s.io/worker-index": "0",
+                }
+            },
+            "updateStrategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"partition": 3, "maxUnavailable": 2},
+            },
+            "template": {
+                "metadata": {
+                    "labels": {
+                        "leaderworkerset.sigs.k8s.io/name": "demo",
+                        "leaderworkerset.sigs.k8s.io/worker-index": "0",
+                        "leaderworkerset.sigs.k8s.io/template-revision-hash": "k1",
+                    },
+                    "annotations": {"leaderworkerset.sigs.k8s.io/size": "3"},
+                },
+                "spec": {"containers": [{"name": "main", "image": "app:1"}]},
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("template", "image"),
+    [
+        pytest.param({}, "app:1", id="none: leaders are made from the worker template"),
+        pytest.param({"leaderTemplate": None}, "app:1", id="null"),
+        pytest.param({"leaderTemplate": make_pod_template("leader:1")}, "leader:1", id="its own"),
+    ],
+)
+def test_the_template_of_leaders(template: dict[str, Any], image: str) -> None:
+    made = leader_template(make_set(template=template))
+    assert [container["image"] for container in made["spec"]["containers"]] == [image]
+
+
+SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderExcluded", "subGroupSize": 2}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param({}, {}, id="size alone"),
+        pytest.param({"networkConfig": None}, {}, id="no network configuration"),
+        pytest.param(
+            {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}},
+            {f"{PREFIX}/subdomainPolicy": "UniquePerReplica"},
+            id="subdomain of its own",
+        ),
+        pytest.param(
+            {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"}},
+            {f"{PREFIX}/exclusive-topology": "zone"},
+            id="exclusive topology",
+        ),
+        pytest.param({"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: ""}}, {}, id="empty topology"),
+        pytest.param(
+            {"annotations": {SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}},
+            {},
+            id="topology of subgroups without subgroups",
+        ),
+        pytest.param(
+            {"annotations": {SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}, "template": SUBGROUPS},
+            {
+                f"{PREFIX}/subgroup-exclusive-topology": "rack",
+                f"{PREFIX}/subgroup-policy-type": "LeaderExcluded",
+                f"{PREFIX}/subgroup-size": "2",
+            },
+            id="subgroups with a topology",
+        ),
+        pytest.param(
+            {"template": {"subGroupPolicy": {"subGroupSize": 2}}},
+            {f"{PREFIX}/subgroup-size": "2"},
+            id="subgroups of an older API without a type",
+        ),
+        pytest.param({"annotations": {"note": "x"}}, {}, id="annotations of the set are not for pods"),
+    ],
+)
+def test_annotations_of_leader_pods(changes: dict[str, Any], expected: dict[str, str]) -> None:
+    made = leader_template(make_set(size=5, **changes))
+    assert made["metadata"]["annotations"] == {SIZE_ANNOTATION: "5", **expected}
+
+
+def test_labels_and_annotations_of_ours_win_and_those_of_users_stay() -> None:
+    template = make_pod_template(labels={"app": "x", NAME_LABEL: "other", WORKER_INDEX_LABEL: "7"})
+    template["metadata"]["annotations"] = {"note": "pod", SIZE_ANNOTATION: "99"}
+    lws = make_set(
+        labels={"team": "a", NAME_LABEL: "other", REVISION_LABEL: "other"},
+        annotations={"note": "set", REPLICAS_ANNOTATION: "99"},
+        template={"workerTemplate": template},
+    )
+    made = build_leader_statefulset(lws, "k1", UPDATE)
+    assert made["metadata"]["labels"] == {"team": "a", NAME_LABEL: "demo", REVISION_LABEL: "k1"}
+    assert made["metadata"]["annotations"] == {"note": "set", REPLICAS_ANNOTATION: "2"}
+    pods = made["spec"]["template"]["metadata"]
+    ours = {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "0", REVISION_LABEL: "k1"}
+    assert pods == {"labels": {"app": "x", **ours}, "annotations": {"note": "pod", SIZE_ANNOTATION: "2"}}
+
+
+@pytest.mark.parametrize(
+    ("annotation", "is_copied"),
+    [
+        (LAST_APPLIED, False),
+        ("argocd.argoproj.io/tracking-id", False),
+        ("argocd.argoproj.io/sync-wave", False),
+        ("meta.helm.sh/release-name", False),
+        ("kapp.k14s.io/identity", False),
+        ("config.kubernetes.io/origin", False),
+        ("kustomize.toolkit.fluxcd.io/checksum", False),
+        ("objectset.rio.cattle.io/id", False),
+        ("kubectl.kubernetes.io/restartedAt", True),
+        ("kubernetes.io/change-cause", True),
+        (EXCLUSIVE_TOPOLOGY_ANNOTATION, True),
+        ("example.com/meta.helm.sh", True),
+    ],
+)
+def test_annotations_of_tools_are_not_copied(annotation: str, is_copied: bool) -> None:
+    lws = make_set(annotations={annotation: "x"})
+    assert is_tools_own(annotation) is not is_copied
+    assert (annotation in annotations_of_set(lws)) is is_copied
+    made = build_leader_statefulset(lws, "k1", UPDATE)
+    assert (annotation in made["metadata"]["annotations"]) is is_copied
+
+
+def test_what_users_wrote_is_never_changed_and_never_shared() -> None:
+    template = make_pod_template(labels={"app": "x"})
+    template["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": 8}}
+    template["spec"]["invented"] = {"kept": [1, None]}
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    lws = make_set(
+        labels={"team": "a"},
+        annotations={"note": "x"},
+        template={"workerTemplate": template, "volumeClaimTemplates": [claim]},
+    )
+    before = copy.deepcopy(lws)
+    made = build_leader_statefulset(lws, "k1", UPDATE)
+    assert made["spec"]["template"]["spec"] == template["spec"]
+
+    made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clear()
+    made["spec"]["template"]["spec"]["invented"]["kept"].clear()
+    made["spec"]["template"]["metadata"]["labels"].clear()
+    made["spec"]["volumeClaimTemplates"][0]["spec"]["accessModes"].clear()
+    made["metadata"]["labels"].clear()
+    made["metadata"]["annotations"].clear()
+    assert lws == before
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        pytest.param({"spec": {}}, id="no metadata"),
+        pytest.param({"metadata": None, "spec": {}}, id="null metadata"),
+        pytest.param({"metadata": {"labels": None, "annotations": None}, "spec": {}}, id="null maps"),
+    ],
+)
+def test_templates_with_little_metadata(template: dict[str, Any]) -> None:
+    made = decorated(template, {"a": "1"}, {"b": "2"})
+    assert made == {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}, "spec": {}}
+
+
+def test_other_metadata_of_a_template_stays() -> None:
+    made = decorated({"metadata": {"name": "x", "finalizers": ["f"]}, "spec": {}}, {}, {})
+    assert made["metadata"] == {"name": "x", "finalizers": ["f"], "labels": {}, "annotations": {}}
+
+
+def test_the_service() -> None:
+    lws = make_set(labels={"team": "a"}, annotations={"note": "x"})
+    assert build_service("demo", "demo", {"a": "1"}, lws) == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "demo",
+            "namespace": "default",
+            "labels": {"leaderworkerset.sigs.k8s.io/name": "demo"},
+            "ownerReferences": [
+                {
+                    "apiVersion": "leaderworkerset.x-k8s.io/v1",
+                    "kind": "LeaderWorkerSet",
+                    "name": "demo",
+                    "uid": "uid-of-set-demo",
+                    "controller": True,
+                    "blockOwnerDeletion": True,
+                }
+            ],
+        },
+        "spec": {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"a": "1"}},
+    }
+
+
+def test_leaders_that_select_nodes_by_group_wait_for_the_webhook() -> None:
+    annotations = {GROUP_NODE_SELECTOR_ANNOTATION: "pool=$(GROUP_INDEX)"}
+    lws = make_set(annotations=annotations)
+    lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["schedulingGates"] = [{"name": "a/b"}]
+    template = build_leader_statefulset(lws, "k", RollingUpdate(0, 2, 1))["spec"]["template"]
+    assert template["spec"]["schedulingGates"] == [{"name": "a/b"}, {"name": PLACEMENT_GATE}]
+    assert annotations.items() <= template["metadata"]["annotations"].items()
+    without = build_leader_statefulset(make_set(), "k", RollingUpdate(0, 2, 1))["spec"]["template"]
+    assert "schedulingGates" not in without["spec"]
+
+
+def test_the_role_that_a_later_release_wrote_stays() -> None:
+    """Taken away, it would be a write to every set that is taken over; given to others, one as well."""
+    lws = make_set()
+    stored = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
+    assert ROLE_LABEL not in stored["metadata"]["labels"]
+    stored["metadata"]["labels"][ROLE_LABEL] = "leader"
+    again = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1), stored)
+    assert again["metadata"]["labels"] == stored["metadata"]["labels"]
+    assert ROLE_LABEL not in again["spec"]["template"]["metadata"]["labels"]
