@@ -6,10 +6,10 @@ paths and in the words of the original controller's webhook.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from lws.admission.amounts import amount_errors
 from lws.admission.defaulting import default
 from lws.admission.errors import FieldError, invalid, required
 from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
@@ -37,11 +37,6 @@ from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION
 _READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
 _MAX_REPLICAS = 1_000_000
 _MAX_PODS = 2**31 - 1
-_PERCENT = re.compile(r"[0-9]+%")
-_PERCENT_MESSAGE = (
-    "a valid percent string must be a numeric string followed by an ending '%' "
-    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
-)
 _MAX_UNAVAILABLE_PATH = ".".join((*ROLLING_UPDATE, "maxUnavailable"))
 _MAX_SURGE_PATH = ".".join((*ROLLING_UPDATE, "maxSurge"))
 _DISRUPTED_PATH = "spec.podDisruptionBudget.maxUnavailableGroups"
@@ -170,9 +165,9 @@ def _count_errors(facts: Facts) -> list[FieldError]:
 
 
 def _budget_errors(facts: Facts) -> list[FieldError]:
-    errors = _amount_errors(_MAX_UNAVAILABLE_PATH, facts.max_unavailable)
-    errors += _amount_errors(_MAX_SURGE_PATH, facts.max_surge)
-    errors += _amount_errors(_DISRUPTED_PATH, facts.disrupted_groups)
+    errors = amount_errors(_MAX_UNAVAILABLE_PATH, facts.max_unavailable)
+    errors += amount_errors(_MAX_SURGE_PATH, facts.max_surge)
+    errors += amount_errors(_DISRUPTED_PATH, facts.disrupted_groups)
     if facts.partition < 0:
         path = ".".join((*ROLLING_UPDATE, "partition"))
         errors.append(invalid(path, facts.partition, "must be greater than or equal to 0"))
@@ -181,18 +176,6 @@ def _budget_errors(facts: Facts) -> list[FieldError]:
     if facts.surge_groups is None:
         errors.append(invalid(_MAX_SURGE_PATH, facts.max_surge, "invalid value"))
     return errors
-
-
-def _amount_errors(path: str, amount: int | str) -> list[FieldError]:
-    if isinstance(amount, int):
-        return [invalid(path, amount, "must be greater than or equal to 0")] if amount < 0 else []
-    if not _PERCENT.fullmatch(amount):
-        return [invalid(path, amount, _PERCENT_MESSAGE)]
-    # Four significant digits are more than 100 already; int() refuses strings of some thousand digits.
-    digits = amount[:-1].lstrip("0")
-    if len(digits) > 3 or int(digits or "0") > 100:
-        return [invalid(path, amount, "must not be greater than 100%")]
-    return []
 
 
 def _empty_budget_errors(facts: Facts, before: Facts | None) -> list[FieldError]:

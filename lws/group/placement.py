@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.actions import Object
+from lws.kube.affinity import has_both_terms, term, terms_of, with_terms
 from lws.kube.metadata import annotations_of, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import spec
@@ -20,7 +21,6 @@ from lws.leaderworkerset.templates.node_selection import Toleration, nodes_of_gr
 from lws_api.leaderworkerset.placement import EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, ExclusiveTopologyScope
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
@@ -72,33 +72,25 @@ def exclusive(affinity: Mapping[str, Any], kin: Kin, topology: str) -> dict[str,
     ]
     if kin.scope == ExclusiveTopologyScope.LEADER_WORKER_SET:
         apart.append({"key": NAME_LABEL, "operator": "In", "values": [kin.set_name]})
-    terms = [_term(apart, topology)]
+    terms = [term(apart, topology)]
     if kin.scope == ExclusiveTopologyScope.CLUSTER:
         # A term of its own: keys of subgroups are unique within a namespace only.
         elsewhere = {"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [kin.namespace]}
-        strangers = _term([{"key": kin.label, "operator": "Exists"}], topology)
+        strangers = term([{"key": kin.label, "operator": "Exists"}], topology)
         terms.append({**strangers, "namespaceSelector": {"matchExpressions": [elsewhere]}})
     return {
         **affinity,
-        "podAffinity": _with_terms(affinity.get("podAffinity"), [_together(kin, topology)]),
-        "podAntiAffinity": _with_terms(affinity.get("podAntiAffinity"), terms),
+        "podAffinity": with_terms(affinity.get("podAffinity"), [_together(kin, topology)]),
+        "podAntiAffinity": with_terms(affinity.get("podAntiAffinity"), terms),
     }
 
 
 def shared(affinity: Mapping[str, Any], kin: Kin, topology: str) -> dict[str, Any]:
     """The affinity of a pod with a term more: beside its kin, whoever else is there."""
     term = _together(kin, topology)
-    if term in _terms(affinity.get("podAffinity")):
+    if term in terms_of(affinity.get("podAffinity")):
         return dict(affinity)
-    return {**affinity, "podAffinity": _with_terms(affinity.get("podAffinity"), [term])}
-
-
-def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:
-    """True if required affinity and anti-affinity both have terms about this topology, whatever they say."""
-    return all(
-        any(term.get("topologyKey") == topology for term in _terms(affinity.get(kind)))
-        for kind in ("podAffinity", "podAntiAffinity")
-    )
+    return {**affinity, "podAffinity": with_terms(affinity.get("podAffinity"), [term])}
 
 
 def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
@@ -161,17 +153,4 @@ def _beside(leader: Object, node: Object | None, topology: str) -> Placement:
 
 
 def _together(kin: Kin, topology: str) -> dict[str, Any]:
-    return _term([{"key": kin.label, "operator": "In", "values": [kin.key]}], topology)
-
-
-def _term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
-    return {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
-
-
-def _with_terms(existing: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
-    return {**(existing or {}), REQUIRED: [*_terms(existing), *added]}
-
-
-def _terms(kind: Any) -> list[Mapping[str, Any]]:
-    terms = kind.get(REQUIRED) if isinstance(kind, Mapping) else None
-    return [each for each in terms if isinstance(each, Mapping)] if isinstance(terms, list) else []
+    return term([{"key": kin.label, "operator": "In", "values": [kin.key]}], topology)

@@ -51,21 +51,21 @@ def is_controlled_by(obj: Mapping[str, Any], uid: str) -> bool:
     return controller is not None and bool(uid) and controller.get("uid") == uid
 
 
-def owner_reference(owner: Mapping[str, Any]) -> dict[str, Any]:
-    """The reference by which `owner` controls a child and foreground deletion waits for it.
+def owner_reference(owner: Mapping[str, Any], blocks_deletion: bool = True) -> dict[str, Any]:
+    """The reference by which `owner` controls a child. blocks_deletion: foreground deletion waits for it.
 
     `owner` must carry apiVersion, kind, metadata.name and metadata.uid (KeyError otherwise): a reference
     without one of them would be refused by the API server or point at nothing.
     """
     metadata = owner["metadata"]
-    return {
+    reference = {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],
         "name": metadata["name"],
         "uid": metadata["uid"],
         "controller": True,
-        "blockOwnerDeletion": True,
     }
+    return {**reference, "blockOwnerDeletion": True} if blocks_deletion else reference
 
 
 def missing_labels(obj: Mapping[str, Any], wanted: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:

@@ -17,8 +17,9 @@ from lws.admission.pods.tpu import tpu_variables
 from lws.admission.shapes import object_in, objects_in
 from lws.group.gang.provider import Marks
 from lws.group.identity import group_key, is_leader, leader_address, leader_name
-from lws.group.placement import REQUIRED, exclusive, kin_of, shared
+from lws.group.placement import exclusive, kin_of, shared
 from lws.group.subgroups import subgroup_key, subgroup_of
+from lws.kube.affinity import REQUIRED
 from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
 from lws.kube.names import parent_and_ordinal
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION

@@ -11,8 +11,8 @@ from typing import Any
 
 from lws.admission.errors import FieldError, invalid, rendered
 from lws.admission.fields import LEADER, ROLLING_UPDATE, TEMPLATE, WORKER, Facts, templates_of, value_at
-from lws.group.placement import has_both_terms
 from lws.group.subgroups import count_of
+from lws.kube.affinity import has_both_terms
 from lws.kube.metadata import annotations_of, metadata_of
 from lws.kube.names import label_key_errors
 from lws.leaderworkerset.templates.node_selection import nodes_of_group

@@ -69,6 +69,7 @@ def test_owner_reference_controls_and_blocks() -> None:
         "controller": True,
         "blockOwnerDeletion": True,
     }
+    assert "blockOwnerDeletion" not in owner_reference(owner, blocks_deletion=False)
 
 
 @pytest.mark.parametrize("missing", ["apiVersion", "kind", "name", "uid"])

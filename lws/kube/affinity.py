@@ -1,0 +1,36 @@
+"""Required affinity of pods: the terms there are, and more of them.
+
+In: affinity as a pod template has it, whatever shape a user gave it. Out: new dicts; nothing is changed in
+place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
+    """Pods that match all of these expressions, on nodes with one value of this label."""
+    return {"labelSelector": {"matchExpressions": expressions}, "topologyKey": topology}
+
+
+def terms_of(kind: Any) -> list[Mapping[str, Any]]:
+    """The required terms of a `podAffinity` or `podAntiAffinity`; none of what is no term."""
+    terms = kind.get(REQUIRED) if isinstance(kind, Mapping) else None
+    return [each for each in terms if isinstance(each, Mapping)] if isinstance(terms, list) else []
+
+
+def with_terms(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
+    """A `podAffinity` or `podAntiAffinity` with more required terms."""
+    return {**(kind or {}), REQUIRED: [*terms_of(kind), *added]}
+
+
+def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:
+    """True if required affinity and anti-affinity both have terms about this topology, whatever they say."""
+    return all(
+        any(each.get("topologyKey") == topology for each in terms_of(affinity.get(kind)))
+        for kind in ("podAffinity", "podAntiAffinity")
+    )

@@ -1,0 +1,43 @@
+"""lws.kube.affinity: required terms, whatever shape users gave them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.kube.affinity import REQUIRED, has_both_terms, term, terms_of, with_terms
+
+ZONE = "topology.kubernetes.io/zone"
+OWN = term([{"key": "app", "operator": "Exists"}], ZONE)
+
+
+@pytest.mark.parametrize("kind", [None, "x", [], {}, {REQUIRED: None}, {REQUIRED: "x"}, {REQUIRED: ["x", 1]}])
+def test_what_is_no_term_counts_as_none(kind: Any) -> None:
+    assert terms_of(kind) == []
+
+
+def test_terms_are_added_after_those_there_are() -> None:
+    stored = {"preferred": [1], REQUIRED: [OWN]}
+    added = term([], "rack")
+    assert with_terms(stored, [added]) == {"preferred": [1], REQUIRED: [OWN, added]}
+    assert with_terms(None, [added]) == {REQUIRED: [added]}
+    assert stored == {"preferred": [1], REQUIRED: [OWN]}
+
+
+@pytest.mark.parametrize(
+    ("affinity", "expected"),
+    [
+        pytest.param(
+            {"podAffinity": {REQUIRED: [OWN]}, "podAntiAffinity": {REQUIRED: [OWN]}}, True, id="both"
+        ),
+        pytest.param({"podAffinity": {REQUIRED: [OWN]}}, False, id="one"),
+        pytest.param(
+            {"podAffinity": {REQUIRED: [OWN]}, "podAntiAffinity": {REQUIRED: [term([], "rack")]}},
+            False,
+            id="about another topology",
+        ),
+    ],
+)
+def test_has_both_terms(affinity: dict[str, Any], expected: bool) -> None:
+    assert has_both_terms(affinity, ZONE) is expected
