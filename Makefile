@@ -13,8 +13,8 @@ unexport PYTHONDONTWRITEBYTECODE
 BAD_DAYS := test/integration/bad_days/
 CHAOS := test/integration/chaos/
 SUITES := $(filter-out $(BAD_DAYS) $(CHAOS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
-# Side by side where each has its own: they wait more than they work.
-LANES := $(if $(filter existing kind,$(CLUSTER)),1,2)
+# Side by side where each has its own. They wait more than they work: three take up one and a half processors.
+LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
@@ -39,7 +39,9 @@ on-linux:
 demo: on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example).
 	@$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO))
 
-test: on-linux lint test-unit test-integration test-e2e ## Everything: lint, unit, integration and end-to-end tests.
+test: on-linux lint test-unit ## Everything: lint, unit, integration and end-to-end tests.
+	@$(BUILD)
+	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(addprefix suite/,$(SUITES) files test/e2e/)
 
 test-unit: $(READY) ## Unit tests, no cluster.
 	@$(MAKE) --no-print-directory --output-sync=target -j2 unit/lws unit/others

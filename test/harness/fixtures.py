@@ -13,7 +13,7 @@ import pytest
 from test.harness.audit import AuditLog
 from test.harness.product import Product, running_product
 from test.harness.world import World, a_namespace, an_admin, namespace_of
-from tools.localcluster import Api, ClusterAccess, LocalCluster
+from tools.localcluster import Api, ClusterAccess, LocalCluster, Pods
 
 FAILED = pytest.StashKey[bool]()
 _LOG_LINES = 120
@@ -68,6 +68,12 @@ def audit(local_cluster: LocalCluster) -> AuditLog:
     log = AuditLog(local_cluster.audit_log)
     log.mark()
     return log
+
+
+@pytest.fixture
+def pods(local_cluster: LocalCluster) -> Pods:
+    """What can happen to pods of simulated nodes."""
+    return local_cluster.pods
 
 
 def _show_log(node: pytest.Item | pytest.Collector, product: Product, world: World) -> None:

@@ -6,23 +6,17 @@ import pytest
 
 from test.harness.fixtures import (
     audit,
+    pods,
     product,
     pytest_runtest_makereport,
     shared_world,
     world,
 )
 from test.harness.product import Product
-from tools.localcluster import LocalCluster, Pods
 
-__all__ = ["audit", "product", "pytest_runtest_makereport", "shared_world", "world"]
+__all__ = ["audit", "pods", "product", "pytest_runtest_makereport", "shared_world", "world"]
 
 
 @pytest.fixture(autouse=True)
 def _manager_runs(product: Product) -> None:
     product.ensure_running()
-
-
-@pytest.fixture
-def pods(local_cluster: LocalCluster) -> Pods:
-    """What may befall pods of simulated nodes."""
-    return local_cluster.pods

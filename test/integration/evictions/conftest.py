@@ -1,0 +1,7 @@
+"""Who runs while groups are evicted? The product, on a cluster whose nodes no other test drains."""
+
+from __future__ import annotations
+
+from test.harness.fixtures import audit, pods, product, pytest_runtest_makereport, world
+
+__all__ = ["audit", "pods", "product", "pytest_runtest_makereport", "world"]
