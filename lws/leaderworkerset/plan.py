@@ -14,25 +14,23 @@ from typing import Any
 from lws.actions import Announce, Object, Plan, Reference, Status
 from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.ownership import Standing
-from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import events, spec
+from lws.leaderworkerset.assessment import assess
 from lws.leaderworkerset.children.checkpoint import remembered_position
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.headless_service import plan_service
 from lws.leaderworkerset.children.leader_service import plan_leader_service
 from lws.leaderworkerset.children.leader_statefulset import LOOK_AGAIN_SECONDS, Part, plan_leaders
-from lws.leaderworkerset.children.likeness import standing_of_leaders
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.memory.members import current_members
 from lws.leaderworkerset.memory.restarts import given_up
 from lws.leaderworkerset.revisions.target_revision import (
     Choice,
-    choose_revision,
     former_revision,
     plan_adoption,
     plan_pruning,
 )
-from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states
+from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.rollout.limits import floor_of
 from lws.leaderworkerset.rollout.pacing import status_delay
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -56,13 +54,10 @@ def plan(snapshot: SetSnapshot) -> Plan:
     problem = why_left_alone(snapshot.lws, snapshot.is_covered, snapshot.fault)
     if problem is not None:
         return plan_left_alone(snapshot, problem)
-    standing = standing_of_leaders(snapshot)
-    choice = choose_revision(snapshot, standing)
-    groups = _groups(snapshot, choice)
-    leaders = plan_leaders(snapshot, standing, choice, groups)
-    is_done = standing == Standing.OURS and is_update_done(
-        groups, spec.replicas_of(snapshot.lws), floor_of(snapshot.lws)
-    )
+    found = assess(snapshot)
+    ownership, choice, groups, rollout = found.ownership, found.target, found.groups, found.rollout
+    leaders = plan_leaders(snapshot, found)
+    is_done = ownership == Standing.OURS and is_update_done(groups, rollout.replicas, rollout.floor)
     service = plan_service(snapshot, is_done)
     budget = plan_disruption_budget(snapshot, groups)
     parts = (leaders, service, plan_leader_service(snapshot), budget)
@@ -70,7 +65,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     problems = problems_of(snapshot, [*met, *node_loss.problems(snapshot)])
     sequences = [*(part.sequence for part in parts), plan_adoption(snapshot, choice)]
     sequences.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
-    if standing in (Standing.OURS, Standing.ABSENT):
+    if ownership in (Standing.OURS, Standing.ABSENT):
         sequences.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
     revisions = _revisions_to_tell(snapshot, choice, leaders, is_done)
     status = _status(snapshot, groups, problems, revisions, leaders)
@@ -162,8 +157,3 @@ def _unseen_pods(snapshot: SetSnapshot, groups: Sequence[GroupState]) -> float |
     ready = {group.index for group in groups if group.ready}
     is_behind = any(group.index in ready and not group.is_complete for group in snapshot.groups)
     return LOOK_AGAIN_SECONDS if is_behind else None
-
-
-def _groups(snapshot: SetSnapshot, choice: Choice) -> tuple[GroupState, ...]:
-    update_revision = update_revision_of(snapshot.leader) if snapshot.leader is not None else ""
-    return group_states(snapshot.groups, Wanted(choice.key, choice.size_of, update_revision))

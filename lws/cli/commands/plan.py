@@ -93,7 +93,7 @@ async def _planned(session: Session, manifest: Object, manner: Manner, steps: bo
     effect = impact(found.snapshot, found.groups, after)
     is_same = after["spec"] == stored["spec"]
     blocks = [changed(stored, "unchanged" if is_same else "would be changed"), *told(effect)]
-    return blocks + (list(steps_blocks(simulate(effect.after.state))) if steps else [])
+    return blocks + (list(steps_blocks(simulate(effect.after.rollout))) if steps else [])
 
 
 async def _tried(session: Session, manifest: Object, stored: Object | None, manner: Manner) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from lws.actions import Object
 from lws.admission.defaulting import default
 from lws.admission.errors import aggregate
 from lws.admission.leaderworkerset import errors_in
-from lws.cli.facts.prospect import prospect_of
 from lws.cli.refusal import Refusal
 from lws.cli.views.blocks import Text
 from lws.kube.metadata import copied
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.assessment import assess
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.reasons import counted
@@ -58,7 +58,7 @@ def creation(lws: Object) -> Iterator[Text]:
 
 def update_from_rest(lws: Object, now: datetime) -> RolloutState:
     """All groups are ready, and there is a new template."""
-    state = prospect_of(SetSnapshot(lws=copied(lws), now=now)).state
+    state = assess(SetSnapshot(lws=copied(lws), now=now)).rollout
     groups = tuple(
         GroupState(index, ready=True, outdated=True, leader_ready=True, replaceable=True)
         for index in range(state.replicas)

@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 
 from lws.actions import Delete, Object
-from lws.cli.facts.prospect import Prospect, prospect_of
 from lws.cli.views.blocks import Text
 from lws.group.plan import plan as plan_group
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.differences.comparison import explain
 from lws.kube.ownership import Standing
+from lws.leaderworkerset.assessment import Assessment, assess
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.history import record
@@ -29,14 +29,15 @@ _LIVE = ("restartPolicy", "persistentVolumeClaimRetentionPolicy", "maxGroupResta
 class Impact:
     """What a change does.
 
-    before, after: the set as it is and as it would be. template: what changes in what pods depend on, a line
-    each. at_once: what changes besides. restarts: groups that the change restarts, by a rollout. moving:
-    groups that restart anyway, by the rollout that is under way. recreated: groups that restart at once, with
-    the reason.
+    before, after: the set as it is and as it would be. left_alone: why the controller does not act on it, if
+    it does not. template: what changes in what pods depend on, a line each. at_once: what changes besides.
+    restarts: groups that the change restarts, by a rollout. moving: groups that restart anyway, by the
+    rollout that is under way. recreated: groups that restart at once, with the reason.
     """
 
-    before: Prospect
-    after: Prospect
+    before: Assessment
+    after: Assessment
+    left_alone: str = ""
     template: tuple[str, ...] = ()
     at_once: tuple[str, ...] = ()
     restarts: tuple[int, ...] = ()
@@ -46,12 +47,12 @@ class Impact:
     @property
     def added(self) -> range:
         """Groups that are made."""
-        return range(self.before.replicas, self.after.replicas)
+        return range(self.before.rollout.replicas, self.after.rollout.replicas)
 
     @property
     def removed(self) -> range:
         """Groups that go."""
-        return range(self.after.replicas, self.before.replicas)
+        return range(self.after.rollout.replicas, self.before.rollout.replicas)
 
     @property
     def staying(self) -> tuple[int, ...]:
@@ -61,32 +62,33 @@ class Impact:
 
 def impact(snapshot: SetSnapshot, groups: Mapping[int, GroupSnapshot], after: Object) -> Impact:
     """What it does to a set to become `after`; groups: by index, for what does not wait for a rollout."""
-    now, then = prospect_of(snapshot), prospect_of(replace(snapshot, lws=after))
-    moving = now.outdated if now.key == then.key and not now.is_paused else ()
+    now, then = assess(snapshot), assess(replace(snapshot, lws=after))
+    is_rolling = now.target.key == then.target.key and not now.rollout.paused
+    moving, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
+    problem = why_left_alone(after, is_covered=True)
     return Impact(
         before=now,
         after=then,
+        left_alone=problem.message if problem is not None else "",
         template=tuple(describe(record(snapshot.lws), record(after))),
         at_once=tuple(explain(_immediate(snapshot.lws), _immediate(after))),
-        restarts=tuple(index for index in then.outdated if index not in moving),
-        moving=tuple(index for index in moving if index in then.outdated),
+        restarts=tuple(index for index in outdated if index not in moving),
+        moving=tuple(index for index in moving if index in outdated),
         recreated=_recreated(groups, after),
     )
 
 
 def told(what: Impact) -> Iterator[Text]:
     """The impact in sentences; the first one says it all."""
-    after = what.after
-    problem = why_left_alone(after.lws, is_covered=True)
-    if problem is not None:
-        yield Text(f"nothing happens: {problem.message}", "bold red")
+    if what.left_alone:
+        yield Text(f"nothing happens: {what.left_alone}", "bold red")
         return
     yield _verdict(what)
     for index, why in sorted(what.recreated.items()):
         yield Text(f"  group {index} is recreated at once: {why}", "red")
-    if after.held:
-        keep = _verb(after.held, "keeps its", "keep their")
-        yield Text(f"  {named(after.held)} {keep} revision until the partition is lowered")
+    if pinned := what.after.rollout.pinned:
+        keep = _verb(pinned, "keeps its", "keep their")
+        yield Text(f"  {named(pinned)} {keep} revision until the partition is lowered")
     if what.moving:
         yield Text(f"  {named(what.moving)} {_verb(what.moving)} anyway: a rollout is under way")
     if what.added:
@@ -95,13 +97,14 @@ def told(what: Impact) -> Iterator[Text]:
         yield Text(f"  {line}", "yellow")
     for line in what.at_once:
         yield Text(f"  {line} (at once)")
-    if after.standing in (Standing.CLASH, Standing.LEAVING):
+    if what.after.ownership in (Standing.CLASH, Standing.LEAVING):
         yield Text("  a StatefulSet of this name is in the way: see `status`", "red")
 
 
 def _verdict(what: Impact) -> Text:
+    now, then = what.before.rollout, what.after.rollout
     said = []
-    if what.restarts and what.after.is_paused:
+    if what.restarts and then.paused:
         said.append(f"{named(what.restarts)} {_verb(what.restarts)} once the rollout is resumed")
     elif what.restarts:
         said.append(f"{named(what.restarts)} {_verb(what.restarts)}, by a rollout")
@@ -114,8 +117,8 @@ def _verdict(what: Impact) -> Text:
         if what.staying and what.restarts:
             stay = f"; {named(what.staying)} {_verb(what.staying, 'stays as it is', 'stay as they are')}"
         return Text("; ".join(said) + stay, "bold red")
-    if what.before.state.statefulset is None and what.after.state.statefulset is None:
-        return Text(f"{counted(what.after.replicas)} to be created; no pod is restarted", "bold green")
+    if now.statefulset is None and then.statefulset is None:
+        return Text(f"{counted(then.replicas)} to be created; no pod is restarted", "bold green")
     has_change = what.template or what.at_once
     return Text("no pod is restarted" if has_change else "no pod is restarted: nothing changes", "bold green")
 

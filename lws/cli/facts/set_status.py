@@ -12,7 +12,6 @@ from typing import Any
 from lws.actions import Object
 from lws.cli.facts.ages import age
 from lws.cli.facts.lookup import Found
-from lws.cli.facts.prospect import Prospect, prospect_of
 from lws.cli.facts.revisions import Past, past_of
 from lws.cli.facts.waiting import why_waiting
 from lws.group.identity import group_size_of
@@ -21,7 +20,9 @@ from lws.kube.metadata import controller_of, is_terminating, labels_of
 from lws.kube.pods import is_ready
 from lws.kube.statefulsets import wanted_replicas
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.assessment import Assessment, assess
 from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
 from lws.leaderworkerset.status.status import AVAILABLE
@@ -55,7 +56,7 @@ class Standing:
 
     found: Found
     past: Past
-    prospect: Prospect
+    assessment: Assessment
     groups: tuple[GroupLine, ...]
     is_settled: bool
     waiting_for: str
@@ -64,12 +65,12 @@ class Standing:
 
     @property
     def replicas(self) -> int:
-        return self.prospect.replicas
+        return self.assessment.rollout.replicas
 
     @property
     def summary(self) -> Summary:
         """Groups by state, as they are now."""
-        state = self.prospect.state
+        state = self.assessment.rollout
         return summarise(state.groups, state.replicas, state.floor, state.paused)
 
     @property
@@ -79,28 +80,34 @@ class Standing:
 
     @property
     def updated(self) -> int:
-        return sum(state.settled for state in self.prospect.groups if state.index < self.replicas)
+        return sum(state.settled for state in self.assessment.groups if state.index < self.replicas)
 
 
 def standing_of(found: Found) -> Standing:
     """How the set stands."""
-    past, prospect = past_of(found.snapshot, found.revisions), prospect_of(found.snapshot)
+    past, assessment = past_of(found.snapshot, found.revisions), assess(found.snapshot)
     facts = {group.index: group for group in found.snapshot.groups}
     pods = _workers_by_group(found)
-    settled = _is_settled(found, prospect)
+    settled = _is_settled(found, assessment.rollout)
     exposed = claims_at_risk(found.lws, (group.workers for group in found.snapshot.groups))
     return Standing(
         found=found,
         past=past,
-        prospect=prospect,
+        assessment=assessment,
         groups=tuple(
-            _line(found, prospect, facts[index], revision_number(past, _key_of(facts[index])), pods[index])
+            _line(
+                found,
+                assessment.rollout,
+                facts[index],
+                revision_number(past, _key_of(facts[index])),
+                pods[index],
+            )
             if index in facts
             else GroupLine(index, "-", "Missing", (0, 0), "-", "leader pod yet to be created", False)
-            for index in sorted({*range(prospect.replicas), *facts})
+            for index in sorted({*range(assessment.rollout.replicas), *facts})
         ),
         is_settled=settled,
-        waiting_for="" if settled else _waiting_for(found, prospect),
+        waiting_for="" if settled else _waiting_for(found, assessment.rollout),
         live_only=tuple(_live_only(found.lws, past)),
         at_risk=(risk_of_claims(exposed),) if exposed else (),
     )
@@ -113,14 +120,14 @@ def revision_number(past: Past, key: str) -> str:
 
 
 def _line(
-    found: Found, prospect: Prospect, group: GroupFacts, revision: str, workers: list[Object]
+    found: Found, rollout: RolloutState, group: GroupFacts, revision: str, workers: list[Object]
 ) -> GroupLine:
-    state = next(each for each in prospect.groups if each.index == group.index)
+    state = next(each for each in rollout.groups if each.index == group.index)
     known = found.groups.get(group.index)
     told = group_size_of(known.leader if known is not None else group.leader)
     size = told if told is not None else spec.size_of(found.lws)
     leader = found.pods.get(group.leader["metadata"]["name"], group.leader)
-    why = why_waiting(prospect, state, found.groups.get(group.index), [leader, *workers], size)
+    why = why_waiting(rollout, state, found.groups.get(group.index), [leader, *workers], size)
     return GroupLine(
         index=group.index,
         revision=revision,
@@ -159,27 +166,27 @@ def _phase(leader: Object) -> str:
     return "Ready" if phase == "Running" and is_ready(leader) else phase
 
 
-def _is_settled(found: Found, prospect: Prospect) -> bool:
+def _is_settled(found: Found, rollout: RolloutState) -> bool:
     lws, leader = found.lws, found.snapshot.leader
     status = lws.get("status") or {}
     seen = int(status.get("observedGeneration") or 0)
-    if leader is None or seen < int(lws["metadata"].get("generation") or 0) or prospect.outdated:
+    if leader is None or seen < int(lws["metadata"].get("generation") or 0) or rollout.outdated:
         return False
-    settled = {state.index for state in prospect.groups if state.settled}
-    settled |= {state.index for state in prospect.groups if state.ready and state.index in prospect.held}
-    in_place = settled >= set(range(prospect.replicas)) and len(prospect.groups) == prospect.replicas
+    settled = {state.index for state in rollout.groups if state.settled}
+    settled |= {state.index for state in rollout.groups if state.ready and state.index in rollout.pinned}
+    in_place = settled >= set(range(rollout.replicas)) and len(rollout.groups) == rollout.replicas
     # Whoever goes on from here will ask the status next.
     is_told = conditions.is_true(status.get("conditions"), AVAILABLE)
-    return in_place and is_told and wanted_replicas(leader) == prospect.replicas
+    return in_place and is_told and wanted_replicas(leader) == rollout.replicas
 
 
-def _waiting_for(found: Found, prospect: Prospect) -> str:
+def _waiting_for(found: Found, rollout: RolloutState) -> str:
     said = plan(found.snapshot).waiting_for
     if said:
         return said
-    if prospect.is_paused and prospect.outdated:
+    if rollout.paused and rollout.outdated:
         return "the rollout to be resumed"
-    if all(state.settled for state in prospect.groups):
+    if all(state.settled for state in rollout.groups):
         return "the controller to say in the status that all is done"
     return "the controller to take its next step"
 

@@ -9,26 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from lws.actions import Object
-from lws.cli.facts.prospect import Prospect
 from lws.group.plan import plan as plan_group
 from lws.group.snapshot import GroupSnapshot
 from lws.kube import conditions
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import is_ready
 from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.rollout.state import RolloutState
 
 _LONGEST = 100
 
 
 def why_waiting(
-    prospect: Prospect, state: GroupState, group: GroupSnapshot | None, pods: Sequence[Object], size: int
+    rollout: RolloutState, state: GroupState, group: GroupSnapshot | None, pods: Sequence[Object], size: int
 ) -> str:
     """pods: of the group, the leader first. size: pods of the group when it is complete."""
     if state.terminating:
         return "being replaced: its pods are on their way out"
     if not state.ready:
         return next(_obstacles(group, pods, size), "StatefulSet controller has yet to report")
-    return _turn(prospect, state)
+    return _turn(rollout, state)
 
 
 def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int) -> Iterator[str]:
@@ -70,14 +70,14 @@ def _troubles(pod: Object) -> Iterator[str]:
                 )
 
 
-def _turn(prospect: Prospect, state: GroupState) -> str:
+def _turn(rollout: RolloutState, state: GroupState) -> str:
     if not state.outdated:
         return ""
-    if state.index in prospect.held:
-        return f"keeps its revision: the partition is {prospect.state.floor}"
-    if state.index >= prospect.replicas:
+    if state.index in rollout.pinned:
+        return f"keeps its revision: the partition is {rollout.floor}"
+    if state.index >= rollout.replicas:
         return "goes when the rollout is done"
-    return "the rollout is paused" if prospect.is_paused else "its turn in the rollout"
+    return "the rollout is paused" if rollout.paused else "its turn in the rollout"
 
 
 def _short(text: str) -> str:

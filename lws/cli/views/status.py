@@ -24,7 +24,7 @@ def status_blocks(facts: Standing, most: int | None = None) -> Iterator[Block]:
     metadata, now = facts.found.lws["metadata"], facts.found.snapshot.now
     yield Text(f"LeaderWorkerSet {metadata['namespace']}/{metadata['name']}", "bold")
     yield Bar(facts.updated, facts.replicas, f"groups ready on {_revision(facts)}")
-    if facts.prospect.is_paused:
+    if facts.assessment.rollout.paused:
         yield Text("paused: no group is updated before `resume`", "yellow")
     for line in (*facts.live_only, *facts.at_risk):
         yield Text(line, "yellow")
@@ -49,8 +49,8 @@ def status_data(facts: Standing) -> dict[str, Any]:
         "namespace": facts.found.lws["metadata"]["namespace"],
         "settled": facts.is_settled,
         "waitingFor": facts.waiting_for,
-        "paused": facts.prospect.is_paused,
-        "key": facts.prospect.key,
+        "paused": facts.assessment.rollout.paused,
+        "key": facts.assessment.target.key,
         "revision": wanted.number if wanted is not None else None,
         "replicas": facts.replicas,
         "updatedAndReady": facts.updated,
@@ -78,7 +78,7 @@ def progress_line(facts: Standing) -> Text:
 
 
 def _revision(facts: Standing) -> str:
-    key = facts.prospect.key
+    key = facts.assessment.target.key
     number = revision_number(facts.past, key)
     return f"revision {number} ({key})" if number != key else f"key {key}"
 
@@ -88,7 +88,7 @@ def _pace(facts: Standing) -> Iterator[Text]:
     counts = ", ".join(f"{count} {state}" for state, count in facts.summary.counts.items())
     if counts:
         yield Text(f"groups: {counts}", "yellow")
-    if not facts.last_progress or facts.prospect.is_paused:
+    if not facts.last_progress or facts.assessment.rollout.paused:
         return
     is_stalled = conditions.is_true(_conditions(facts), STALLED)
     deadline = spec.progress_deadline_of(facts.found.lws)

@@ -1,7 +1,7 @@
 """What must the leader StatefulSet be told, and which leaders must go before it is?
 
-In: a SetSnapshot, whose the StatefulSet is, the wanted revision and the state of the groups. Out: one part of
-the plan: revision first, then what must be remembered, then leaders that go, then the StatefulSet.
+In: a SetSnapshot and its assessment. Out: one part of the plan: revision first, then what must be remembered,
+then leaders that go, then the StatefulSet.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lws.kube.metadata import missing_labels, owner_reference
 from lws.kube.ownership import Standing, clash_note
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import events, spec
+from lws.leaderworkerset.assessment import Assessment
 from lws.leaderworkerset.children.checkpoint import Position, beginning, remember, remembered_position
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
@@ -25,9 +26,8 @@ from lws.leaderworkerset.rollout.groups import (
     PATIENCE,
     GroupState,
     LeaderStatefulSet,
-    leader_statefulset,
 )
-from lws.leaderworkerset.rollout.limits import budget_of, floor_of, told_max_unavailable
+from lws.leaderworkerset.rollout.limits import told_max_unavailable
 from lws.leaderworkerset.rollout.pacing import paced
 from lws.leaderworkerset.rollout.plan import plan_rollout
 from lws.leaderworkerset.rollout.scale_down import leftovers
@@ -62,33 +62,22 @@ class Part:
     has_moved: bool = False
 
 
-def plan_leaders(
-    snapshot: SetSnapshot, standing: Standing, choice: Choice, groups: tuple[GroupState, ...]
-) -> Part:
+def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> Part:
     """Intent before deed: what a crash must not lose is written first."""
-    leader = snapshot.leader
-    if leader is not None and standing == Standing.CLASH:
+    leader, ownership = snapshot.leader, assessment.ownership
+    if leader is not None and ownership == Standing.CLASH:
         return clash(snapshot, leader)
-    if standing == Standing.LEAVING:
+    if ownership == Standing.LEAVING:
         return Part(waiting_for="the former leader StatefulSet to be gone", again_after=LOOK_AGAIN_SECONDS)
-    if leader is not None and standing == Standing.ORPHAN:
+    if leader is not None and ownership == Standing.ORPHAN:
         # Its pods are looked at only once it is ours: nothing but the owner changes until then.
         return adopt(snapshot, leader)
-    return _roll(snapshot, choice, groups)
+    return _roll(snapshot, assessment.target, assessment.rollout)
 
 
-def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...]) -> Part:
+def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Part:
     lws, leader, known = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
-    told = leader_statefulset(leader, choice.key, snapshot.now) if leader is not None else None
-    state = RolloutState(
-        replicas=spec.replicas_of(lws),
-        budget=budget_of(lws),
-        floor=floor_of(lws),
-        groups=groups,
-        statefulset=told,
-        paused=spec.is_paused(lws),
-        reached=known.partition if known is not None and known.revision == choice.name else None,
-    )
+    told = state.statefulset
     rollout, delay = paced(state, plan_rollout(state), snapshot.leader_age)
     if leader is None or told is None:
         created = _create_leaders(snapshot, choice, rollout)
@@ -105,7 +94,8 @@ def _roll(snapshot: SetSnapshot, choice: Choice, groups: tuple[GroupState, ...])
         rollout = rollout.within(told)
     position = Position(choice.name, rollout.partition)
     guard = _guard(lws, leader, position, choice.key)
-    applying = _telling_leftovers(snapshot, told, groups, _apply_leaders(snapshot, leader, choice, rollout))
+    applying = _apply_leaders(snapshot, leader, choice, rollout)
+    applying = _telling_leftovers(snapshot, told, state.groups, applying)
     deeds = (*_replace_leaders(snapshot, rollout), *applying)
     return Part(
         (*choice.actions, *guard, *deeds),

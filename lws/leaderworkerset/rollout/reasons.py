@@ -48,8 +48,7 @@ def why_replace(moment: Moment, replace: tuple[int, ...]) -> str:
 
 def waiting_for(moment: Moment, replicas: int) -> str:
     """What has to happen before there is a next step; empty if nothing has to."""
-    rolling = any(moment.is_outdated(index) for index in range(moment.state.floor, moment.wanted))
-    if rolling and not moment.stored.observed:
+    if moment.state.outdated and not moment.stored.observed:
         return "the StatefulSet controller to report on the last change"
     unready = [index for index in range(replicas) if not moment.is_ready(index)]
     return f"{named(unready)} to be ready" if unready else ""

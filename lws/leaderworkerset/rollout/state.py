@@ -39,6 +39,18 @@ class RolloutState:
     paused: bool = False
     reached: int | None = None
 
+    @property
+    def outdated(self) -> tuple[int, ...]:
+        """Groups that the rollout replaces, in time."""
+        wanted = range(self.floor, self.replicas)
+        return tuple(group.index for group in self.groups if group.outdated and group.index in wanted)
+
+    @property
+    def pinned(self) -> tuple[int, ...]:
+        """Outdated groups that keep their revision: the partition of the set is above them."""
+        wanted = range(min(self.floor, self.replicas))
+        return tuple(group.index for group in self.groups if group.outdated and group.index in wanted)
+
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
@@ -107,8 +119,8 @@ class Moment:
     def is_plain_scale_down(self) -> bool:
         """The groups on top are the user's own and not a surge, and no rollout needs them."""
         stored = self.stored
-        rolling = any(self.is_outdated(index) for index in range(self.state.floor, self.wanted))
-        return stored.is_current and stored.asked == stored.replicas > self.wanted and not rolling
+        is_users_own = stored.is_current and stored.asked == stored.replicas > self.wanted
+        return is_users_own and not self.state.outdated
 
     @cached_property
     def ready(self) -> int:

@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
+from lws.actions import Apply
 from lws.cli.facts.impact import Impact, impact, told
 from lws.group.snapshot import GroupSnapshot
-from test.unit.builders import NOW, make_group, make_set, make_worker_pod
-from test.unit.lws.cli.histories import revision_of, sets, snapshot_of
+from lws.kube.statefulsets import partition_of, wanted_replicas
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout.simulation import simulate
+from test.unit.builders import NOW, make_group, make_leader_statefulset, make_set, make_worker_pod
+from test.unit.lws.cli.histories import revision_of, sets, snapshot_of, with_status
+from test.unit.set_world import actions_of
 
 Object = dict[str, Any]
 A, B, C = sets("app:1", "app:2", "app:3", replicas=4)
@@ -151,3 +157,17 @@ def test_a_group_that_is_missing_is_no_restart() -> None:
     snapshot = snapshot_of(A, HISTORY, [A, A])
     assert make_group(A).index == 0
     assert impact(snapshot, {}, B).restarts == (0, 1)
+
+
+def test_the_steps_start_where_the_controller_does() -> None:
+    """The leader StatefulSet was lost when the rollout had come to 2, and was made anew with the old
+    template.
+    """
+    old, new = (revision["metadata"]["name"] for revision in HISTORY)
+    status = {"currentRevision": old, "rollout": {"revision": new, "partition": 2}}
+    leader = make_leader_statefulset(A, key=record(A).key, partition=4)
+    snapshot = with_status(snapshot_of(B, HISTORY, [A, A, A, B], leader=leader), **status)
+    first = simulate(impact(snapshot, {}, snapshot.lws).after.rollout).steps[0].rollout
+    (apply,) = (each for each in actions_of(plan(snapshot)) if isinstance(each, Apply))
+    assert partition_of(apply.intent) == 2
+    assert (first.partition, first.replicas) == (2, wanted_replicas(apply.intent))

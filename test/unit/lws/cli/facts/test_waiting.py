@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from lws.cli.facts.prospect import Prospect, prospect_of
 from lws.cli.facts.waiting import why_waiting
 from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.assessment import assess
 from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.rollout.state import RolloutState
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod
 from test.unit.lws.cli.histories import revision_of, sets, snapshot_of
 
@@ -22,8 +23,8 @@ UNREADY = GroupState(0)
 OUTDATED = replace(SETTLED, outdated=True)
 
 
-def prospect(lws: dict[str, Any] = B) -> Prospect:
-    return prospect_of(snapshot_of(lws, [revision_of(A, 1), revision_of(B, 2)], [A, A, A]))
+def rollout(lws: dict[str, Any] = B) -> RolloutState:
+    return assess(snapshot_of(lws, [revision_of(A, 1), revision_of(B, 2)], [A, A, A])).rollout
 
 
 def waiting_container(reason: str, message: str = "") -> dict[str, Any]:
@@ -32,7 +33,7 @@ def waiting_container(reason: str, message: str = "") -> dict[str, Any]:
 
 
 def test_nothing_to_wait_for() -> None:
-    assert why_waiting(prospect(), SETTLED, None, [], 2) == ""
+    assert why_waiting(rollout(), SETTLED, None, [], 2) == ""
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_nothing_to_wait_for() -> None:
     ],
 )
 def test_outdated(lws: dict[str, Any], state: GroupState, why: str) -> None:
-    assert why_waiting(prospect(lws), state, None, [], 2) == why
+    assert why_waiting(rollout(lws), state, None, [], 2) == why
 
 
 @pytest.mark.parametrize(
@@ -63,23 +64,23 @@ def test_outdated(lws: dict[str, Any], state: GroupState, why: str) -> None:
 )  # fmt: skip
 def test_a_leader_that_is_not_ready(leader: dict[str, Any], why: str) -> None:
     pods = [make_leader_pod(A, ready=False, **leader), make_worker_pod()]
-    assert why_waiting(prospect(), UNREADY, None, pods, 2) == why
+    assert why_waiting(rollout(), UNREADY, None, pods, 2) == why
 
 
 def test_workers() -> None:
     leader = make_leader_pod(A)
     going = make_worker_pod(terminating=True)
-    assert why_waiting(prospect(), UNREADY, None, [leader, going], 2) == "pod demo-0-1 is being deleted"
-    assert why_waiting(prospect(), UNREADY, None, [leader], 4) == "3 pods yet to be created"
-    assert why_waiting(prospect(), UNREADY, None, [leader], 2) == "1 pod yet to be created"
+    assert why_waiting(rollout(), UNREADY, None, [leader, going], 2) == "pod demo-0-1 is being deleted"
+    assert why_waiting(rollout(), UNREADY, None, [leader], 4) == "3 pods yet to be created"
+    assert why_waiting(rollout(), UNREADY, None, [leader], 2) == "1 pod yet to be created"
     unready = [make_worker_pod(index=index, ready=False) for index in (1, 2, 3)]
-    why = why_waiting(prospect(), UNREADY, None, [leader, *unready], 4)
+    why = why_waiting(rollout(), UNREADY, None, [leader, *unready], 4)
     assert why == "pod demo-0-1 and 2 more not ready"
 
 
 def test_pods_are_ready_and_nobody_has_said_so_yet() -> None:
     pods = [make_leader_pod(A), make_worker_pod()]
-    assert why_waiting(prospect(), UNREADY, None, pods, 2) == "StatefulSet controller has yet to report"
+    assert why_waiting(rollout(), UNREADY, None, pods, 2) == "StatefulSet controller has yet to report"
 
 
 def test_what_the_controller_waits_for() -> None:
@@ -87,11 +88,11 @@ def test_what_the_controller_waits_for() -> None:
     leader = make_leader_pod(lws, ready=False)
     revision = snapshot_of(lws, [revision_of(lws, 1)]).revisions[0]
     group = GroupSnapshot(lws=lws, leader=leader, now=NOW, revision=revision)
-    why = why_waiting(prospect(lws), UNREADY, group, [leader], 2)
+    why = why_waiting(rollout(lws), UNREADY, group, [leader], 2)
     assert why == "waits for the leader pod to be ready (startupPolicy LeaderReady)"
 
 
 def test_long_messages_are_cut() -> None:
     pods = [make_leader_pod(A, ready=False, status=waiting_container("ErrImagePull", "x" * 500))]
-    why = why_waiting(prospect(), UNREADY, None, pods, 2)
+    why = why_waiting(rollout(), UNREADY, None, pods, 2)
     assert (len(why), why[-1]) == (100, "…")

@@ -1,0 +1,64 @@
+"""lws.leaderworkerset.assessment: where a set stands; the plan and the commands begin with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lws.kube.ownership import Standing
+from lws.leaderworkerset.assessment import assess
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
+from lws.leaderworkerset.rollout.state import Budget
+from lws.leaderworkerset.snapshot import SetSnapshot
+from test.unit.builders import NOW, make_leader_statefulset, make_set
+from test.unit.lws.cli.histories import revision_of, sets, snapshot_of
+
+A, B = sets("app:1", "app:2", replicas=4, max_surge="30%", max_unavailable="50%")
+HISTORY = [revision_of(A, 1), revision_of(B, 2)]
+
+
+def test_at_rest() -> None:
+    found = assess(snapshot_of(A, HISTORY[:1]))
+    assert (found.target.key, found.rollout.replicas, found.ownership) == (record(A).key, 4, Standing.OURS)
+    assert found.rollout.statefulset == LeaderStatefulSet(replicas=4, partition=0, asked=4)
+    assert found.rollout.budget == Budget(unavailable=2, surge=2)
+    assert (found.rollout.outdated, found.rollout.pinned, found.rollout.paused) == ((), (), False)
+
+
+def test_in_a_rollout() -> None:
+    found = assess(snapshot_of(B, HISTORY, [A, A, B, B]))
+    assert found.target.key == record(B).key
+    assert found.rollout.outdated == (0, 1)
+    assert [group.outdated for group in found.groups] == [True, True, False, False]
+
+
+def test_a_surge_group_is_not_replaced() -> None:
+    assert assess(snapshot_of(B, HISTORY, [B, B, B, B, A])).rollout.outdated == ()
+
+
+def test_behind_a_partition() -> None:
+    partitioned = make_set(image="app:2", replicas=4, partition=3)
+    found = assess(snapshot_of(partitioned, HISTORY, [A, B, A, A]))
+    assert (found.rollout.pinned, found.rollout.outdated) == ((0, 2), (3,))
+
+
+def test_paused() -> None:
+    paused = make_set(image="app:2", replicas=4, rolloutStrategy={"paused": True})
+    found = assess(snapshot_of(paused, HISTORY, [A, A, A, B]))
+    assert found.rollout.paused
+    assert found.rollout.outdated == (0, 1, 2)
+
+
+def test_a_set_that_does_not_exist_yet() -> None:
+    found = assess(SetSnapshot(lws=A, now=NOW))
+    assert (found.target.key, found.ownership) == (record(A).key, Standing.ABSENT)
+    assert found.rollout.statefulset is None
+
+
+def test_a_stranger_has_its_name() -> None:
+    other = make_leader_statefulset(make_set("other"))
+    other["metadata"]["name"] = "demo"
+    uid = other["metadata"]["ownerReferences"][0]["uid"] = "somebody"
+    snapshot = replace(snapshot_of(A, HISTORY, [], leader=other), owners_alive=frozenset({uid}))
+    found = assess(snapshot)
+    assert (found.ownership, found.rollout.statefulset) == (Standing.CLASH, None)
