@@ -76,7 +76,7 @@ test-e2e: on-linux $(READY) ## The chart and the examples on a cluster, through 
 	@$(BUILD)
 	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
 
-bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/performance.md.
+bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/operations/performance.md.
 	@$(BUILD)
 	@$(BIN)/python -m test.bench $(SHAPES) $(if $(AGAINST),--against="$(AGAINST)") $(if $(RESUME),--resume) \
 		$(if $(PROFILE),--profile) $(if $(FOREIGN),--foreign=$(FOREIGN))
@@ -85,7 +85,7 @@ bench-guard: on-linux $(READY) ## Does the product stay within its budget of wri
 	@$(BUILD)
 	@$(BIN)/python -m test.bench.guard
 
-conformance: on-linux $(READY) ## Run the tests that prove each part of the API, and write docs/compatibility.md.
+conformance: on-linux $(READY) ## Run the tests that prove each part of the API, and write docs/reference/compatibility.md.
 	@$(BUILD)
 	@$(BIN)/python -m tools.conformance
 

@@ -1,7 +1,7 @@
 """Run as `python -m test.bench [SHAPE …]`: measure shapes, print a table, write results and the page.
 
-In: shapes such as 1x400x4; all default ones without any. Out: JSON per shape and plots in docs/performance,
-docs/performance.md. What is interrupted goes on with --resume.
+In: shapes such as 1x400x4; all default ones without any. Out: docs/operations/performance/*.json and plots,
+docs/operations/performance.md. What is interrupted goes on with --resume.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from test.bench.page import draw_flames, keep_before, write_page
 from test.bench.shapes import DEFAULT, Shape, parse
 from test.bench.table import HEAD, columns, rows
 
-_DOCS = Path(__file__).resolve().parents[2] / "docs"
+_DOCS = Path(__file__).resolve().parents[2] / "docs" / "operations"
 _RESULTS, _PAGE = _DOCS / "performance", _DOCS / "performance.md"
 # The shape that memory is judged by.
 _CROWDED, _CROWD = "1x400x4", 5000

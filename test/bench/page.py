@@ -1,4 +1,4 @@
-"""What does docs/performance.md show? The part between two marks, written anew from the results there are.
+"""What does the performance page show? The part between two marks, written anew from the results there are.
 
 In: a directory with results. Out: SVGs beside them, and the page.
 """

@@ -1,7 +1,7 @@
 """Run as `python -m test.bench.scale`: what does a fleet of sets cost, by what a small one was seen to cost?
 
-In: docs/scale/*.json, measured with `--measure SHAPE SHAPE` (two shapes of one kind). Out: the model in
-docs/scale.md, between its marks. Everything is linear in the sets; the formulas are in the page.
+In: docs/operations/scale/*.json, measured with `--measure SHAPE SHAPE` (two shapes of one kind). Out: the
+model in docs/operations/scale.md, between its marks. Everything is linear in the sets; the page has formulas.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 from test.bench.shapes import parse
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "operations"
 PAGE, MEASURED = DOCS / "scale.md", DOCS / "scale"
 BEGIN, END = "<!-- model: written by python -m test.bench.scale -->", "<!-- end of model -->"
 

@@ -1,1 +1,1 @@
-"""Which test proves each part of the API? docs/compatibility.md says so, `make conformance` writes it."""
+"""Which test proves each part of the API? `make conformance` writes docs/reference/compatibility.md."""

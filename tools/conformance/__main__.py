@@ -1,6 +1,6 @@
 """Answers: do all tests pass that prove the API? Run as `python -m tools.conformance [--page-only]`.
 
-In: test/conformance.yaml. Out: docs/compatibility.md if they do, else exit code 1 and the page as it was.
+In: test/conformance.yaml. Out: docs/reference/compatibility.md if they do, else exit code 1 and no new page.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tools.conformance.page import page_of
 from tools.conformance.table import proofs_of, read_table
 from tools.deployment import REPOSITORY
 
-PAGE = REPOSITORY / "docs" / "compatibility.md"
+PAGE = REPOSITORY / "docs" / "reference" / "compatibility.md"
 _DEPTH = 3
 """Folders that tell suites apart: test/integration/fields has a cluster and a product of its own."""
 

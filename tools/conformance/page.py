@@ -1,6 +1,6 @@
 """Answers: how does the table of conformance read?
 
-In: its rows. Out: docs/compatibility.md. Pure.
+In: its rows. Out: docs/reference/compatibility.md. Pure.
 """
 
 from __future__ import annotations

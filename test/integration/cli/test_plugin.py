@@ -47,7 +47,7 @@ def shell(cluster: ClusterAccess, tmp_path: Path) -> dict[str, str]:
 
 def _from_guide(name: str) -> str:
     """The script that the guide tells people to put on their path."""
-    guide = (ROOT / "docs" / "cli.md").read_text()
+    guide = (ROOT / "docs" / "reference" / "cli.md").read_text()
     found = re.search(rf"`{name}`.*?```sh\n(.*?)```", guide, re.DOTALL)
     assert found is not None
     return found[1]

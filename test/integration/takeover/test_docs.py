@@ -1,4 +1,4 @@
-"""Do the commands of docs/revisions.md work, and do they print what the page says?
+"""Do the commands of docs/concepts/revisions.md work, and do they print what the page says?
 
 A fenced block of `console` after the line `<!-- tested -->` is run: every `$ ` starts a command. Of its
 output the page shows lines, in order; `…` stands for anything, also for whole lines, and blanks for any.
@@ -23,7 +23,7 @@ from test.harness.world import World
 from tools.localcluster import ClusterAccess
 
 ROOT = Path(__file__).parents[3]
-PAGE = ROOT / "docs" / "revisions.md"
+PAGE = ROOT / "docs" / "concepts" / "revisions.md"
 _SECONDS = 300.0
 # Commands that change nothing.
 _LOOKS = re.compile(r"kubectl get |lws (history|status|diff) ")

@@ -1,4 +1,4 @@
-"""docs/cli.md names every command with all its options, and none that does not exist."""
+"""docs/reference/cli.md names every command with all its options, and none that does not exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from lws.cli.main import COMMANDS, commands
 
-GUIDE = (Path(__file__).parents[3] / "docs" / "cli.md").read_text(encoding="utf-8")
+GUIDE = (Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 ROWS = dict(re.findall(r"^\| `(\w+)([^|\n]*(?:\\\|[^|\n]*)*) \|", GUIDE, re.MULTILINE))
 EVERYWHERE = {"--namespace", "--context", "--kubeconfig", "--help"}
 

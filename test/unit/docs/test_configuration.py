@@ -1,4 +1,4 @@
-"""docs/configuration.md has every key, flag, metric and permission, as they are, and no others."""
+"""docs/reference/configuration.md has every key, flag, metric and permission, as they are, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lws.config.flags import FLAGS
 from lws.controller.endpoints.metrics import Metrics
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "configuration.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
 
 
 def rows_of(heading: str) -> list[list[str]]:

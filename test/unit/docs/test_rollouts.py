@@ -1,4 +1,4 @@
-"""docs/rollouts.md draws rollouts as the planner plays them, and says what the status says.
+"""docs/concepts/rollouts.md draws rollouts as the planner plays them, and says what the status says.
 
 To draw them anew, run pytest with UPDATE_DOCS=1 in the environment and read the difference.
 """
@@ -20,7 +20,7 @@ from lws_api.leaderworkerset.v1 import LeaderWorkerSet
 from test.unit.builders import make_set
 from test.unit.stories.letters import groups, letters_of
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "rollouts.md"
+DOCUMENT = Path(__file__).parents[3] / "docs" / "concepts" / "rollouts.md"
 BLOCK = re.compile(r"^```rollout\n(?P<asked>.*)\n(?P<drawn>(?:.*\n)*?)```$", re.MULTILINE)
 ASKED = re.compile(r"replicas (\d+), maxUnavailable (\d+), maxSurge (\d+), partition (\d+)")
 SIGNS = str.maketrans({"r": "○", "R": "●", "x": "◌", "u": "◌", "t": "×", "T": "×", "-": "·"})

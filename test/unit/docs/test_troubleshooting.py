@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md quotes conditions, Events, log lines and refusals as the code has them."""
+"""The troubleshooting pages quote conditions, Events, log lines and refusals as the code has them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-DOCUMENT = ROOT / "docs" / "troubleshooting.md"
+DOCUMENT = ROOT / "docs" / "operations" / "troubleshooting.md"
 SOURCES = sorted(path for package in ("lws", "api/lws_api") for path in (ROOT / package).rglob("*.py"))
 GAP = "\0"
 """What stands for a value in a text: no quote contains it."""
@@ -49,7 +49,7 @@ def is_said(fragment: str) -> bool:
 
 def test_every_quote_is_what_the_code_says() -> None:
     unsaid = [part for quote in quotes() for part in fragments_of(quote) if not is_said(part)]
-    assert unsaid == [], "docs/troubleshooting.md quotes what the code does not say (any more)"
+    assert unsaid == [], "docs/operations quotes what the code does not say (any more)"
 
 
 def test_there_are_quotes() -> None:

@@ -197,7 +197,7 @@ def test_several_changes_in_a_row_end_at_the_last(
 def test_a_change_of_mind_while_a_group_below_a_finished_one_starts(
     has_feature: bool, replicas: int, surge: int, fewest: int
 ) -> None:
-    """The price of fixes that are never held up, as docs/rollouts.md tells it."""
+    """The price of fixes that are never held up, as docs/concepts/rollouts.md tells it."""
     story = settled(has_feature, replicas, unavailable=1, surge=surge)
     story.wish.revision = "B"
     top = replicas + surge - 1
