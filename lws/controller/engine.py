@@ -15,14 +15,14 @@ from functools import partial
 from typing import Any
 
 from lws.actions import Action
+from lws.cluster.cache.informer import Source
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ApiError
 from lws.cluster.client.rate_limit import renewal_rate
-from lws.cluster.leases.lease import Lease, LeaseTimes
-from lws.cluster.leases.shard_membership import Candidate
-from lws.cluster.observe.observer import Observer
+from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
+from lws.cluster.observe.observer import Environment, Observer
 from lws.cluster.observe.webhook_coverage import WebhookCoverage
 from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.events import EventRecorder
@@ -88,9 +88,14 @@ class Engine:
         self._wakeup = Wakeup(self._queue)
         self._store = Store(self._wakeup.on_change)
         self._memory = memory = WriteMemory(self._store)
-        observer = Observer(acting, self._store, memory, settings.node_loss)
-        self._coverage = WebhookCoverage(cluster, partial(self._wakeup.everything, self._store))
-        observer.covers = self._coverage.covers
+        wake = partial(self._wakeup.everything, self._store)
+        source = Source(cluster, self._rollback)
+        provider = settings.gang_provider
+        self._gangs = Gangs(provider, source, self._store, wake) if provider is not None else None
+        self._coverage = WebhookCoverage(cluster, wake)
+        gang = self._gangs.served if self._gangs is not None else lambda: None
+        environment = Environment(settings.node_loss, self._coverage.covers, gang)
+        observer = Observer(acting, self._store, memory, environment)
         self._wakeup.leader_pods_of = observer.members.leader_pods_of
         self._wakeup.find = self._store.get
         self._recorder = EventRecorder(acting, f"leaderworkerset-{socket.gethostname()}")
@@ -103,16 +108,10 @@ class Engine:
             "group": Kind(observer.observe_group, plan_group, "pod"),
         }
         self._loop = Loop(kinds, applier, metrics)
-        self._informers = informers_of(cluster, self._store, self._rollback)
-        self._sets = SetStream(cluster, self._store)
-        self._sets.rollback = self._rollback
-        self._takeover = Takeover(self._refresh, partial(self._wakeup.everything, self._store))
+        self._informers = informers_of(source, self._store)
+        self._sets = SetStream(source, self._store)
+        self._takeover = Takeover(self._refresh, wake)
         self._silence = Silence()
-        self._gangs: Gangs | None = None
-        if settings.gang_provider is not None:
-            wake = partial(self._wakeup.everything, self._store)
-            self._gangs = Gangs(settings.gang_provider, cluster, self._store, observer, wake)
-            self._gangs.rollback = self._rollback
         self._tasks: list[asyncio.Task[Any]] = []
         self._is_down = False
 
@@ -181,9 +180,7 @@ class Engine:
         cluster = cluster.paced(renewal_rate(election.shards, election.retry_period))
         candidate = Candidate(settings.namespace, election.resource_name, who, times, rollback=self._rollback)
         if election.shards == 1:
-            lease = Lease(cluster, candidate.namespace, candidate.name, who, times)
-            lease.rollback = self._rollback
-            return LeaseElection(lease, tell)
+            return LeaseElection(Lease(cluster, candidate), tell)
         return ShardElection(cluster, candidate, election.shards, tell, self._is_idle)
 
     def _may_write(self, namespace: str) -> bool:

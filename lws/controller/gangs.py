@@ -1,24 +1,20 @@
 """When are gangs served? For as long as the API of their scheduler is there.
 
-In: the provider that is configured, the API server. Out: a stream of PodGroups, and an observer that asks for
-them.
+In: the provider that is configured, the API server. Out: a stream of PodGroups, and the provider while it is
+served.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from typing import Any
 
-from lws.cluster.cache.informer import Informer
-from lws.cluster.cache.rollback import Rollback
+from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.store import Store
-from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ApiError, ClusterError
 from lws.cluster.client.resources import Resource
-from lws.cluster.observe.observer import Observer
 from lws.controller.endpoints.stream_liveness import Silence
 from lws.group.gang.provider import KIND, PLURAL, GangProvider
 from lws.group.gang.registry import PROVIDERS
@@ -32,25 +28,19 @@ _RETRY_SECONDS = 30.0
 class Gangs:
     """Serves one provider. wake: called once PodGroups are made from now on."""
 
-    def __init__(
-        self,
-        provider: str,
-        cluster: Cluster,
-        store: Store,
-        observer: Observer,
-        wake: Callable[[], None],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, provider: str, source: Source, store: Store, wake: Callable[[], None]) -> None:
         self._name = provider
-        self._cluster = cluster
+        self._source = source
+        self._cluster = source.cluster
         self._store = store
-        self._observer = observer
         self._wake = wake
-        self._clock = clock
         self._wrong: Callable[[], str | None] = _nothing
         self._serving: Informer | None = None
-        self.rollback = Rollback()
-        """What is told when a list is older than what was seen before."""
+        self._provider: GangProvider | None = None
+
+    def served(self) -> GangProvider | None:
+        """The provider, in the version that is there; None as long as its API is not there."""
+        return self._provider
 
     def wrong(self) -> str | None:
         """For the liveness probe: what is wrong with the stream, once it has begun.
@@ -103,20 +93,19 @@ class Gangs:
         """Until the API is gone, or there is a better version of it."""
         resource = _resource(provider.api_version)
         self._cluster.learn(resource)
-        informer = Informer(self._cluster, resource, NAME_LABEL, self._store, self._clock)
-        informer.rollback = self.rollback
+        informer = Informer(self._source, resource, NAME_LABEL, self._store)
         stream = asyncio.ensure_future(informer.run())
         listed = asyncio.ensure_future(informer.listed.wait())
         try:
             await self._until_either(stream, listed)
             while not stream.done() and await self._is_best(provider):
-                if listed.done() and self._observer.gang is None:
+                if listed.done() and self._provider is None:
                     self._begin(provider, informer)
                 await self._until_either(stream, *([] if listed.done() else [listed]))
             if stream.done():
                 stream.result()
         finally:
-            self._observer.gang, self._wrong, self._serving = None, _nothing, None
+            self._provider, self._wrong, self._serving = None, _nothing, None
             stream.cancel()
             listed.cancel()
 
@@ -135,10 +124,10 @@ class Gangs:
         return best == version
 
     def _begin(self, provider: GangProvider, informer: Informer) -> None:
-        silence = Silence(self._clock)
+        silence = Silence(self._source.clock)
         silence.begin()
         self._wrong = silence.check(informer)
-        self._observer.gang, self._serving = provider, informer
+        self._provider, self._serving = provider, informer
         log.info("gang scheduling: %s gets a PodGroup for each group (%s)", self._name, provider.api_version)
         self._wake()
 

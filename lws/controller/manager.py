@@ -11,6 +11,7 @@ import logging
 import platform
 import socket
 import uuid
+from functools import partial
 from typing import Any
 
 from lws import __version__
@@ -118,9 +119,8 @@ async def run(settings: Settings, kubeconfig: str | None) -> int:
     metrics = Metrics()
     agent = f"lws/v{__version__} ({platform.system().lower()}/{platform.machine()})"
     rate = RateLimit(settings.client_qps, settings.client_burst)
-    cluster = Cluster(configuration, agent, rate)
     host = configuration.host.partition("://")[2]
-    cluster.on_response = lambda method, status: metrics.observe_request(host, method, status)
+    cluster = Cluster(configuration, agent, rate, partial(metrics.observe_request, host))
     try:
         log.info("lws %s, effective configuration:\n%s", __version__, settings.effective)
         return await Manager(settings, cluster, metrics).run()

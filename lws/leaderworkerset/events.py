@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lws.actions import Announce, EventType, Object, Reference
+from lws.actions import Announce, Object, Reference
 from lws.kube.ownership import existing_note
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
@@ -34,7 +34,7 @@ def guessed_revision(lws: Object, revision: Reference, key: str, guessed: str) -
         f"No StatefulSet is left that shows {guessed} under key {key}: it was taken from the set as it is; "
         f"groups of this key that are rebuilt get it"
     )
-    return _event(lws, "RevisionIncomplete", "Create", note, revision, "Warning")
+    return _warning(lws, "RevisionIncomplete", "Create", note, revision)
 
 
 def passed_over(lws: Object, stranger: Object, instead: Reference) -> Announce:
@@ -43,7 +43,7 @@ def passed_over(lws: Object, stranger: Object, instead: Reference) -> Announce:
         f"{existing_note(stranger)}: the revision is recorded as {instead.name} instead, with the same key; "
         f"{stranger['metadata']['name']} is left untouched"
     )
-    return _event(lws, "NameClash", "Create", note, Reference.to(stranger), "Warning")
+    return _warning(lws, "NameClash", "Create", note, Reference.to(stranger))
 
 
 def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> Announce:
@@ -52,7 +52,7 @@ def edited_revision(lws: Object, revision: Reference, fields: Iterable[str]) -> 
         f"ControllerRevision {revision.name} was edited: {', '.join(sorted(fields))}. It counts as it was "
         f"recorded, and is put back"
     )
-    return _event(lws, "RevisionEdited", "Update", note, revision, "Warning")
+    return _warning(lws, "RevisionEdited", "Update", note, revision)
 
 
 def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, ...]:
@@ -85,19 +85,17 @@ def failed_leaders(lws: Object, verb: str) -> Announce:
     """The leader StatefulSet was refused; verb: create or update."""
     note = f"Failed to {verb} leader statefulset {lws['metadata']['name']}"
     reason = "FailedCreate" if verb == "create" else "FailedUpdate"
-    return _event(lws, reason, verb.capitalize(), note, type_="Warning")
+    return _warning(lws, reason, verb.capitalize(), note)
 
 
 def failed_service(lws: Object) -> Announce:
     """The shared Service was refused."""
-    return _event(
-        lws, "FailedCreate", "Create", "Failed to create headless service for error", type_="Warning"
-    )
+    return _warning(lws, "FailedCreate", "Create", "Failed to create headless service for error")
 
 
 def failed_leader_service(lws: Object, name: str) -> Announce:
     """The Service of the leaders was refused."""
-    return _event(lws, "FailedCreate", "Create", f"Failed to create leader service {name}", type_="Warning")
+    return _warning(lws, "FailedCreate", "Create", f"Failed to create leader service {name}")
 
 
 def left_behind(lws: Object, replicas: int, existing: int, found: Sequence[Leftover]) -> tuple[Announce, ...]:
@@ -112,24 +110,24 @@ def left_behind(lws: Object, replicas: int, existing: int, found: Sequence[Lefto
         f"Scaling down removes {gone}, because StatefulSets remove the highest index first, ready or not; "
         f"{shown}{more} stay. A group is made anew, perhaps elsewhere, when its leader pod is deleted"
     )
-    return (_event(lws, "UnreadyGroupsStay", "Delete", note, type_="Warning"),)
+    return (_warning(lws, "UnreadyGroupsStay", "Delete", note),)
 
 
 def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
     """A set was taken over whose workers lose their claims with each rebuild of their group."""
-    return _event(lws, "ClaimsGoWithGroups", "Update", risk_of_claims(statefulsets), type_="Warning")
+    return _warning(lws, "ClaimsGoWithGroups", "Update", risk_of_claims(statefulsets))
 
 
 def failed_disruption_budget(lws: Object) -> Announce:
     """The PodDisruptionBudget was refused."""
     note = f"Failed to create pod disruption budget {lws['metadata']['name']}"
-    return _event(lws, "FailedCreate", "Create", note, type_="Warning")
+    return _warning(lws, "FailedCreate", "Create", note)
 
 
 def broken_revisions(lws: Object, revisions: Iterable[Recorded]) -> tuple[Announce, ...]:
     """Revisions that nothing can be made from, each once."""
     return tuple(
-        replace(_event(lws, "BrokenRevision", "Read", each.broken, each.reference, "Warning"), once=True)
+        replace(_warning(lws, "BrokenRevision", "Read", each.broken, each.reference), once=True)
         for each in revisions
         if each.broken
     )
@@ -144,18 +142,15 @@ def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:
         if each["type"] == "ReplicaFailure" and each["status"] == "True"
     )
     return tuple(
-        _event(lws, problem.reason, "Create", problem.message, type_="Warning")
+        _warning(lws, problem.reason, "Create", problem.message)
         for problem in found
         if not problem.is_told and problem.message not in told
     )
 
 
-def _event(
-    lws: Object,
-    reason: str,
-    action: str,
-    note: str,
-    related: Reference | None = None,
-    type_: EventType = "Normal",
-) -> Announce:
-    return Announce(Reference.to(lws), reason, action, note, type_, related)
+def _event(lws: Object, reason: str, action: str, note: str, related: Reference | None = None) -> Announce:
+    return Announce(Reference.to(lws), reason, action, note, "Normal", related)
+
+
+def _warning(lws: Object, reason: str, action: str, note: str, related: Reference | None = None) -> Announce:
+    return replace(_event(lws, reason, action, note, related), type="Warning")

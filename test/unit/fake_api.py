@@ -47,11 +47,11 @@ class FakeApi:
         """Have these answered next."""
         self.answers.extend(answers)
 
-    def cluster(self, user_agent: str = "test", rate: RateLimit | None = None) -> Cluster:
+    def cluster(self, user_agent: str = "test", rate: RateLimit | None = None, **options: Any) -> Cluster:
         """A connection to this server. To be closed by whoever asked for it."""
         # To load the certificates of the system takes longer than a test, and plain HTTP needs none.
         with patch.object(ssl.SSLContext, "load_default_certs"):
-            return Cluster(Configuration(host=self.url), user_agent, rate)
+            return Cluster(Configuration(host=self.url), user_agent, rate, **options)
 
     async def respond(self, request: web.Request) -> web.StreamResponse:
         """What the server does with every request."""

@@ -14,6 +14,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lws.cluster.cache.rollback import Rollback
@@ -45,26 +46,27 @@ class Sink(Protocol):
     def version_of(self, obj: Mapping[str, Any]) -> int: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where all streams of one history of the cluster come from. rollback: notified when a list is older than
+    what was listed or watched before.
+    """
+
+    cluster: Cluster
+    rollback: Rollback = field(default_factory=Rollback)
+    clock: Callable[[], float] = time.monotonic
+
+
 class Informer:
     """Keeps a sink current with one collection. `run` never returns by itself."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        resource: Resource,
-        selector: str,
-        sink: Sink,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, source: Source, resource: Resource, selector: str, sink: Sink) -> None:
         self.resource = resource
         self.listed = asyncio.Event()
-        self._cluster = cluster
+        self._cluster, self._rollback, self._clock = source.cluster, source.rollback, source.clock
         self._query = {"labelSelector": selector} if selector else {}
         self._sink = sink
-        self._clock = clock
-        self.rollback = Rollback()
-        """What is told when a list is older than what was listed or watched before."""
-        self._heard_at = clock()
+        self._heard_at = self._clock()
         self._version = ""
         self._newest = 0
         self._has_heard = False
@@ -118,7 +120,7 @@ class Informer:
         uids: set[str] = set()
         newest = self._newest
         page = await self._page("")
-        self._note(self.rollback.check(self.resource.plural, page["metadata"]["resourceVersion"], newest))
+        self._note(self._rollback.check(self.resource.plural, page["metadata"]["resourceVersion"], newest))
         # While one page is taken in, the server makes the next one.
         while token := page["metadata"].get("continue"):
             page, _ = await asyncio.gather(self._page(token), self._take_in(page, uids))
@@ -141,7 +143,7 @@ class Informer:
             item["kind"], item["apiVersion"] = self.resource.kind, self.resource.api_version
             metadata = item["metadata"]
             uids.add(metadata["uid"])
-            self.rollback.compare(
+            self._rollback.compare(
                 self.resource.plural,
                 page["metadata"]["resourceVersion"],
                 _number(metadata.get("resourceVersion", "")),

@@ -13,6 +13,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -56,14 +57,36 @@ class _FencedRequest(Request):
         return await super().send(conn)
 
 
-class Cluster:
-    """One API server. Objects go in and come out as plain JSON data; nothing is retried here."""
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """What a request has beside its method and path. timeout: None for that of the connection."""
 
-    def __init__(self, configuration: Configuration, user_agent: str, rate: RateLimit | None = None) -> None:
+    query: Mapping[str, str] | None = None
+    headers: Mapping[str, str] | None = None
+    data: bytes | None = None
+    timeout: aiohttp.ClientTimeout | None = None
+
+
+_PLAIN = _Options()
+
+
+class Cluster:
+    """One API server. Objects go in and come out as plain JSON data; nothing is retried here.
+
+    on_response: called with the method and the status of every answer.
+    """
+
+    def __init__(
+        self,
+        configuration: Configuration,
+        user_agent: str,
+        rate: RateLimit | None = None,
+        on_response: Callable[[str, int], None] = lambda method, status: None,
+    ) -> None:
         self.configuration = configuration
         self._may_write: MayWrite = anywhere
         self._resources = dict(RESOURCES)
-        self.on_response: Callable[[str, int], None] = lambda method, status: None
+        self._on_response = on_response
         self._rate = rate
         self._user_agent = user_agent
         self._timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
@@ -127,9 +150,9 @@ class Cluster:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body of a watch, newline-delimited JSON; `silence` seconds without a byte end it."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_REQUEST_SECONDS)
-        path, query = resource.path(), {**query, "watch": "1"}
+        path, options = resource.path(), _Options({**query, "watch": "1"}, timeout=timeout)
         hearing = Hearing(f"GET {path} at {self.configuration.host}", silence)
-        async with hearing, self._respond("GET", path, query, timeout=timeout) as response:
+        async with hearing, self._respond("GET", path, options) as response:
             await raise_for(response)
             yield hearing.pieces(response.content)
 
@@ -188,38 +211,32 @@ class Cluster:
             if body is None
             else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
         )
-        async with self._respond(method, path, query=query, headers=headers, data=data) as response:
+        async with self._respond(method, path, _Options(query, headers, data)) as response:
             await raise_for(response)
             return decoded(await response.read(), f"{method} {path} at {self.configuration.host}")
 
     @asynccontextmanager
     async def _respond(
-        self,
-        method: str,
-        path: str,
-        query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None,
-        data: bytes | None = None,
-        timeout: aiohttp.ClientTimeout | None = None,
+        self, method: str, path: str, options: _Options = _PLAIN
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        merged = {
+        headers = {
             "User-Agent": self._user_agent,
             "Accept": "application/json",
             "Content-Type": "application/json",
+            **(options.headers or {}),
         }
-        merged.update(headers or {})
         try:
             may_write = anywhere if method == "GET" else self._may_write
             _MAY_SEND.set((may_write, namespace_in(path)))
             async with self._session.request(
                 method,
                 path.lstrip("/"),
-                params=dict(query or {}),
-                headers=merged,
-                data=data,
-                timeout=timeout or self._timeout,
+                params=dict(options.query or {}),
+                headers=headers,
+                data=options.data,
+                timeout=options.timeout or self._timeout,
             ) as response:
-                self.on_response(method, response.status)
+                self._on_response(method, response.status)
                 yield response
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
             # aiohttp shows the TLS context as Python does.

@@ -15,7 +15,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,26 +35,31 @@ class LeaseTimes:
     retry_period: float = 2.0
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """Who stands for which Lease. identity: its own. rollback: notified when a Lease is read in an older
+    version than before.
+    """
+
+    namespace: str
+    name: str
+    identity: str
+    times: LeaseTimes
+    clock: Callable[[], float] = time.monotonic
+    rollback: Rollback = field(default_factory=Rollback)
+
+
 class Lease:
     """One candidate for a coordination.k8s.io/v1 Lease."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        namespace: str,
-        name: str,
-        identity: str,
-        times: LeaseTimes,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.identity = identity
-        self.name = name
-        self.rollback = Rollback()
-        """What is told when the Lease is read in an older version than before."""
+    def __init__(self, cluster: Cluster, who: Candidate) -> None:
+        self.identity = who.identity
+        self.name = who.name
+        self._rollback = who.rollback
         self._cluster = cluster
-        self._namespace = namespace
-        self._times = times
-        self._clock = clock
+        self._namespace = who.namespace
+        self._times = who.times
+        self._clock = who.clock
         self._holds = False
         self._renewed_at = 0.0
         # Times that it was gained; a lapse that was over before anybody looked counts too.
@@ -168,7 +173,7 @@ class Lease:
 
     def _check_version(self, lease: dict[str, Any]) -> None:
         version = lease["metadata"].get("resourceVersion", "")
-        self._newest = self.rollback.check(f"lease {self.name}", version, self._newest)
+        self._newest = self._rollback.check(f"lease {self.name}", version, self._newest)
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
         """What is written over a Lease that may be ours."""

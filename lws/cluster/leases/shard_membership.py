@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from lws.cluster.cache.rollback import Rollback
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import AlreadyExists, ClusterError, Conflict
-from lws.cluster.leases.lease import Lease, LeaseTimes, given_up
+from lws.cluster.leases.lease import Candidate, Lease, given_up
 
 log = logging.getLogger(__name__)
 
@@ -26,20 +24,6 @@ MANAGERS_ANNOTATION = "leaderworkerset.sigs.k8s.io/managers"
 # Whoever is silent for longer may be dead: others stand for what it holds, and get it when it expires.
 _PERIODS_HEARD = 3
 _ATTEMPTS = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """Who stands for Leases. name: of the one that a single manager would hold. identity: its own. rollback:
-    what is told of Leases in older versions.
-    """
-
-    namespace: str
-    name: str
-    identity: str
-    times: LeaseTimes
-    clock: Callable[[], float] = time.monotonic
-    rollback: Rollback = field(default_factory=Rollback)
 
 
 @dataclass(slots=True)
@@ -59,8 +43,7 @@ class RollCall(Lease):
     """
 
     def __init__(self, cluster: Cluster, who: Candidate, shards: int) -> None:
-        super().__init__(cluster, who.namespace, who.name, f"{shards}-shards", who.times, who.clock)
-        self.rollback = who.rollback
+        super().__init__(cluster, replace(who, identity=f"{shards}-shards"))
         self.holds: frozenset[int] = frozenset()
         self._who = who.identity
         self._shards = shards

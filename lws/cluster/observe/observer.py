@@ -7,7 +7,7 @@ nothing to decide about.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from lws.actions import Object
@@ -38,9 +38,7 @@ from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.templates.claims import claims_of
-from lws_api.leaderworkerset.v1 import (
-    KIND,
-)
+from lws_api.leaderworkerset.v1 import KIND
 
 # What was refused is tried again by whoever met it, and a success wakes nobody.
 _REFUSED_SECONDS = 30.0
@@ -69,20 +67,30 @@ class _Children:
         return (self.leader, self.service, self.disruption_budget, self.leader_service)
 
 
+async def _everywhere(namespace: str) -> bool:
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """What a snapshot depends on beside objects. covers: whether the pod webhook sees pods of a namespace.
+    gang: who schedules groups as a whole; None for nobody, or as long as its API is not there.
+    """
+
+    node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
+    covers: Callable[[str], Awaitable[bool]] = _everywhere
+    gang: Callable[[], GangProvider | None] = lambda: None
+
+
 class Observer:
     """Makes snapshots from the store; reads live only where a stranger or an orphan may be in the way."""
 
     def __init__(
-        self,
-        cluster: Cluster,
-        store: Store,
-        memory: WriteMemory,
-        node_loss: NodeLossPolicy | None = None,
+        self, cluster: Cluster, store: Store, memory: WriteMemory, environment: Environment | None = None
     ) -> None:
-        self._cluster = cluster
         self._store = store
         self._memory = memory
-        self._node_loss = node_loss or NodeLossPolicy()
+        self._environment = environment or Environment()
         self._leaving = Leaving(cluster, store)
         self._owners = Owners(store)
         self._lookup = Lookup(cluster, store)
@@ -92,10 +100,6 @@ class Observer:
         self._identities = Identities(store, self.members, self._history, self._lookup)
         self._groups = GroupMemory(store.last_disrupted)
         self._shortages = Shortages(cluster)
-        self.gang: GangProvider | None = None
-        """Who schedules groups as a whole; None for nobody, or as long as its API is not there."""
-        self.covers: Callable[[str], Awaitable[bool]] = _everywhere
-        """Whether the pod webhook sees pods of a namespace."""
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
         """Everything about one set; None if there is no such set."""
@@ -108,8 +112,12 @@ class Observer:
             return SetSnapshot(lws, now)
         if fault := self._memory.fault_of(lws):
             return SetSnapshot(lws=lws, now=now, fault=fault)
-        if why_left_alone(lws, covered := await self.covers(namespace)) is not None:
+        if why_left_alone(lws, covered := await self._environment.covers(namespace)) is not None:
             return SetSnapshot(lws, now, is_covered=covered)
+        return await self._observe_whole_set(lws, now)
+
+    async def _observe_whole_set(self, lws: Object, now: datetime) -> SetSnapshot | None:
+        """The set with all that it is made of."""
         children = await self._children(lws)
         # What is made or adopted now would be made in vain for a set whose end the stream has missed.
         in_doubt = has_gaps(lws, children.named, children.revisions) or bool(children.unrecorded)
@@ -139,13 +147,13 @@ class Observer:
             or any(map(lacks_start_ordinal, children.groups)),
             obstructions=shortage.obstructions,
             look_again=shortage.look_again,
-            leaders_refused=self._memory.refusals.of_leaders(namespace, name),
+            leaders_refused=self._memory.refusals.of_leaders(spec.namespace_of(lws), spec.name_of(lws)),
             status_age=self._memory.age(spec.uid_of(lws)),
             leader_age=self._memory.age(children.leader_uid),
             sets_moving=self._memory.sets_moving,
             leaving=leaving,
             nodes=await self._leaving.nodes(leaving, now),
-            node_loss=self._node_loss,
+            node_loss=self._environment.node_loss,
         )
 
     async def _children(self, lws: Object) -> _Children:
@@ -229,10 +237,10 @@ class Observer:
         if leader is None or lws is None or leaders is None or self._memory.fault_of(lws):
             self._groups.forget(namespace, name)
             return None
-        if why_left_alone(lws, covered := await self.covers(namespace)) is not None:
+        if why_left_alone(lws, covered := await self._environment.covers(namespace)) is not None:
             return GroupSnapshot(lws, leader, now, is_covered=covered)
         leaving = self._leaving.of_group(leader)
-        nodes, loss = await self._leaving.nodes(leaving, now), self._node_loss
+        nodes, loss = await self._leaving.nodes(leaving, now), self._environment.node_loss
         # All that is decided about a group that goes is whether it can, and its going is many events.
         going = GroupSnapshot(lws, leader, now, leaving=leaving, nodes=nodes, node_loss=loss)
         if is_terminating(leader) or is_terminating(lws):
@@ -255,7 +263,7 @@ class Observer:
             owners_alive=self._owners.alive(*named),
             node=await self._lookup.node_of(leader) if is_placing else None,
             reread=reread,
-            gang=self.gang,
+            gang=self._environment.gang(),
             pod_group=pod_group,
             drops_start_ordinal=self._memory.drops_start_ordinal,
         )
@@ -279,11 +287,8 @@ class Observer:
 
     async def _pod_group(self, leader: Object) -> Object | None:
         metadata = leader["metadata"]
-        name = self.gang.name_of(leader) if self.gang is not None else ""
+        gang = self._environment.gang()
+        name = gang.name_of(leader) if gang is not None else ""
         if not name:
             return None
         return await self._lookup.named("PodGroup", metadata["namespace"], name, metadata["uid"])
-
-
-async def _everywhere(namespace: str) -> bool:
-    return True

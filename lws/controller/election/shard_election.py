@@ -10,11 +10,12 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 from lws.cluster.client.connection import Cluster
-from lws.cluster.leases.lease import Lease
-from lws.cluster.leases.shard_membership import Candidate, RollCall
+from lws.cluster.leases.lease import Candidate, Lease
+from lws.cluster.leases.shard_membership import RollCall
 from lws.controller.election.assignment import Share, share_of
 from lws.controller.election.election import OnChange, OnLeading, Scope
 from lws.kube.shards import shard_of
@@ -42,16 +43,12 @@ class ShardElection:
         self._retry_period = who.times.retry_period
         self._who = who.identity
         self._roll_call = RollCall(cluster, who, shards)
-        self._leases = [
-            Lease(cluster, who.namespace, name, who.identity, who.times, who.clock)
-            for name in lease_names(who.name, shards)
-        ]
+        self._leases = [Lease(cluster, replace(who, name=name)) for name in lease_names(who.name, shards)]
         self._on_leading = on_leading
         self._is_idle = is_idle
         self._acting: dict[int, Term] = {}
         self._yielding: frozenset[int] = frozenset()
         for lease in self._leases:
-            lease.rollback = who.rollback
             on_leading(lease.name, False)
 
     def may_write(self, namespace: str) -> bool:

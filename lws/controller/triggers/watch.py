@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable
 from typing import Any
 
 import kopf
 
 from lws.actions import Object
-from lws.cluster.cache.informer import Informer
-from lws.cluster.cache.rollback import Rollback
+from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.store import Store
-from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ClusterError
 from lws.cluster.client.pages import pages
 from lws.cluster.client.resources import (
@@ -39,15 +35,9 @@ _CATCH_UP_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 
 
-def informers_of(cluster: Cluster, store: Store, rollback: Rollback | None = None) -> list[Informer]:
-    """One stream for each kind that sets produce, narrowed by the server to objects with the name label.
-
-    rollback: what is told of lists that are older than what was seen before.
-    """
-    informers = [Informer(cluster, resource, NAME_LABEL, store) for resource in CHILDREN]
-    for informer in informers:
-        informer.rollback = rollback or informer.rollback
-    return informers
+def informers_of(source: Source, store: Store) -> list[Informer]:
+    """One stream for each kind that sets produce, narrowed by the server to objects with the name label."""
+    return [Informer(source, resource, NAME_LABEL, store) for resource in CHILDREN]
 
 
 def register(registry: kopf.OperatorRegistry, store: Store) -> None:
@@ -71,14 +61,11 @@ class SetStream:
     was interrupted, so all of it is observed from outside.
     """
 
-    def __init__(self, cluster: Cluster, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
-        self._cluster = cluster
+    def __init__(self, source: Source, store: Store) -> None:
+        self._cluster, self._rollback, self._clock = source.cluster, source.rollback, source.clock
         self._store = store
-        self._clock = clock
-        self._agreed_at = clock()
+        self._agreed_at = self._clock()
         self._newest = 0
-        self.rollback = Rollback()
-        """What is told when a list is older than the one before."""
         self.listed = asyncio.Event()
 
     @property
@@ -127,12 +114,12 @@ class SetStream:
             for item in page.get("items") or ():
                 listed[item["metadata"]["uid"]] = int(item["metadata"]["resourceVersion"])
             version = page["metadata"]["resourceVersion"]
-            read = self.rollback.check(LEADERWORKERSETS.plural, version, newest)
+            read = self._rollback.check(LEADERWORKERSETS.plural, version, newest)
             self._newest = max(self._newest, read)
         self._store.retain(KIND, listed.keys(), version)
         known = {_uid(lws): _version(lws) for lws in self._store.of_kind(KIND)}
         for uid, read in listed.items():
-            self.rollback.compare(LEADERWORKERSETS.plural, version, read, known.get(uid, 0))
+            self._rollback.compare(LEADERWORKERSETS.plural, version, read, known.get(uid, 0))
         return all(known.get(uid, -1) >= read for uid, read in listed.items())
 
 

@@ -25,13 +25,13 @@ _QUANTITY_FIELDS = frozenset({"limits", "requests", "overhead", "capacity", "siz
 _TYPED = Normaliser(POD_TYPES)
 
 
-def differences(
+def changed_paths(
     intent: Mapping[str, Any],
     stored: Mapping[str, Any],
     manager: str,
     is_tolerated: Callable[[Path], bool] = lambda path: False,
-) -> list[str]:
-    """Paths, dotted, at which an apply of `intent` by `manager` would change `stored`.
+) -> list[Path]:
+    """Paths at which an apply of `intent` by `manager` would change `stored`.
 
     A path differs if its intended value is not the stored one, or if the manager's own apply entry in
     managedFields has it and the intent has not (the apply would remove it). A path that the manager owns but
@@ -40,16 +40,6 @@ def differences(
 
     is_tolerated: paths that may stay although they are not intended any more.
     """
-    return [".".join(path) for path in changed_paths(intent, stored, manager, is_tolerated)]
-
-
-def changed_paths(
-    intent: Mapping[str, Any],
-    stored: Mapping[str, Any],
-    manager: str,
-    is_tolerated: Callable[[Path], bool] = lambda path: False,
-) -> list[Path]:
-    """As `differences`, but paths as they are: a key may hold a dot."""
     intent, owned = _as_stored(intent), _owned_fields(stored, manager)
     found = [*_unlike(intent, stored, owned, ())]
     return found + [path for path in _abandoned(owned, intent, stored, ()) if not is_tolerated(path)]

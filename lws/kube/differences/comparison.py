@@ -75,11 +75,6 @@ def canonical(value: Any) -> Any:
     return value
 
 
-def same(one: Any, other: Any) -> bool:
-    """True if both have one canonical form. Unlike in Python, true is not 1."""
-    return _is_identical(canonical(one), canonical(other))
-
-
 def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({})) -> list[str]:
     """One line per difference, such as `container main image: a:1 → a:2`; empty if both say the same.
 

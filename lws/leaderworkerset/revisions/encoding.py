@@ -89,11 +89,6 @@ def canonical_text(spec: Object) -> str:
     return serialised({"spec": {"leaderWorkerTemplate": template, "networkConfig": network}})
 
 
-def canonical_bytes(spec: Object) -> bytes:
-    """`canonical_text` as UTF-8."""
-    return canonical_text(spec).encode()
-
-
 def equality_tree(spec: Object) -> Fields:
     """The two sub-trees with the defaults of the API server, without what no running pod depends on."""
     template, network = _parts(spec, _AS_STORED)

@@ -10,11 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from lws.cluster.cache.informer import Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import Forbidden, Unreachable
-from lws.cluster.observe.observer import Observer
-from lws.cluster.write.recent_writes import WriteMemory
 from lws.controller import gangs
 from lws.controller.gangs import Gangs
 from lws.group.gang.registry import PROVIDERS
@@ -59,21 +58,21 @@ class FakeCluster:
 
 
 class Scene:
-    """Gangs that run, and what they have told the observer."""
+    """Gangs that run, and what is served by them."""
 
     def __init__(self, provider: str, cluster: FakeCluster) -> None:
         store = Store(lambda before, after: None)
-        self.observer = Observer(cast(Cluster, cluster), store, WriteMemory(store))
         self.woken = 0
         clock = asyncio.get_running_loop().time
-        self.gangs = Gangs(provider, cast(Cluster, cluster), store, self.observer, self._wake, clock)
+        self.gangs = Gangs(provider, Source(cast(Cluster, cluster), clock=clock), store, self._wake)
 
     def _wake(self) -> None:
         self.woken += 1
 
     @property
     def spoken(self) -> str | None:
-        return self.observer.gang.api_version if self.observer.gang is not None else None
+        served = self.gangs.served()
+        return served.api_version if served is not None else None
 
 
 @asynccontextmanager
@@ -88,7 +87,7 @@ async def running(provider: str, cluster: FakeCluster) -> AsyncIterator[Scene]:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert scene.observer.gang is None
+        assert scene.gangs.served() is None
 
 
 @in_fake_time
@@ -100,7 +99,7 @@ async def test_gangs_are_served_while_their_api_is_there(caplog: pytest.LogCaptu
         assert (scene.spoken, scene.woken, cluster.learned) == (None, 0, [])
         cluster.versions.add(VOLCANO)
         await asyncio.sleep(31)
-        assert scene.observer.gang == PROVIDERS["volcano"]
+        assert scene.gangs.served() == PROVIDERS["volcano"]
         assert (scene.woken, cluster.learned) == (1, [VOLCANO])
         cluster.is_there = False
         await asyncio.sleep(100)

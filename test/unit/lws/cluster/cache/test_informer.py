@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
-from lws.cluster.cache.informer import Informer
+from lws.cluster.cache.informer import Informer, Source
+from lws.cluster.cache.rollback import Rollback
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.resources import PODS
 from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, reset, serving, stream
@@ -72,6 +73,7 @@ class _Bench:
     cluster: Cluster
     sink: _Sink
     informer: Informer
+    rollback: Rollback
 
     async def run(self, *answers: Answer, seconds: float = 60.0) -> list[tuple[Any, ...]]:
         """What the sink is told while the server gives these answers, and then falls silent."""
@@ -98,7 +100,9 @@ async def _bench(selector: str = "app") -> AsyncIterator[_Bench]:
     async with serving() as api:
         cluster, sink = api.cluster(), _Sink()
         try:
-            yield _Bench(api, cluster, sink, Informer(cluster, PODS, selector, sink, clock=now))
+            rollback = Rollback()
+            informer = Informer(Source(cluster, rollback, now), PODS, selector, sink)
+            yield _Bench(api, cluster, sink, informer, rollback)
         finally:
             await cluster.close()
 
@@ -385,7 +389,7 @@ async def test_a_list_that_is_older_than_what_was_watched_is_a_restored_etcd() -
             stream(_event("MODIFIED", "a", 90), _error(410, "Expired")),
             _page("a", "back from the dead", version=50),
         )
-        assert bench.informer.rollback.is_noticed
+        assert bench.rollback.is_noticed
     assert told == [("put", "a"), ("retain", ["a"], "7"), ("put", "a")], "nothing of it was taken in"
 
 
@@ -404,7 +408,7 @@ async def test_a_watch_that_lags_behind_is_no_restored_etcd() -> None:
             failure(410),
             _page("a", version=96),
         )
-        assert not bench.informer.rollback.is_noticed
+        assert not bench.rollback.is_noticed
 
 
 @pytest.mark.parametrize(
@@ -425,7 +429,7 @@ async def test_an_object_that_goes_back_in_a_newer_list_is_a_restored_etcd(
         bench.sink.known["a"] = known
         items = [_item("a", 60)]
         await bench.run(answer_json({"metadata": {"resourceVersion": "100"}, "items": items}))
-        assert bench.informer.rollback.is_noticed is is_restored
+        assert bench.rollback.is_noticed is is_restored
 
 
 @in_fake_time

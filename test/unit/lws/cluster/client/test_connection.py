@@ -380,9 +380,8 @@ async def test_a_server_that_cannot_say_does_not_say_no(status: int) -> None:
 
 @in_fake_time
 async def test_every_answer_is_counted() -> None:
-    async with _connected() as (api, cluster):
-        counted: list[tuple[str, int]] = []
-        cluster.on_response = lambda method, status: counted.append((method, status))
+    counted: list[tuple[str, int]] = []
+    async with _connected(on_response=lambda *answer: counted.append(answer)) as (api, cluster):
         api.will(answer_json({}), failure(409), failure(404))
         await cluster.create(POD)
         for call in (cluster.create(POD), cluster.get("Pod", "ns", "a")):

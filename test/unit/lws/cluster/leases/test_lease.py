@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from lws.cluster.cache.rollback import Rollback
 from lws.cluster.client.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Unreachable
-from lws.cluster.leases.lease import Lease, LeaseTimes
+from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from test.unit.fake_time import in_fake_time, now
 from test.unit.seeds import for_each_seed
 
@@ -118,7 +119,9 @@ class _Candidate:
     ) -> None:
         self.line = _Line(server)
         cluster: Any = self.line
-        self.lease = Lease(cluster, "lws-system", "b8b2488c.x-k8s.io", identity, times, clock)
+        self.rollback = Rollback()
+        who = Candidate("lws-system", "b8b2488c.x-k8s.io", identity, times, clock, self.rollback)
+        self.lease = Lease(cluster, who)
         self.told: list[str] = []
         self.task: asyncio.Task[None] | None = None
 
@@ -650,10 +653,10 @@ async def test_a_lease_that_is_older_than_before_is_a_restored_etcd(bump: int) -
     await asyncio.sleep(10.0)
     backup, version = server.get(), server.version
     await asyncio.sleep(60.0)
-    assert not one.lease.rollback.is_noticed and not two.lease.rollback.is_noticed
+    assert not one.rollback.is_noticed and not two.rollback.is_noticed
     server.lease, server.version = backup, version + bump
     await asyncio.sleep(3.0)
-    assert one.lease.rollback.is_noticed
+    assert one.rollback.is_noticed
     assert server.spec == backup["spec"], "nobody has written it"
     await one.stop()
     await two.stop()
@@ -667,5 +670,5 @@ async def test_a_lease_that_was_not_there_yet_is_a_restored_etcd() -> None:
     await asyncio.sleep(60.0)
     server.lease, server.version = None, 100
     await asyncio.sleep(3.0)
-    assert one.lease.rollback.is_noticed
+    assert one.rollback.is_noticed
     await one.stop()

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.leases.lease import Lease, LeaseTimes
-from lws.cluster.leases.shard_membership import MANAGERS_ANNOTATION, Candidate, RollCall
+from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
+from lws.cluster.leases.shard_membership import MANAGERS_ANNOTATION, RollCall
 from test.unit.fake_time import in_fake_time, now
 from test.unit.lease_server import LeaseClient, LeaseServer
 
@@ -25,7 +25,7 @@ def roll_call(server: LeaseServer, who: str, shards: int = 4) -> RollCall:
 def alone(server: LeaseServer, who: str) -> Lease:
     """A manager that does not share."""
     client: Any = LeaseClient(server)
-    return Lease(client, "lws-system", NAME, who, TIMES, now)
+    return Lease(client, Candidate("lws-system", NAME, who, TIMES, now))
 
 
 def roll(server: LeaseServer) -> Any:

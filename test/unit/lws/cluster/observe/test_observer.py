@@ -14,8 +14,9 @@ from lws.cluster.cache.store import Store
 from lws.cluster.cache.trim import trim
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import Forbidden, NotFound
-from lws.cluster.observe.observer import Observer
+from lws.cluster.observe.observer import Environment, Observer
 from lws.cluster.write.recent_writes import WriteMemory
+from lws.group.gang.provider import GangProvider
 from lws.group.gang.registry import PROVIDERS
 from lws.group.plan import plan as plan_group
 from lws.kube.differences.applied import digest
@@ -65,6 +66,10 @@ class FakeCluster:
         return {"metadata": {"resourceVersion": "1"}, "items": items}
 
 
+async def everywhere(namespace: str) -> bool:
+    return True
+
+
 class World:
     """A store with what the streams have shown, and an API server with that and more."""
 
@@ -72,7 +77,10 @@ class World:
         self.cluster = FakeCluster()
         self.store = Store(lambda before, after: None)
         self.memory = WriteMemory(self.store)
-        self.observer = Observer(cast(Cluster, self.cluster), self.store, self.memory)
+        self.covers = everywhere
+        self.gang: GangProvider | None = None
+        environment = Environment(covers=lambda namespace: self.covers(namespace), gang=lambda: self.gang)
+        self.observer = Observer(cast(Cluster, self.cluster), self.store, self.memory, environment)
         for obj in shown:
             self.show(obj)
 
@@ -607,7 +615,7 @@ async def test_the_pod_group_of_a_group_is_looked_at_where_gangs_are_served(owne
         )
     world = World(*EVERYTHING, pod_group)
     assert (await world.of_group()).pod_group is None
-    world.observer.gang = volcano
+    world.gang = volcano
     snapshot = await world.of_group()
     assert snapshot.gang is volcano
     assert names([snapshot.pod_group]) == [f"demo-0-{KEY}"]
@@ -630,7 +638,7 @@ async def test_the_pod_group_that_a_leader_names_is_looked_at(carried: str, aske
     pod_group["metadata"]["name"] = carried
     others = [each for each in EVERYTHING if each is not PODS[1]]
     world = World(*others, leader, pod_group)
-    world.observer.gang = native
+    world.gang = native
     found = (await world.of_group()).pod_group
     assert (found["metadata"]["name"] if found is not None else None) == asked
 
@@ -811,7 +819,7 @@ async def test_of_a_namespace_that_the_pod_webhook_does_not_see_nothing_is_read(
     async def covers(namespace: str) -> bool:
         return namespace != "default"
 
-    world.observer.covers = covers
+    world.covers = covers
     of_set, of_group = await world.of_set(), await world.of_group()
     assert not of_set.is_covered and of_set.leader is None
     assert not of_group.is_covered and of_group.worker_statefulset is None

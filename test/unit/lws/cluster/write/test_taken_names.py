@@ -139,7 +139,7 @@ async def test_every_create_whose_name_is_taken_is_tried_once_and_told(
         if (each["kind"], each["metadata"]["name"]) != (kind, name):
             world.show(api_server.stored(each))
     if kind == "PodGroup":
-        world.observer.gang = PROVIDERS["volcano"]
+        world.gang = PROVIDERS["volcano"]
     world.cluster.__class__ = Api
     api, told = cast(Api, world.cluster), Told()
     api.created = []

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from lws.cluster.client.errors import Unreachable
-from lws.cluster.leases.lease import Lease, LeaseTimes
+from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from lws.controller.election.election import LeaseElection, Unelected, everywhere
 from test.unit.fake_time import in_fake_time, now
 from test.unit.lease_server import LeaseClient, LeaseServer
@@ -18,7 +18,7 @@ TIMES = LeaseTimes(duration=15.0, renew_deadline=10.0, retry_period=2.0)
 async def test_one_lease_stands_for_all_namespaces() -> None:
     client: Any = LeaseClient(LeaseServer())
     leading: list[tuple[str, bool]] = []
-    lease = Lease(client, "lws-system", "lws", "one", TIMES, now)
+    lease = Lease(client, Candidate("lws-system", "lws", "one", TIMES, now))
     election = LeaseElection(lease, lambda name, leads: leading.append((name, leads)))
     assert leading == [("lws", False)] and not election.acts_on("a") and not election.may_write("a")
     told: list[tuple[str, bool]] = []

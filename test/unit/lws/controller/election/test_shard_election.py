@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from lws.cluster.client.errors import Unreachable
-from lws.cluster.leases.lease import Lease, LeaseTimes
-from lws.cluster.leases.shard_membership import Candidate
+from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from lws.controller.election.election import Election, LeaseElection, Scope
 from lws.controller.election.shard_election import ShardElection, lease_names
 from lws.kube.shards import shard_of
@@ -37,11 +36,11 @@ class Process:
         self.leading: dict[str, bool] = {}
         cluster: Any = self.client
         self.election: Election
+        candidate = Candidate("lws-system", NAME, who, TIMES, now)
         if shards:
-            candidate = Candidate("lws-system", NAME, who, TIMES, now)
             self.election = ShardElection(cluster, candidate, shards, self._lead, self._is_idle)
         else:
-            self.election = LeaseElection(Lease(cluster, "lws-system", NAME, who, TIMES, now), self._lead)
+            self.election = LeaseElection(Lease(cluster, candidate), self._lead)
         self.task: asyncio.Task[None] | None = None
 
     def start(self) -> None:

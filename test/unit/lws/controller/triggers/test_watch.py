@@ -12,6 +12,8 @@ from typing import Any, cast
 import kopf
 import pytest
 
+from lws.cluster.cache.informer import Source
+from lws.cluster.cache.rollback import Rollback
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import Unreachable
@@ -63,7 +65,8 @@ class World:
     store: Store = field(default_factory=lambda: Store(lambda before, after: None))
 
     def __post_init__(self) -> None:
-        self.stream = SetStream(cast(Cluster, self.cluster), self.store, now)
+        self.rollback = Rollback()
+        self.stream = SetStream(Source(cast(Cluster, self.cluster), self.rollback, now), self.store)
 
     def shown(self, **sets: int) -> World:
         for name, version in sets.items():
@@ -175,17 +178,17 @@ async def test_a_list_that_is_older_than_the_one_before_is_a_restored_etcd() -> 
     await world.run_for(1.0)
     world.cluster.version = 60
     await world.run_for(1.0)
-    assert world.stream.rollback.is_noticed
+    assert world.rollback.is_noticed
 
 
 @in_fake_time
 async def test_a_set_that_goes_back_in_a_newer_list_is_a_restored_etcd() -> None:
     world = World(FakeCluster({"a": 5}, version=100)).shown(a=101)
     await world.run_for(1.0)
-    assert not world.stream.rollback.is_noticed, "written after the list"
+    assert not world.rollback.is_noticed, "written after the list"
     world.cluster.version = 200
     await world.run_for(1.0)
-    assert world.stream.rollback.is_noticed
+    assert world.rollback.is_noticed
 
 
 @in_fake_time
@@ -243,7 +246,7 @@ async def test_kopf_watches_nothing_but_sets_and_has_no_reason_to_write() -> Non
 
 
 async def test_streams_of_children_are_narrowed_by_the_server() -> None:
-    informers = informers_of(cast(Cluster, object()), Store(lambda before, after: None))
+    informers = informers_of(Source(cast(Cluster, object())), Store(lambda before, after: None))
     assert [each.resource.plural for each in informers] == [
         "statefulsets",
         "pods",

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.differences.applied import Path, differences, digest, merge_patch_of, was_dropped_below
+from lws.kube.differences.applied import Path, changed_paths, digest, merge_patch_of, was_dropped_below
 from test.unit import api_server
 from test.unit.builders import make_leader_statefulset, make_set
 
@@ -27,6 +27,12 @@ _KEYS = {
     "ownerReferences": ("uid",),
 }
 """Lists that the API server merges by keys; every other one is atomic."""
+
+
+def differences(intent: Any, stored: Any, *how: Any) -> list[str]:
+    """The paths of `changed_paths`, dotted."""
+    return [".".join(path) for path in changed_paths(intent, stored, *how)]
+
 
 _KEY_DEFAULTS = {"protocol": "TCP"}
 _UNTRACKED = {(), ("apiVersion",), ("kind",), ("metadata",)} | {
