@@ -99,9 +99,10 @@ format: $(READY) ## Let ruff put the code in order.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write what is generated: CRDs and the table of pod fields.
+generate: $(READY) ## Write what is generated: CRDs, the table of pod fields, pictures.
 	@$(BIN)/python -m tools.crdgen
 	@$(BIN)/python -m tools.podtypes
+	@$(BIN)/python -m tools.pictures
 
 lock: $(READY) ## Resolve the locked requirements anew.
 	@$(BIN)/python -m pip install --quiet uv

@@ -1,71 +1,36 @@
-"""docs/concepts/rollouts.md draws rollouts as the planner plays them, and says what the status says.
-
-To draw them anew, run pytest with UPDATE_DOCS=1 in the environment and read the difference.
-"""
+"""docs/concepts/rollouts.md shows rollouts of each kind, and says what the status says."""
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
 import pytest
 
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
-from lws.leaderworkerset.rollout.simulation import simulate
-from lws.leaderworkerset.rollout.state import RolloutState, budget
 from lws.leaderworkerset.status import summary
 from lws_api.leaderworkerset.v1 import LeaderWorkerSet
 from test.unit.builders import make_set
-from test.unit.stories.letters import groups, letters_of
+from test.unit.stories.letters import groups
+from tools.pictures.catalogue import STORIES
+from tools.pictures.story import parse_story
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "concepts" / "rollouts.md"
-BLOCK = re.compile(r"^```rollout\n(?P<asked>.*)\n(?P<drawn>(?:.*\n)*?)```$", re.MULTILINE)
-ASKED = re.compile(r"replicas (\d+), maxUnavailable (\d+), maxSurge (\d+), partition (\d+)")
-SIGNS = str.maketrans({"r": "○", "R": "●", "x": "◌", "u": "◌", "t": "×", "T": "×", "-": "·"})
+PICTURE = re.compile(r"\(\S*pictures/rollout-([\w-]+)\.svg\)")
 
 
 def text() -> str:
     return DOCUMENT.read_text(encoding="utf-8")
 
 
-def drawn(asked: str) -> str:
-    """A rollout from the first step to its end, a line each."""
-    match = ASKED.fullmatch(asked)
-    assert match is not None, asked
-    replicas, unavailable, surge, partition = map(int, match.groups())
-    stored = LeaderStatefulSet(replicas, 0, asked=replicas, is_current=False)
-    limits = budget(replicas, unavailable, surge)
-    played = simulate(RolloutState(replicas, limits, partition, groups("r" * replicas), stored))
-
-    def signs(states: object) -> str:
-        return " ".join(letters_of(states, replicas + surge).translate(SIGNS))  # type: ignore[arg-type]
-
-    width = max(len("groups"), 2 * (replicas + surge)) + 2
-    lines = [f"{'groups':<{width}}{'told':<26}why"]
-    for step in played.steps:
-        told = f"replicas {step.rollout.replicas}, partition {step.rollout.partition}"
-        lines.append(f"{signs(step.groups):<{width}}{told:<26}{step.rollout.why}")
-    return "\n".join([*lines, signs(played.groups)]) + "\n"
-
-
-def test_rollouts_are_drawn_as_they_are_played() -> None:
-    before = text()
-    after = BLOCK.sub(lambda found: f"```rollout\n{found['asked']}\n\n{drawn(found['asked'])}```", before)
-    if os.environ.get("UPDATE_DOCS"):
-        DOCUMENT.write_text(after, encoding="utf-8")
-    assert after == before, "run with UPDATE_DOCS=1 and read the difference"
-
-
-def test_there_are_drawings_of_each_kind() -> None:
-    asked = [ASKED.fullmatch(found["asked"]) for found in BLOCK.finditer(text())]
-    numbers = [tuple(map(int, found.groups())) for found in asked if found is not None]
-    assert len(numbers) == len(asked) >= 5
-    assert any(surge for _, _, surge, _ in numbers)
-    assert any(partition for *_, partition in numbers)
-    assert any(unavailable > 1 for _, unavailable, _, _ in numbers)
-    assert any(replicas == 1 and surge for replicas, _, surge, _ in numbers)
+def test_there_are_pictures_of_each_kind() -> None:
+    shown = {
+        name: parse_story((STORIES / f"{name}.txt").read_text("utf-8")) for name in PICTURE.findall(text())
+    }
+    headings = " / ".join(story.chapters[0].heading for story in shown.values())
+    assert len(shown) >= 5
+    for kind in ("maxUnavailable 1; ", "maxUnavailable 2; ", "maxSurge 1; ", "partition 4; ", "1 group, "):
+        assert kind in headings
 
 
 def test_numbers_and_defaults_are_those_of_the_code() -> None:

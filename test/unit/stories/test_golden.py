@@ -48,6 +48,18 @@ class Book:
         return "\n".join(self.lines)
 
 
+def four() -> Book:
+    book = Book(Wish(4, unavailable=1))
+    book.chapter("4 groups, maxUnavailable 1; a new revision", revision="B")
+    return book
+
+
+def four_two_missing() -> Book:
+    book = Book(Wish(4, unavailable=2))
+    book.chapter("4 groups, maxUnavailable 2; a new revision", revision="B")
+    return book
+
+
 def four_with_surge() -> Book:
     book = Book(Wish(4, unavailable=1, surge=1))
     book.chapter("4 groups, maxUnavailable 1, maxSurge 1; a new revision", revision="B")
@@ -159,6 +171,8 @@ def two_stuck_of_six() -> Book:
 
 
 STORIES: dict[str, Callable[[], Book]] = {
+    "four": four,
+    "four-two-missing": four_two_missing,
     "four-with-surge": four_with_surge,
     "ten-with-one-broken": ten_with_one_broken,
     "ten-with-the-feature-on": ten_with_the_feature_on,

@@ -1,0 +1,48 @@
+"""tools.pictures.catalogue: committed pictures are those that would be drawn now; pages show them all."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tools.pictures import __main__ as pictures_main
+from tools.pictures.catalogue import DIRECTORY, ROOT, pictures
+
+DRAWN = pictures()
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_there_is_a_file_for_each_picture_and_no_other() -> None:
+    assert {path.name for path in DIRECTORY.glob("*.svg")} == DRAWN.keys(), "run `make generate`"
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_the_committed_picture_is_the_one_drawn_now(name: str) -> None:
+    assert (DIRECTORY / name).read_text(encoding="utf-8") == DRAWN[name], "run `make generate`"
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_picture_has_words_for_those_who_cannot_see_it(name: str) -> None:
+    root = ElementTree.fromstring(DRAWN[name])
+    assert root.get("role") == "img"
+    assert all(len(root.findtext(f"{SVG}{tag}") or "") > 10 for tag in ("title", "desc"))
+
+
+def test_every_picture_is_shown_with_words_instead_of_it() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    shown = [
+        found for page in pages for found in re.findall(r"!\[(.*?)\]\(\S*?([\w-]+\.svg)\)", page.read_text())
+    ]
+    assert {name for _, name in shown} >= DRAWN.keys()
+    assert [name for words, name in shown if name in DRAWN and len(words) < 10] == []
+
+
+def test_what_is_drawn_no_longer_is_removed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(pictures_main, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(pictures_main, "pictures", lambda: {"new.svg": "<svg/>"})
+    (tmp_path / "old.svg").write_text("<svg/>")
+    assert pictures_main.main() == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["new.svg"]

@@ -1,0 +1,58 @@
+"""tools.pictures.rollout: what a picture of a story shows."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from tools.pictures.rollout import drawn_story
+from tools.pictures.story import Chapter, Step, Story
+
+WHY = "group 1 may move to the new revision: 2 groups are ready, 1 must stay; replacing group 1"
+STORY = Story(
+    (
+        Chapter("2 groups; a <new> revision", (Step("rx", 2, 1, (1,), WHY), Step("rT", 3, 0, (0,), "on"))),
+        Chapter("paused", ()),
+    ),
+    "RR-",
+)
+
+
+def _drawn() -> ElementTree.Element:
+    return ElementTree.fromstring(drawn_story(STORY))
+
+
+def _texts() -> list[str]:
+    return [found.text or "" for found in _drawn().iter() if found.tag.endswith("}text")]
+
+
+def _circles(kind: str) -> int:
+    return sum(found.tag.endswith("}circle") and found.get("class") == kind for found in _drawn().iter())
+
+
+def test_words() -> None:
+    texts = _texts()
+    assert {"2 groups; a <new> revision", "paused", "nothing to do", "done", "partition"} <= set(texts)
+    assert WHY in " ".join(texts), "in several lines, none of which is lost"
+
+
+def test_every_group_has_its_sign() -> None:
+    in_legend = 1
+    assert _circles("n s-alert w") == 2 + in_legend, "replaced"
+    assert _circles("f-new s-new") == 2 + in_legend, "new and ready"
+    assert _circles("f-page s-new w d") == 1 + in_legend, "new and not ready"
+    assert _circles("f-old") == 2 + in_legend, "not there"
+
+
+def test_nothing_stands_outside_of_the_picture() -> None:
+    root = _drawn()
+    width, height = float(root.get("width", "")), float(root.get("height", ""))
+    for found in root.iter():
+        if found.get("y"):
+            assert 0 < float(found.get("y", "")) < height
+        for across in ("x", "cx"):
+            assert 0 <= float(found.get(across, 0)) < width
+
+
+def test_it_tells_the_story_to_screen_readers() -> None:
+    description = next(found.text or "" for found in _drawn().iter() if found.tag.endswith("}desc"))
+    assert WHY in description and "paused" in description

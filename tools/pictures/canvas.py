@@ -1,0 +1,82 @@
+"""How is an SVG written that is legible on a light page and on a dark one, and to a screen reader?
+
+In: shapes with a class each, which is a colour. Out: the text of the SVG.
+"""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from xml.etree import ElementTree as ET
+
+FONT_SIZE = 13
+LINE_HEIGHT = 18
+_LETTER = 0.56
+"""Width of a letter of running text by its height, on average, in the widest of the usual fonts."""
+
+_COLOURS = {
+    "page": ("#ffffff", "#0d1117"),
+    "text": ("#1f2328", "#e6edf3"),
+    "muted": ("#59636e", "#9198a1"),
+    "rule": ("#d1d9e0", "#3d444d"),
+    "old": ("#818b98", "#9198a1"),
+    "new": ("#0969da", "#4493f8"),
+    "wash": ("#ddf4ff", "#15233a"),
+    "alert": ("#bc4c00", "#f0883e"),
+    "third": ("#1a7f37", "#3fb950"),
+    "fourth": ("#8250df", "#ab7df8"),
+}
+_FONT = "font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif"
+
+
+class Canvas:
+    """A picture of a fixed width that gets as high as it is told in the end."""
+
+    def __init__(self, width: int, title: str, description: str) -> None:
+        self.width = width
+        self._root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", "role": "img"})
+        self._root.set("aria-labelledby", "title description")
+        ET.SubElement(self._root, "title", {"id": "title"}).text = title
+        ET.SubElement(self._root, "desc", {"id": "description"}).text = description
+        ET.SubElement(self._root, "style").text = _style()
+        self._page = self.add("rect", "f-page s-rule", x=0.5, y=0.5, rx=6)
+
+    def add(self, shape: str, kind: str, **attributes: float | str) -> ET.Element:
+        """A shape. kind: its classes, `f-COLOUR` to fill it and `s-COLOUR` for its line."""
+        values = {name.replace("_", "-"): _number(value) for name, value in attributes.items()}
+        return ET.SubElement(self._root, shape, {"class": kind, **values})
+
+    def text(self, x: float, y: float, words: str, kind: str = "f-text", anchor: str = "start") -> None:
+        """A line of text. y: its base line; anchor: which end of it x is."""
+        extra = {} if anchor == "start" else {"text-anchor": anchor}
+        self.add("text", kind, x=x, y=y, **extra).text = words
+
+    def render(self, height: float) -> str:
+        """The whole SVG."""
+        size = {"width": str(self.width), "height": _number(round(height))}
+        self._root.attrib |= {**size, "viewBox": f"0 0 {size['width']} {size['height']}"}
+        self._page.attrib |= {"width": str(self.width - 1), "height": _number(round(height) - 1)}
+        ET.indent(self._root, " ")
+        return ET.tostring(self._root, encoding="unicode") + "\n"
+
+
+def wrapped(words: str, width: float) -> list[str]:
+    """Lines that are no wider than this many pixels."""
+    return wrap(words, max(10, int(width / (FONT_SIZE * _LETTER))))
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{round(value, 1):g}"
+
+
+def _style() -> str:
+    def rules(shade: int) -> str:
+        return "".join(
+            f".f-{name}{{fill:{shades[shade]}}}.s-{name}{{stroke:{shades[shade]}}}"
+            for name, shades in _COLOURS.items()
+        )
+
+    base = (
+        f"text{{{_FONT};font-size:{FONT_SIZE}px}}.b{{font-weight:600}}.n{{fill:none}}"
+        ".w{stroke-width:2}.d{stroke-dasharray:3 3}"
+    )
+    return f"{base}{rules(0)}@media(prefers-color-scheme:dark){{{rules(1)}}}"

@@ -1,0 +1,137 @@
+"""How does a rollout look, step by step from the top of the picture to its foot?
+
+In: a story. Out: the text of an SVG. Pure.
+"""
+
+from __future__ import annotations
+
+from tools.pictures.canvas import LINE_HEIGHT, Canvas, wrapped
+from tools.pictures.story import MISSING, Chapter, Step, Story
+
+_WIDTH, _MARGIN = 760, 16
+_PITCH, _RADIUS = 26, 8
+_ROW = 28
+_NUMBER = 66
+_LEGEND = (
+    ("r", False, "ready, old revision"),
+    ("R", False, "ready, new revision"),
+    ("x", False, "not ready, old"),
+    ("u", False, "not ready, new"),
+    ("t", False, "on its way out"),
+    (MISSING, False, "not there"),
+    ("r", True, "replaced in this step"),
+)
+_LEGEND_COLUMNS = 4
+
+
+def drawn_story(story: Story) -> str:
+    """The picture of a story."""
+    drawing = _Drawing(story)
+    for chapter in story.chapters:
+        drawing.chapter(chapter)
+    drawing.end(story.last)
+    drawing.legend()
+    return drawing.text()
+
+
+class _Drawing:
+    """A picture that is drawn from the top down."""
+
+    def __init__(self, story: Story) -> None:
+        steps = [f"{each.heading}: {'; '.join(step.why for step in each.steps)}" for each in story.chapters]
+        self._canvas = Canvas(_WIDTH, story.chapters[0].heading, ". ".join(steps))
+        self._columns = story.width
+        self._numbers = _MARGIN + story.width * _PITCH + 14
+        self._words = self._numbers + 2 * _NUMBER + 12
+        self._top = 10.0
+
+    def chapter(self, chapter: Chapter) -> None:
+        """A heading with the steps below it."""
+        for line in wrapped(chapter.heading, 0.93 * (_WIDTH - 2 * _MARGIN)):
+            self._line(_MARGIN, line, "f-text b")
+        if not chapter.steps:
+            self._line(_MARGIN, "nothing to do", "f-muted")
+            self._top += LINE_HEIGHT / 2
+            return
+        self._column_heads()
+        for step in chapter.steps:
+            self._step(step)
+        self._top += 8
+
+    def end(self, groups: str) -> None:
+        """The groups when all is done."""
+        self._canvas.add("path", "n s-rule", d=f"M{_MARGIN} {self._top}H{_WIDTH - _MARGIN}")
+        self._top += 6
+        self._groups(groups, ())
+        self._canvas.text(self._words, self._top + _ROW / 2 + 4, "done", "f-muted")
+        self._top += _ROW + 6
+
+    def legend(self) -> None:
+        """What the signs mean."""
+        self._canvas.add("path", "n s-rule", d=f"M{_MARGIN} {self._top}H{_WIDTH - _MARGIN}")
+        self._top += 20
+        width = (_WIDTH - 2 * _MARGIN) / _LEGEND_COLUMNS
+        for number, (letter, is_replaced, meaning) in enumerate(_LEGEND):
+            row, column = divmod(number, _LEGEND_COLUMNS)
+            x, y = _MARGIN + _PITCH / 2 + column * width, self._top + row * 24
+            self._group(x, y, letter, is_replaced)
+            self._canvas.text(x + 18, y + 4.5, meaning, "f-muted")
+        x, y = _MARGIN + _LEGEND_COLUMNS * width - width + 4, self._top + 24
+        self._canvas.add("rect", "f-wash", x=x, y=y - 10, width=18, height=20)
+        self._canvas.add("path", "n s-new w", d=f"M{x} {y - 10}v20")
+        self._canvas.text(x + 27, y + 4.5, "from the partition on", "f-muted")
+        self._top += 44
+
+    def text(self) -> str:
+        """The whole SVG."""
+        return self._canvas.render(self._top)
+
+    def _line(self, x: float, words: str, kind: str) -> None:
+        self._top += LINE_HEIGHT
+        self._canvas.text(x, self._top - 3, words, kind)
+
+    def _column_heads(self) -> None:
+        self._top += LINE_HEIGHT + 2
+        for index in range(self._columns):
+            self._canvas.text(_centre(index), self._top, str(index), "f-muted", "middle")
+        for column, head in enumerate(("replicas", "partition")):
+            end = self._numbers + (column + 1) * _NUMBER
+            self._canvas.text(end, self._top, head, "f-muted", "end")
+        self._canvas.text(self._words, self._top, "what is done, and why", "f-muted")
+        self._top += 8
+
+    def _step(self, step: Step) -> None:
+        lines = wrapped(step.why, _WIDTH - _MARGIN - self._words)
+        height = max(_ROW, len(lines) * LINE_HEIGHT + _ROW - LINE_HEIGHT)
+        edge, end = _MARGIN + step.partition * _PITCH, _MARGIN + step.replicas * _PITCH
+        self._canvas.add("rect", "f-wash", x=edge, y=self._top, width=end - edge, height=height)
+        self._canvas.add("path", "n s-new w", d=f"M{edge} {self._top}v{height}")
+        self._groups(step.groups.ljust(step.replicas, MISSING), step.replaced)
+        base = self._top + _ROW / 2 + 4.5
+        for column, number in enumerate((step.replicas, step.partition)):
+            end = self._numbers + (column + 1) * _NUMBER
+            self._canvas.text(end, base, str(number), "f-text", "end")
+        for number, line in enumerate(lines):
+            self._canvas.text(self._words, base + number * LINE_HEIGHT, line)
+        self._top += height
+
+    def _groups(self, letters: str, replaced: tuple[int, ...]) -> None:
+        for index, letter in enumerate(letters):
+            self._group(_centre(index), self._top + _ROW / 2, letter, index in replaced)
+
+    def _group(self, x: float, y: float, letter: str, is_replaced: bool) -> None:
+        if letter == MISSING:
+            self._canvas.add("circle", "f-old", cx=x, cy=y, r=2)
+            return
+        is_new, is_ready = letter in "RuT", letter in "rR"
+        line = "s-new" if is_new else "s-old"
+        kind = f"f-new {line}" if letter == "R" else f"f-page {line} w{'' if is_ready else ' d'}"
+        self._canvas.add("circle", kind, cx=x, cy=y, r=_RADIUS - 1)
+        if letter in "tT":
+            self._canvas.add("path", f"n {line} w", d=f"M{x - 4} {y - 4}l8 8m0 -8l-8 8")
+        if is_replaced:
+            self._canvas.add("circle", "n s-alert w", cx=x, cy=y, r=_RADIUS + 3)
+
+
+def _centre(index: int) -> float:
+    return _MARGIN + (index + 0.5) * _PITCH
