@@ -1,6 +1,6 @@
 """The entry point: the table of subcommands, and errors as one line each.
 
-In: arguments. Out: an exit code: 0 done, 1 could not, 2 asked wrongly.
+In: arguments. Out: an exit code: 0 success, 1 error, 2 wrong usage.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from lws.cli.arguments import as_double_dashed
 from lws.cluster.client.errors import ClusterError
 from lws.config import ConfigError
 
-_PLUGIN = "kubectl-lws"
+PROGRAM, COMPLETION_VARIABLE = "lws", "_LWS_COMPLETE"
+PLUGIN = "kubectl-lws"
 # The image has this name for Deployments that were written for the original.
 _MANAGER = "manager"
 
 COMMANDS = MappingProxyType(
     {
+        "completion": "completion",
         "diff": "diff",
         "history": "history",
         "key": "key",
@@ -53,7 +55,11 @@ class _Commands(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 success, 1 error, 2 wrong usage. The help of a command says what else they mean.",
+)
 @click.version_option(__version__, prog_name="lws")
 def commands() -> None:
     """LeaderWorkerSet: groups of pods, one leader and its workers, run, rolled and healed as one unit."""
@@ -76,8 +82,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error.show()
         sys.exit(error.exit_code)
     except click.UsageError as error:
-        asked = error.ctx.command_path if error.ctx is not None else name
-        click.echo(f"{asked}: {error.format_message()} (see {asked} --help)", err=True)
+        path = error.ctx.command_path if error.ctx is not None else name
+        click.echo(f"error: {error.format_message()} (see {path} --help)", err=True)
         sys.exit(error.exit_code)
     except click.ClickException as error:
         error.show()
@@ -99,8 +105,8 @@ def _write_what_can_be_written() -> None:
 
 def _called(program: str) -> tuple[str, str]:
     """By which name usage texts call us, and which variable shells ask for completions with."""
-    if program != _PLUGIN:
-        return "lws", "_LWS_COMPLETE"
+    if program != PLUGIN:
+        return PROGRAM, COMPLETION_VARIABLE
     variable = "_KUBECTL_LWS_COMPLETE"
     # A completion script is for the program of the plugin; a person has typed `kubectl lws`.
-    return (_PLUGIN if variable in os.environ else "kubectl lws"), variable
+    return (PLUGIN if variable in os.environ else "kubectl lws"), variable

@@ -11,8 +11,12 @@ import click
 
 
 class Refusal(click.ClickException):
-    """The command changed nothing; exit code 1."""
+    """The command changed nothing; exit code 1. opening: who refuses, in the words of kubectl."""
+
+    def __init__(self, message: str, opening: str = "error") -> None:
+        super().__init__(message)
+        self.opening = opening
 
     def show(self, file: IO[Any] | None = None) -> None:
         """In the form of kubectl."""
-        click.echo(f"error: {self.message}", file=file, err=file is None)
+        click.echo(f"{self.opening}: {self.message}", file=file, err=file is None)

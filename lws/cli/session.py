@@ -1,25 +1,22 @@
-"""How commands for people reach a cluster: the options that say which, and one connection per command.
+"""How commands for people reach a cluster: one connection per command.
 
-In: -n, --context, --kubeconfig. Out: what the command's coroutine returned; whatever goes wrong between us
-and the API server as a `Refusal`.
+In: what -n, --context and --kubeconfig name. Out: what the command's coroutine returned; whatever goes wrong
+between us and the API server as a `Refusal`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TypeVar
-
-import click
+from typing import TypeVar
 
 from lws import __version__
 from lws.cli.refusal import Refusal
-from lws.cluster.client.errors import ClusterError, Forbidden, Unreachable
+from lws.cluster.client.errors import ApiError, ClusterError, Forbidden, Unreachable
 from lws.cluster.client.user_cluster import UserCluster
 from lws.cluster.transport.kubeconfig import load_context
 
@@ -31,7 +28,7 @@ _DUMPED = re.compile(r' *"" is invalid: patch: Invalid value: "\{.*\}": ', re.DO
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What the user said about where; None where nothing was said."""
+    """Which cluster and namespace the command line names; None where it does not."""
 
     namespace: str | None = None
     context: str | None = None
@@ -45,7 +42,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection and the namespace that is meant. explicit_namespace: what -n said, if anything."""
+    """A connection and the namespace that is meant. explicit_namespace: that of -n, if any."""
 
     cluster: UserCluster
     namespace: str
@@ -54,26 +51,6 @@ class Session:
     @property
     def now(self) -> datetime:
         return datetime.now(UTC)
-
-
-def cluster_options(command: Callable[..., RESULT]) -> Callable[..., RESULT]:
-    """Adds the options; the command gets them as one argument, `target`."""
-
-    @click.option("-n", "--namespace", metavar="NAME", help="Namespace; that of the context without it.")
-    @click.option("--context", metavar="NAME", help="Context of the kubeconfig; the current one without it.")
-    @click.option(
-        "--kubeconfig",
-        metavar="FILE",
-        type=click.Path(),
-        help="Instead of $KUBECONFIG and ~/.kube/config.",
-    )
-    @functools.wraps(command)
-    def with_target(
-        *arguments: Any, namespace: str | None, context: str | None, kubeconfig: str | None, **options: Any
-    ) -> RESULT:
-        return command(*arguments, target=Target(namespace, context, kubeconfig), **options)
-
-    return with_target
 
 
 def run(target: Target, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
@@ -85,17 +62,24 @@ def run(target: Target, action: Callable[[Session], Awaitable[RESULT]]) -> RESUL
 
 
 def worded(error: ClusterError) -> Refusal:
-    """What went wrong, for people: the sentence of the server without the object that it is about."""
+    """What went wrong, in kubectl's form: the sentence of the server without the object that it is about."""
     message = _DUMPED.sub("", error.message)
     if type(error) is Unreachable:
-        return Refusal(f"no answer from the cluster: {message}")
+        return Refusal(message, "Unable to connect to the server")
+    if not isinstance(error, ApiError):
+        return Refusal(message)
     # Admission and quota refuse with the same status, and say themselves what to do.
     if isinstance(error, Forbidden) and " cannot " in message:
-        return Refusal(
+        message = (
             f"{message}. Nothing was changed: ask whoever manages the cluster for the role view (to "
             f"look) or edit (to change) in this namespace"
         )
-    return Refusal(message)
+    return Refusal(message, from_server(error))
+
+
+def from_server(error: ApiError) -> str:
+    """`Error from server (NotFound)`."""
+    return f"Error from server ({error.reason})" if error.reason else "Error from server"
 
 
 async def connected(target: Target, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:

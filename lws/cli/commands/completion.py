@@ -1,60 +1,37 @@
-"""What may stand here? Names and numbers for the shell, read from the cluster that the words so far mean.
+"""`lws completion`: the script that makes a shell complete `lws`.
 
-In: the command line as far as it is typed. Out: candidates; none, and no complaint, if the cluster is silent.
+In: the name of a shell. Out: the script.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import click
-from click.shell_completion import CompletionItem
+from click.shell_completion import get_completion_class
 
-from lws.cli.session import Session, Target, connected
-from lws.cluster.client.errors import ClusterError
-from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
+from lws.cli.main import COMPLETION_VARIABLE, PROGRAM, commands
+from lws.cli.options import EXIT_CODES
 
-_PATIENCE_SECONDS = 3.0
+SHELLS = ("bash", "zsh", "fish")
 
-_Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
+_HELP = """Print the completion script of a shell for `lws`.
 
+\b
+bash (4.4 or newer), in ~/.bashrc:
+  source <(lws completion bash)
+zsh, in ~/.zshrc after compinit:
+  source <(lws completion zsh)
+fish:
+  lws completion fish > ~/.config/fish/completions/lws.fish
 
-def complete_sets(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Names of sets in the namespace."""
-
-    async def names(session: Session) -> list[tuple[str, str]]:
-        sets = await session.cluster.listed(KIND, session.namespace)
-        return [(each["metadata"]["name"], "") for each in sets]
-
-    return _answered(context, incomplete, names)
-
-
-def complete_revisions(
-    context: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Numbers of the revisions of the set that is named."""
-    # Where the option that is being completed comes last, click has not come to the arguments yet.
-    name = context.params.get("name") or next(iter(context.args), None)
-
-    async def numbers(session: Session) -> list[tuple[str, str]]:
-        selector = f"{NAME_LABEL}={name}"
-        revisions = await session.cluster.listed("ControllerRevision", session.namespace, selector)
-        ours = [
-            each
-            for each in revisions
-            if any(owner["kind"] == KIND for owner in each["metadata"].get("ownerReferences") or ())
-        ]
-        return [(str(each["revision"]), each["metadata"]["name"]) for each in ours]
-
-    return _answered(context, incomplete, numbers) if name else []
+`kubectl lws` is completed by kubectl's own completion: see `kubectl completion --help`. It calls
+kubectl_complete-lws, which is installed beside kubectl-lws.
+"""
 
 
-def _answered(context: click.Context, incomplete: str, ask: _Ask) -> list[CompletionItem]:
-    said = context.params
-    target = Target(said.get("namespace"), said.get("context"), said.get("kubeconfig"))
-    try:
-        found = asyncio.run(asyncio.wait_for(connected(target, ask), _PATIENCE_SECONDS))
-    except (ClusterError, TimeoutError, OSError):
-        return []
-    return [CompletionItem(value, help=help or None) for value, help in found if value.startswith(incomplete)]
+@click.command(help=_HELP, short_help="Print the completion script of a shell.", epilog=EXIT_CODES)
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """The script for one shell."""
+    complete = get_completion_class(shell)
+    assert complete is not None
+    click.echo(complete(commands, {}, PROGRAM, COMPLETION_VARIABLE).source())

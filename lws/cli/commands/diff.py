@@ -1,47 +1,68 @@
 """`lws diff`: what is different between two revisions of a set.
 
 In: the name of a set and two numbers. Out: one line per difference; where the terminal is wide also both
-templates side by side.
+templates side by side; exit codes as those of `kubectl diff`.
 """
 
 from __future__ import annotations
 
 import click
 
-from lws.cli.commands.completion import complete_revisions, complete_sets
+from lws.cli.candidates import complete_revisions
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.revisions import Past, past_of
+from lws.cli.options import cluster_options, set_argument
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.session import Session, Target, run
 from lws.cli.views.blocks import Block, Text
 from lws.cli.views.diff import compared, difference_lines, headline, side_by_side
 from lws.cli.views.screen import is_wide, show, yaml_text
 from lws.leaderworkerset.revisions.history import Recorded
 
+_DIFFERENCE = 1
 _NUMBER = click.IntRange(min=1)
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_sets)
+class _Error(Refusal):
+    """As in `kubectl diff`, 1 is a difference."""
+
+    exit_code = 2
+
+
+@click.command(epilog="Exit codes: 0 no difference, 1 a difference, 2 error or wrong usage.")
+@set_argument
 @click.option(
-    "--from", "old", type=_NUMBER, shell_complete=complete_revisions, help="The one before --to without it."
+    "--from",
+    "old",
+    type=_NUMBER,
+    shell_complete=complete_revisions,
+    help="Older revision (default: the one before --to).",
 )
 @click.option(
-    "--to", "new", type=_NUMBER, shell_complete=complete_revisions, help="What the set asks for without it."
+    "--to",
+    "new",
+    type=_NUMBER,
+    shell_complete=complete_revisions,
+    help="Newer revision (default: the one that the set asks for).",
 )
 @cluster_options
 def diff(name: str, old: int | None, new: int | None, target: Target) -> int:
-    """Show what is different between two revisions of a set.
+    """Show the differences between two revisions of a set.
 
-    Only what means something is shown: another spelling of the same template is no difference.
+    Only differences that a pod depends on are shown: another spelling of the same template is none.
     """
-    return run(target, lambda session: _diff(session, name, old, new))
+    try:
+        return run(target, lambda session: _diff(session, name, old, new))
+    except Refusal as refusal:
+        raise _Error(refusal.message, refusal.opening) from refusal
 
 
 async def _diff(session: Session, name: str, old: int | None, new: int | None) -> int:
     found = await find_history(session, name)
-    show(_blocks(*_chosen(past_of(found.snapshot, found.revisions), old, new)))
-    return 0
+    older, newer = _chosen(past_of(found.snapshot, found.revisions), old, new)
+    lines = list(difference_lines(older, newer))
+    show(_blocks(older, newer, lines))
+    return _DIFFERENCE if lines else 0
 
 
 def _chosen(past: Past, old: int | None, new: int | None) -> tuple[Recorded, Recorded]:
@@ -54,8 +75,7 @@ def _chosen(past: Past, old: int | None, new: int | None) -> tuple[Recorded, Rec
     return (past.numbered(old) if old is not None else past.before(later)), later
 
 
-def _blocks(old: Recorded, new: Recorded) -> list[Block]:
-    lines = list(difference_lines(old, new))
+def _blocks(old: Recorded, new: Recorded, lines: list[Text]) -> list[Block]:
     if not lines:
         return [headline(old, new), Text("no difference that a pod depends on")]
     blocks: list[Block] = [headline(old, new), *lines]

@@ -7,30 +7,31 @@ from __future__ import annotations
 
 import click
 
-from lws.cli.commands.completion import complete_revisions, complete_sets
+from lws.cli.candidates import complete_revisions
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.revisions import past_of
-from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.options import cluster_options, set_argument
+from lws.cli.session import Session, Target, run
 from lws.cli.views.blocks import Text
 from lws.cli.views.history import history_data, history_table, one_revision, template_of
 from lws.cli.views.screen import FORMATS, dump, show, warn, yaml_text
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_sets)
+@click.command(epilog="Exit codes: 0 success, 1 a problem with the history or an error, 2 wrong usage.")
+@set_argument
 @click.option(
     "--revision",
     type=click.IntRange(min=1),
     shell_complete=complete_revisions,
-    help="Only this one, with its whole template.",
+    help="Show only this revision, with its template.",
 )
 @click.option("-o", "--output", type=click.Choice(FORMATS), help="Data instead of a table.")
 @cluster_options
 def history(name: str, revision: int | None, output: str | None, target: Target) -> int:
     """Show the recorded revisions of a set, the oldest first.
 
-    GROUPS says how many groups run on a revision, and which; CHANGE what is different from the revision
-    before it. The exit code is 1 if something is wrong with the history.
+    GROUPS is how many groups run on a revision, and which; CHANGE is what differs from the revision before
+    it.
     """
     return run(target, lambda session: _history(session, name, revision, output))
 

@@ -12,15 +12,17 @@ import click
 
 from lws.cli.facts.creation import as_stored
 from lws.cli.facts.manifests import sets_in
+from lws.cli.options import EXIT_CODES
+from lws.cli.refusal import Refusal
 from lws.leaderworkerset.revisions.history import record
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 
 
-@click.command()
+@click.command(epilog=EXIT_CODES)
 @click.option(
-    "-f", "--filename", type=click.File("r"), required=True, help="Manifest (YAML or JSON); - for stdin."
+    "-f", "--filename", type=click.File("r"), required=True, help="Manifest (YAML or JSON), or - for stdin."
 )
-@click.option("--data", is_flag=True, help="Print the canonical bytes too.")
+@click.option("--data", is_flag=True, help="Also print the canonical bytes.")
 def key(filename: TextIO, data: bool) -> None:
     """Print the revision key (template hash) of each LeaderWorkerSet in a manifest.
 
@@ -35,4 +37,4 @@ def key(filename: TextIO, data: bool) -> None:
             # Bytes, because the terminal may speak another encoding than the hash does.
             click.echo(recorded.text.encode())
     if not found:
-        raise click.ClickException(f"{filename.name} holds no {KIND} of {API_VERSION}")
+        raise Refusal(f"{filename.name} holds no {KIND} of {API_VERSION}")

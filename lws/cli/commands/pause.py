@@ -8,10 +8,10 @@ from __future__ import annotations
 import click
 
 from lws.actions import Object, Reference
-from lws.cli.commands.completion import complete_sets
 from lws.cli.facts.lookup import find_set
+from lws.cli.options import EXIT_CODES, cluster_options, set_argument
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.session import Session, Target, run
 from lws.cli.views.screen import show
 from lws.cli.writing import changed
 from lws.leaderworkerset.spec import is_paused
@@ -19,19 +19,19 @@ from lws.leaderworkerset.spec import is_paused
 FIELD_MANAGER = "lws-pause"
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_sets)
+@click.command(epilog=EXIT_CODES)
+@set_argument
 @cluster_options
 def pause(name: str, target: Target) -> int:
-    """Stop the rollout of a set: no further group is updated. Scaling and healing go on."""
+    """Pause the rollout of a set: no further group is updated. Scaling and healing go on."""
     return run(target, lambda session: _set_paused(session, name, True))
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_sets)
+@click.command(epilog=EXIT_CODES)
+@set_argument
 @cluster_options
 def resume(name: str, target: Target) -> int:
-    """Let the rollout of a paused set go on."""
+    """Resume the rollout of a paused set."""
     return run(target, lambda session: _set_paused(session, name, None))
 
 
@@ -55,4 +55,4 @@ def check(lws: Object, paused: bool) -> None:
     """Raises Refusal if the set is so already."""
     if is_paused(lws) == paused:
         name = lws["metadata"]["name"]
-        raise Refusal(f"set {name} is paused already" if paused else f"set {name} is not paused")
+        raise Refusal(f"set {name} is already paused" if paused else f"set {name} is not paused")

@@ -20,8 +20,9 @@ from lws.cli.facts.impact import impact, told
 from lws.cli.facts.kubectl_apply import apply_patch
 from lws.cli.facts.lookup import all_of
 from lws.cli.facts.manifests import sets_in
+from lws.cli.options import EXIT_CODES, cluster_options
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, cluster_options, connected, worded
+from lws.cli.session import Session, Target, connected, worded
 from lws.cli.views.blocks import Block, Text
 from lws.cli.views.screen import show, warn
 from lws.cli.views.steps import steps_blocks
@@ -40,25 +41,25 @@ class Manner:
     force_conflicts: bool = False
 
 
-@click.command()
+@click.command(epilog=EXIT_CODES)
 @click.option(
-    "-f", "--filename", type=click.File("r"), required=True, help="Manifest (YAML or JSON); - for stdin."
+    "-f", "--filename", type=click.File("r"), required=True, help="Manifest (YAML or JSON), or - for stdin."
 )
-@click.option("--steps", is_flag=True, help="The steps of the rollout too.")
-@click.option("--server-side", is_flag=True, help="As `kubectl apply --server-side` would do it.")
-@click.option("--force-conflicts", is_flag=True, help="With --server-side: take fields from other managers.")
+@click.option("--steps", is_flag=True, help="Show the steps of the rollout.")
+@click.option("--server-side", is_flag=True, help="Plan `kubectl apply --server-side`.")
+@click.option("--force-conflicts", is_flag=True, help="Take fields from other managers (with --server-side).")
 @cluster_options
 def plan(filename: TextIO, steps: bool, server_side: bool, force_conflicts: bool, target: Target) -> int:
-    """Say what `kubectl apply` of a manifest would do to the sets in it.
+    """Show what `kubectl apply` of a manifest would do to the sets in it.
 
-    The API server is asked by a dry run. Without a cluster it is said what would be created, and --steps
-    shows a later update of all groups.
+    Nothing is changed: the API server gets a dry run. Without a cluster, plan shows what would be created,
+    and --steps shows a later update of all groups.
     """
     if force_conflicts and not server_side:
-        raise click.UsageError("--force-conflicts goes with --server-side")
+        raise click.UsageError("--force-conflicts requires --server-side")
     manifests = list(sets_in(filename))
     if not manifests:
-        raise click.ClickException(f"{filename.name} holds no {KIND}")
+        raise Refusal(f"{filename.name} holds no {KIND}")
     manner = Manner(server_side, force_conflicts)
     try:
         asyncio.run(connected(target, lambda session: _plan_all(session, manifests, manner, steps)))

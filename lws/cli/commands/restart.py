@@ -12,11 +12,11 @@ from typing import Any
 import click
 
 from lws.actions import Object, Reference
-from lws.cli.commands.completion import complete_sets
 from lws.cli.facts.lookup import find_set
 from lws.cli.facts.retry import write_unless_changed
+from lws.cli.options import EXIT_CODES, cluster_options, set_argument
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.session import Session, Target, run
 from lws.cli.views.screen import show
 from lws.cli.writing import changed
 from lws.kube.conditions import timestamp
@@ -27,11 +27,11 @@ RESTARTED_AT_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
 FIELD_MANAGER = "lws-restart"
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_sets)
+@click.command(epilog=EXIT_CODES)
+@set_argument
 @cluster_options
 def restart(name: str, target: Target) -> int:
-    """Restart all groups of a set, by a rollout within its budget."""
+    """Restart all groups of a set, in a rollout that keeps to its limits."""
     return run(target, lambda session: _restart(session, name))
 
 

@@ -9,11 +9,11 @@ import asyncio
 
 import click
 
-from lws.cli.commands.completion import complete_sets
 from lws.cli.facts.lookup import find_all
 from lws.cli.facts.set_status import standing_of
+from lws.cli.options import cluster_options, set_argument
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.session import Session, Target, run
 from lws.cli.views.screen import FORMATS, dump, live, room_for, show
 from lws.cli.views.status import progress_line, status_blocks, status_data
 
@@ -22,27 +22,27 @@ _LOOK_AGAIN_SECONDS = 1.0
 _LINES_BESIDE_GROUPS = 20
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_sets)
+@click.command(epilog="Exit codes: 0 settled, 1 not settled or an error, 2 wrong usage.")
+@set_argument
 @click.option("-w", "--watch", is_flag=True, help="Follow until the set is settled.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="How long --watch may take.",
+    help="How long --watch may take (default: no limit).",
 )
 @click.option("-o", "--output", type=click.Choice(FORMATS), help="Data instead of a picture.")
 @cluster_options
 def status(name: str, watch: bool, timeout: float | None, output: str | None, target: Target) -> int:
     """Show the groups of a set, its rollout, and what it waits for.
 
-    The exit code is 0 if the set is settled: every group ready, on the revision that it is to have, and none
-    too many. Otherwise it is 1.
+    A set is settled when every group is ready and on the revision that it should have, and there are none
+    too many.
     """
     if watch and output is not None:
-        raise click.UsageError("--watch and -o exclude each other")
+        raise click.UsageError("--watch and -o cannot be used together")
     if timeout is not None and not watch:
-        raise click.UsageError("--timeout goes with --watch")
+        raise click.UsageError("--timeout requires --watch")
     if watch:
         return run(target, lambda session: _follow(session, name, timeout))
     return run(target, lambda session: _look_once(session, name, output))

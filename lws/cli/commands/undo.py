@@ -8,33 +8,34 @@ from __future__ import annotations
 import click
 
 from lws.actions import Reference
-from lws.cli.commands.completion import complete_revisions, complete_sets
+from lws.cli.candidates import complete_revisions
 from lws.cli.facts.impact import impact, told
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.retry import write_unless_changed
 from lws.cli.facts.revisions import past_of
 from lws.cli.facts.undo_patch import FIELD_MANAGER, appliers, check, operations, target_of
-from lws.cli.session import Session, Target, cluster_options, run
+from lws.cli.options import EXIT_CODES, cluster_options, set_argument
+from lws.cli.session import Session, Target, run
 from lws.cli.views.screen import show, warn
 from lws.cli.writing import changed
 
 
-@click.command()
-@click.argument("name", shell_complete=complete_sets)
+@click.command(epilog=EXIT_CODES)
+@set_argument
 @click.option(
     "--to-revision",
     "number",
     type=click.IntRange(min=0),
     default=0,
     shell_complete=complete_revisions,
-    help="The revision to go back to; 0, the default, is the one before the present one.",
+    help="Revision to go back to (default: the one before the current revision).",
 )
-@click.option("--dry-run", is_flag=True, help="Ask the server, change nothing, say what would follow.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen; nothing is changed.")
 @cluster_options
 def undo(name: str, number: int, dry_run: bool, target: Target) -> int:
     """Go back to an earlier revision of a set.
 
-    Its key is used again: groups that still run it stay as they are, the others follow by a rollout.
+    Groups that still run that revision are not restarted; the others follow in a rollout.
     """
     return run(target, lambda session: _undo(session, name, number or None, dry_run))
 

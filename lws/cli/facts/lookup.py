@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lws.actions import Object
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session
+from lws.cli.session import Session, from_server
 from lws.cluster.cache.store import Store
 from lws.cluster.client.errors import NotFound
 from lws.cluster.observe.observer import Observer
@@ -20,7 +20,7 @@ from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.shape import readable_status, spec_fault
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import KIND, LEADER_WORKER_SET, NAME_LABEL, WORKER_INDEX_LABEL
 
 _MANY = 10
 
@@ -49,7 +49,7 @@ async def find_set(session: Session, name: str) -> Object:
     try:
         lws = await session.cluster.get(KIND, session.namespace, name)
     except NotFound as error:
-        raise Refusal(await _missing(session, name)) from error
+        raise await _missing(session, name, error) from error
     return _readable(lws)
 
 
@@ -101,20 +101,24 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> Found:
     return Found(lws, snapshot, groups, {pod["metadata"]["name"]: pod for pod in pods}, tuple(revisions))
 
 
-async def _missing(session: Session, name: str) -> str:
+async def _missing(session: Session, name: str, error: NotFound) -> Refusal:
     try:
         there = await session.cluster.listed(KIND, session.namespace)
     except NotFound:
-        return (
-            "this cluster does not know LeaderWorkerSets: install the chart, or choose another cluster with "
-            "--context"
+        return Refusal(
+            f'the server doesn\'t have a resource type "{LEADER_WORKER_SET.plural}": install the chart, or '
+            f"choose another cluster with --context"
         )
     names = sorted(each["metadata"]["name"] for each in there)
-    missing = f"LeaderWorkerSet {name!r} not found in namespace {session.namespace!r}"
+    missing = f'{LEADER_WORKER_SET.crd_name} "{name}" not found in namespace "{session.namespace}"'
+    return Refusal(f"{missing}{_hint(name, names)}", from_server(error))
+
+
+def _hint(name: str, names: list[str]) -> str:
     close = difflib.get_close_matches(name, names, n=3)
     if close:
-        return f"{missing}; did you mean {' or '.join(close)}?"
+        return f"; did you mean {' or '.join(close)}?"
     if not names:
-        return f"{missing}: there is none; choose another namespace with -n"
+        return ": there is none; choose another namespace with -n"
     more = ", …" if len(names) > _MANY else ""
-    return f"{missing}; there is {', '.join(names[:_MANY])}{more}"
+    return f"; there is {', '.join(names[:_MANY])}{more}"

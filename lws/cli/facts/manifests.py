@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, ClassVar, TextIO
 
-import click
 import yaml
 
+from lws.cli.refusal import Refusal
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 
 _TAG = "tag:yaml.org,2002:"
@@ -36,19 +36,19 @@ _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 
 
 def sets_in(stream: TextIO) -> Iterator[dict[str, Any]]:
-    """Every set, in order; those within a List too. Raises ClickException for what is no YAML, what JSON
+    """Every set, in order; those within a List too. Raises Refusal for what is no YAML, what JSON
     cannot say, or an unknown version.
     """
     try:
         documents = list(yaml.load_all(stream, Loader=_Loader))
         json.dumps(documents, ensure_ascii=False, allow_nan=False).encode()
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"{stream.name} is not YAML: {error}") from error
+        raise Refusal(f"{stream.name} is not YAML: {error}") from error
     except RecursionError as error:
-        raise click.ClickException(f"{stream.name} is nested too deeply to be a manifest") from error
+        raise Refusal(f"{stream.name} is nested too deeply to be a manifest") from error
     except (TypeError, ValueError) as error:
         # YAML knows sets, binaries and references to itself.
-        raise click.ClickException(f"{stream.name} cannot be written as JSON: {error}") from error
+        raise Refusal(f"{stream.name} cannot be written as JSON: {error}") from error
     for document in documents:
         yield from _sets_of(document, stream.name)
 
@@ -64,5 +64,5 @@ def _sets_of(document: Any, name: str) -> Iterator[dict[str, Any]]:
         return
     given = document.get("apiVersion")
     if given != API_VERSION:
-        raise click.ClickException(f"{name}: apiVersion is {given!r}, only {API_VERSION} is known")
+        raise Refusal(f"{name}: apiVersion is {given!r}, only {API_VERSION} is known")
     yield document

@@ -6,6 +6,7 @@ In: blocks. Out: stdout; warnings on stderr.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,9 +31,14 @@ def is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
+def is_coloured() -> bool:
+    """The terminal takes colours, and nobody has switched them off (https://no-color.org)."""
+    return is_terminal() and _wants_colours()
+
+
 def is_wide() -> bool:
     """There is room for two texts side by side."""
-    return is_terminal() and _console().width >= _WIDE
+    return is_coloured() and _console().width >= _WIDE
 
 
 def room_for(lines: int) -> int | None:
@@ -42,7 +48,7 @@ def room_for(lines: int) -> int | None:
 
 def show(blocks: Iterable[Block]) -> None:
     """Print the blocks, one below the other."""
-    if not is_terminal():
+    if not is_coloured():
         for line in plain(blocks):
             click.echo(line)
         return
@@ -54,7 +60,7 @@ def show(blocks: Iterable[Block]) -> None:
 def warn(message: str) -> None:
     """Something the user should know although the command goes on."""
     text = f"Warning: {message}"
-    click.echo(click.style(text, fg="yellow") if sys.stderr.isatty() else text, err=True)
+    click.echo(click.style(text, fg="yellow") if sys.stderr.isatty() and _wants_colours() else text, err=True)
 
 
 def dump(value: Any, form: str) -> None:
@@ -96,6 +102,10 @@ def _print_news() -> Callable[[Sequence[Block]], None]:
             click.echo("\n".join(lines))
 
     return draw
+
+
+def _wants_colours() -> bool:
+    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _console() -> Console:

@@ -77,6 +77,21 @@ async def load_context(
     return Context(configuration, _POD_NAMESPACE.read_text().strip() or _DEFAULT_NAMESPACE)
 
 
+def context_names(kubeconfig: str | None, environment: Mapping[str, str]) -> list[str]:
+    """The contexts that `load_context` knows, in their order in the files.
+
+    Raises ClusterError for files that cannot be used.
+    """
+    names: dict[str, None] = {}
+    for path in _paths(kubeconfig, environment):
+        try:
+            content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+            names |= dict.fromkeys(str(each["name"]) for each in content.get("contexts") or ())
+        except (OSError, ValueError, AttributeError, KeyError, TypeError, yaml.YAMLError) as error:
+            raise _unusable(str(path), error) from error
+    return list(names)
+
+
 async def _in_pod() -> Configuration:
     configuration = Configuration()
     await Renewal(_load_in_pod).begin(configuration)

@@ -49,12 +49,12 @@ def test_three_rollouts_and_who_runs_on_what(world: World, lws: Caller) -> None:
     assert "Groups:       2 (0-1)" in in_full
     assert "image: server:3" in in_full
 
-    headline, *lines = lws.well("diff", "demo", "--from", "1", "--to", "3").lines
+    difference = lws("diff", "demo", "--from", "1", "--to", "3")
+    assert difference.code == 1
+    headline, *lines = difference.lines
     assert headline == f"revision 1 ({keys[0]}) → revision 3 ({keys[2]})"
     assert lines == ["worker template container server image: server:1 → server:3"]
-    assert lws.well("diff", "demo").lines[1:] == [
-        "worker template container server image: server:3 → server:4"
-    ]
+    assert lws("diff", "demo").lines[1:] == ["worker template container server image: server:3 → server:4"]
     assert lws.well("diff", "demo", "--from", "4", "--to", "4").lines[1:] == [
         "no difference that a pod depends on"
     ]
@@ -68,7 +68,7 @@ def test_a_wide_terminal_shows_both_templates_side_by_side(world: World, lws: Ca
     arguments = ["diff", "demo", "-n", world.namespace, "--kubeconfig", str(lws.kubeconfig)]
 
     code, said = in_terminal(arguments, {}, 160)
-    assert code == 0
+    assert code == 1
     (both,) = [
         line for line in said.splitlines() if "server:1" in line and "server:2" in line and "→" not in line
     ]
@@ -76,7 +76,7 @@ def test_a_wide_terminal_shows_both_templates_side_by_side(world: World, lws: Ca
     assert "\x1b[31m" in both and "\x1b[32m" in both
 
     code, said = in_terminal(arguments, {"NO_COLOR": "1"}, 100)
-    assert code == 0
+    assert code == 1
     assert said.splitlines()[1:] == ["worker template container server image: server:1 → server:2"]
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -26,15 +25,13 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def shell(cluster: ClusterAccess, tmp_path: Path) -> dict[str, str]:
-    """Variables of a shell in which the plugin is installed, with the completion that the guide gives."""
-    written = {
-        # What an installation writes.
-        "kubectl-lws": f"#!{sys.executable}\nfrom lws.cli import main\nmain()\n",
-        "kubectl_complete-lws": _from_guide("kubectl_complete-lws"),
-    }
-    for name, text in written.items():
+    """Variables of a shell in which the package is installed."""
+    scripts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["scripts"]
+    for name, entry in scripts.items():
+        module, _, function = entry.partition(":")
         path = tmp_path / name
-        path.write_text(text)
+        # What an installation writes.
+        path.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
         path.chmod(path.stat().st_mode | stat.S_IXUSR)
     (tmp_path / "kubectl").symlink_to(cluster.binary("kubectl"))
     return {
@@ -43,14 +40,6 @@ def shell(cluster: ClusterAccess, tmp_path: Path) -> dict[str, str]:
         "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'api'}",
     }
-
-
-def _from_guide(name: str) -> str:
-    """The script that the guide tells people to put on their path."""
-    guide = (ROOT / "docs" / "reference" / "cli.md").read_text()
-    found = re.search(rf"`{name}`.*?```sh\n(.*?)```", guide, re.DOTALL)
-    assert found is not None
-    return found[1]
 
 
 def test_kubectl_lws(world: World, shell: dict[str, str]) -> None:
@@ -67,76 +56,67 @@ def test_kubectl_lws(world: World, shell: dict[str, str]) -> None:
     assert wrong.returncode == 2
     assert "kubectl lws status" in wrong.stderr
 
-    commands = kubectl("__complete", "lws", "re").stdout.split()
-    assert commands[:2] == ["restart", "resume"]
-    # Who presses a key does not wait for a slow cluster, and presses it again.
-    complete = ("__complete", "lws", "status", "-n", world.namespace, "de")
-    eventually(
-        "kubectl completes the name",
-        lambda: kubectl(*complete).stdout.split(),
-        lambda names: names[:1] == ["demo"],
-    )
+    commands = kubectl("__complete", "lws", "re").stdout.splitlines()
+    assert commands[1:] == ["resume\tResume the rollout of a paused set.", ":4"]
+    there = ("-n", world.namespace)
+    for words, candidates in {
+        ("status", *there, "de"): ["demo", ":4"],
+        ("pause", *there, "lws/de"): ["lws/demo", ":4"],
+        ("history", "-n", world.namespace[:-1]): [world.namespace, ":4"],
+    }.items():
+        press_until(["kubectl", "__complete", "lws", *words], shell, candidates)
 
 
-BASH = """
-eval "$(_LWS_COMPLETE=bash_source lws)"
+COMPLETERS = {
+    "bash": """
+source <(lws completion bash)
 COMP_WORDS=({words}) COMP_CWORD={position}
 "$(complete -p lws | sed 's/.*-F \\([^ ]*\\) .*/\\1/')" lws
 printf '%s\\n' "${{COMPREPLY[@]}}"
-"""
-ZSH = """
+""",
+    # Its widgets need a terminal: what the function hands to them is seen instead.
+    "zsh": """
 autoload -U compinit && compinit -u -D
-eval "$(_LWS_COMPLETE=zsh_source lws)"
-whence -w _lws_completion
-"""
+source <(lws completion zsh)
+compadd() {{ print -l -- "${{completions[@]}}"; }}
+_describe() {{ print -l -- "${{(@)completions_with_descriptions%%:*}}"; }}
+words=({words}) CURRENT=$(({position} + 1))
+_lws_completion
+""",
+    "fish": """
+lws completion fish | source
+complete --do-complete {line} | sed 's/\\t.*//'
+""",
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
+@pytest.mark.parametrize("name", COMPLETERS)
+def test_shells_complete_lws(world: World, shell: dict[str, str], name: str) -> None:
+    if shutil.which(name) is None:
+        pytest.skip(f"needs {name}")
+    world.create(a_set("demo", replicas=0))
+    settle(world, "demo")
+    there = ["-n", world.namespace]
+    for words, candidates in [
         (["re"], ["restart", "resume"]),
-        (["status", "-n", "{namespace}", "de"], ["demo"]),
-        (["undo", "demo", "-n", "{namespace}", "--to-revision", ""], ["1"]),
-    ],
-    ids=["commands", "sets", "revisions"],
-)
-def test_shells_complete_lws(
-    world: World, shell: dict[str, str], tmp_path: Path, words: list[str], found: list[str]
-) -> None:
-    program = tmp_path / "lws"
-    program.write_text(f"#!{sys.executable}\nfrom lws.cli import main\nmain()\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    if "de" in words or "demo" in words:
-        world.create(a_set("demo", replicas=0))
-        settle(world, "demo")
-    given = ["lws", *(word.format(namespace=world.namespace) for word in words)]
-
-    # bash, and what it makes of the answer.
-    text = BASH.format(words=shlex.join(given), position=len(given) - 1)
-    ask_until(["bash", "-c", text], shell, lambda said: said.split() == found)
-
-    # zsh asks in another way: triples of kind, value and help.
-    asked = {
-        "_LWS_COMPLETE": "zsh_complete",
-        "COMP_WORDS": shlex.join(given),
-        "COMP_CWORD": str(len(given) - 1),
-    }
-    ask_until(["lws"], {**shell, **asked}, lambda said: said.splitlines()[1::3] == found)
+        (["status", *there, "de"], ["demo"]),
+        (["undo", "demo", *there, "--to-revision", ""], ["1"]),
+        (["history", "demo", "-n", world.namespace[:-1]], [world.namespace]),
+        (["history", "demo", "-o", "j"], ["json"]),
+    ]:
+        typed = ["lws", *words]
+        text = COMPLETERS[name].format(
+            words=shlex.join(typed), position=len(words), line=shlex.quote(" ".join(typed))
+        )
+        flags = ["-f"] if name == "zsh" else []
+        press_until([name, *flags, "-c", text], shell, candidates)
 
 
-def ask_until(command: list[str], variables: dict[str, str], accept: Callable[[str], bool]) -> None:
+def press_until(command: list[str], variables: dict[str, str], candidates: list[str]) -> None:
     """Who presses a key does not wait for a slow cluster, and presses it again."""
 
-    def said() -> str:
-        return subprocess.run(command, env=variables, capture_output=True, text=True, check=True).stdout
+    def shown() -> list[str]:
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+        return done.stdout.splitlines()
 
-    eventually("the shell completes it", said, accept)
-
-
-@pytest.mark.skipif(shutil.which("zsh") is None, reason="needs zsh")
-def test_zsh_takes_the_script(shell: dict[str, str], tmp_path: Path) -> None:
-    program = tmp_path / "lws"
-    program.write_text(f"#!{sys.executable}\nfrom lws.cli import main\nmain()\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
-    done = subprocess.run(["zsh", "-f", "-c", ZSH], env=shell, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["_lws_completion:", "function"]
+    eventually("the shell completes it", shown, lambda lines: lines == candidates)

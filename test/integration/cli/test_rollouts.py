@@ -49,7 +49,7 @@ def test_pause_stops_a_rollout_and_resume_lets_it_go_on(world: World, lws: Calle
     assert lws.well("pause", "demo").out.endswith("/demo paused\n")
     world.patch(SET, "demo", new_budget(partition=0))
     again = lws("pause", "demo")
-    assert (again.code, again.err) == (1, "error: set demo is paused already\n")
+    assert (again.code, again.err) == (1, "error: set demo is already paused\n")
     refused = lws("restart", "demo")
     assert (refused.code, refused.out) == (1, "")
     assert "is paused" in refused.err

@@ -22,10 +22,15 @@ def called(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[in
     return ended.value.code, captured.out, captured.err
 
 
-def test_the_wheel_installs_both_names() -> None:
+def test_the_wheel_installs_both_names_and_the_completion_of_kubectl() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["scripts"] == {"lws": "lws.cli:main", "kubectl-lws": "lws.cli:main"}
+    assert project["scripts"] == {
+        "lws": "lws.cli:main",
+        "kubectl-lws": "lws.cli:main",
+        "kubectl_complete-lws": "lws.cli.kubectl_completion:main",
+    }
     assert pkgutil.resolve_name("lws.cli:main") is main
+    assert callable(pkgutil.resolve_name("lws.cli.kubectl_completion:main"))
 
 
 @pytest.mark.parametrize(
@@ -48,7 +53,7 @@ def test_usage_is_in_the_name_that_was_typed(
     ("program", "variable", "name"),
     [("lws", "_LWS_COMPLETE", "lws"), ("kubectl-lws", "_KUBECTL_LWS_COMPLETE", "kubectl-lws")],
 )
-@pytest.mark.parametrize("shell", ["bash", "zsh"])
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_scripts_are_for_the_program(
     program: str,
     variable: str,
@@ -62,7 +67,11 @@ def test_completion_scripts_are_for_the_program(
     code, out, _ = called([], capsys)
     assert code == 0
     assert f"{variable}={shell}_complete" in out
-    registered = {"bash": rf"complete -o nosort -F \w+ {name}$", "zsh": rf"^#compdef {name}$"}
+    registered = {
+        "bash": rf"complete -o nosort -F \w+ {name}$",
+        "zsh": rf"^#compdef {name}$",
+        "fish": rf"^complete --no-files --command {name} ",
+    }
     assert re.search(registered[shell], out, re.MULTILINE)
 
 
@@ -81,11 +90,22 @@ def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixtu
     assert len(out.splitlines()[2]) > 20
 
 
+@pytest.mark.parametrize("command", [[], *([each] for each in sorted(COMMANDS) if each != "manager")])
+def test_every_command_documents_its_exit_codes(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = called([*command, "--help"], capsys)
+    text = " ".join(out.split())
+    assert code == 0
+    assert re.search(r"Exit codes: 0 .+[12] .*wrong usage\.", text)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
         ["status", "demo", "--watch", "-o", "json"],
         ["status", "demo", "--timeout", "5"],
+        ["status", "pod/demo"],
         ["status", "demo", "--watch", "--timeout", "0"],
         ["history", "demo", "--revision", "0"],
         ["history", "demo", "-o", "xml"],

@@ -4,37 +4,38 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
-from click.testing import CliRunner
 
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, cluster_options, run, worded
-from lws.cluster.client.errors import ClusterError, Forbidden, Invalid, Unreachable
+from lws.cli.session import Session, Target, run, worded
+from lws.cluster.client.errors import ApiError, ClusterError, Forbidden, Invalid, Unreachable
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (Unreachable("GET /x: refused"), "no answer from the cluster: GET /x: refused"),
-        (ClusterError("kubeconfig a is not a file"), "kubeconfig a is not a file"),
+        (Unreachable("GET /x: refused"), "Unable to connect to the server: GET /x: refused"),
+        (ClusterError("kubeconfig a is not a file"), "error: kubeconfig a is not a file"),
         (
             Forbidden(403, "Forbidden", 'pods is forbidden: User "a" cannot list resource "pods"'),
-            'pods is forbidden: User "a" cannot list resource "pods". Nothing was changed: ask whoever '
-            "manages the cluster for the role view (to look) or edit (to change) in this namespace",
+            'Error from server (Forbidden): pods is forbidden: User "a" cannot list resource "pods". '
+            "Nothing was changed: ask whoever manages the cluster for the role view (to look) or edit (to "
+            "change) in this namespace",
         ),
         (
             Forbidden(403, "Forbidden", "admission webhook denied the request: wrong"),
-            "admission webhook denied the request: wrong",
+            "Error from server (Forbidden): admission webhook denied the request: wrong",
         ),
         (
             Invalid(422, "Invalid", ' "" is invalid: patch: Invalid value: "{\\"a\\":{}}": unknown "x"'),
-            'unknown "x"',
+            'Error from server (Invalid): unknown "x"',
         ),
+        (ApiError(500, "", "no luck"), "Error from server: no luck"),
     ],
 )
-def test_words(error: ClusterError, said: str) -> None:
-    assert worded(error).message == said
+def test_words(error: ClusterError, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    worded(error).show()
+    assert capsys.readouterr() == ("", f"{said}\n")
 
 
 def test_how_a_refusal_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,23 +43,6 @@ def test_how_a_refusal_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     refusal.show()
     assert capsys.readouterr() == ("", "error: it cannot be\n")
     assert refusal.exit_code == 1
-
-
-def test_the_options_say_which() -> None:
-    seen: list[tuple[str, Target]] = []
-
-    @click.command()
-    @click.argument("name")
-    @cluster_options
-    def command(name: str, target: Target) -> None:
-        seen.append((name, target))
-
-    runner = CliRunner()
-    runner.invoke(command, ["demo"], standalone_mode=False)
-    arguments = ["-n", "team", "demo", "--context", "c", "--kubeconfig", "k"]
-    runner.invoke(command, arguments, standalone_mode=False)
-    assert seen == [("demo", Target()), ("demo", Target("team", "c", "k"))]
-    assert [target.is_explicit for _, target in seen] == [False, True]
 
 
 def test_no_cluster_at_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ def test_a_change() -> None:
 
 
 def test_no_change() -> None:
-    with pytest.raises(Refusal, match="set demo is paused already"):
+    with pytest.raises(Refusal, match="set demo is already paused"):
         check(PAUSED, paused=True)
     with pytest.raises(Refusal, match="set demo is not paused"):
         check(make_set(), paused=False)

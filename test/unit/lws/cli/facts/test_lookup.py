@@ -32,9 +32,9 @@ def named(*names: str) -> Any:
 @pytest.mark.parametrize(
     ("name", "there", "said"),
     [
-        ("dmeo", ["demo", "other"], "'dmeo' not found in namespace 'team'; did you mean demo?"),
-        ("x", ["demo", "other"], "'x' not found in namespace 'team'; there is demo, other"),
-        ("x", [], "'x' not found in namespace 'team': there is none; choose another namespace with -n"),
+        ("dmeo", ["demo", "other"], '"dmeo" not found in namespace "team"; did you mean demo?'),
+        ("x", ["demo", "other"], '"x" not found in namespace "team"; there is demo, other'),
+        ("x", [], '"x" not found in namespace "team": there is none; choose another namespace with -n'),
         ("x", [f"set{i:02}" for i in range(12)], "set08, set09, …"),
     ],
 )
@@ -43,11 +43,13 @@ async def test_an_unknown_name(talk: Talk, name: str, there: list[str], said: st
     with pytest.raises(Refusal) as refusal:
         await find_set(talk.session, name)
     assert refusal.value.message.endswith(said)
+    assert refusal.value.opening == "Error from server (NotFound)"
+    assert refusal.value.message.startswith("leaderworkersets.leaderworkerset.x-k8s.io ")
 
 
 async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
     talk.api.will(plain(404, "404 page not found"), plain(404, "404 page not found"))
-    with pytest.raises(Refusal, match="does not know LeaderWorkerSets: install the chart"):
+    with pytest.raises(Refusal, match='doesn\'t have a resource type "leaderworkersets": install the chart'):
         await find_set(talk.session, "demo")
 
 

@@ -62,8 +62,31 @@ def test_on_a_terminal_there_is_colour_and_a_bar(monkeypatch: pytest.MonkeyPatch
 def test_no_colour_where_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = terminal_of(monkeypatch)
     monkeypatch.setenv("NO_COLOR", "1")
-    screen.show([Text("calm", "red")])
-    assert terminal.getvalue() == "calm\n"
+    screen.show([Text("calm", "bold red"), *BLOCKS[1:3]])
+    assert terminal.getvalue() == "calm\ngroups ready: 1 of 4\nGROUP   WHY\n0       its turn\n"
+    assert not screen.is_wide()
+
+
+@pytest.mark.parametrize("variable", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_what_is_not_coloured_is_as_wide_as_its_text(
+    variable: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal = terminal_of(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "20")
+    for name, value in variable.items():
+        monkeypatch.setenv(name, value)
+    screen.show([Table(("WHY",), (row("a" * 50),))])
+    assert terminal.getvalue() == f"WHY\n{'a' * 50}\n"
+
+
+@pytest.mark.parametrize(("no_color", "shown"), [("", "\x1b[33mWarning: a\x1b[0m\n"), ("1", "Warning: a\n")])
+def test_warnings_on_a_terminal(no_color: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal_of(monkeypatch)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    screen.warn("a")
+    assert terminal.getvalue() == shown
 
 
 def test_a_narrow_terminal_is_not_wide(monkeypatch: pytest.MonkeyPatch) -> None:

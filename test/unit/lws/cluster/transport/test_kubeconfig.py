@@ -11,7 +11,7 @@ import yaml
 
 from lws.cluster.client.errors import ClusterError, Unreachable
 from lws.cluster.transport import kubeconfig
-from lws.cluster.transport.kubeconfig import NoCluster, load_configuration, load_context
+from lws.cluster.transport.kubeconfig import NoCluster, context_names, load_configuration, load_context
 
 
 def a_file(path: Path, *names: str, current: str | None = None, **context: str) -> Path:
@@ -141,3 +141,20 @@ async def test_a_manager_without_any_cluster() -> None:
         ClusterError, match=r"not running in a pod .* and no --kubeconfig or KUBECONFIG is set"
     ):
         await load_configuration(None)
+
+
+def test_the_contexts_of_all_files(tmp_path: Path) -> None:
+    files = [a_file(tmp_path / "one", "a", "b"), a_file(tmp_path / "two", "b", "c"), tmp_path / "none"]
+    environment = {"KUBECONFIG": os.pathsep.join(map(str, files))}
+    assert context_names(None, environment) == ["a", "b", "c"]
+    assert context_names(str(files[1]), environment) == ["b", "c"]
+    (tmp_path / "empty").touch()
+    assert context_names(str(tmp_path / "empty"), {}) == context_names(None, {}) == []
+
+
+@pytest.mark.parametrize("text", ["a: [", "contexts: [1]", "contexts: [{}]", "[1]"])
+def test_contexts_of_a_broken_file(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(ClusterError, match="cannot be used"):
+        context_names(str(path), {})

@@ -1,0 +1,88 @@
+"""The candidates that shells offer for a word: names and numbers, read from the cluster that the line names.
+
+In: the command line as far as it is typed. Out: candidates; none, and no complaint, if the cluster is silent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+
+import click
+from click.shell_completion import CompletionItem
+
+from lws.cli.session import Session, Target, connected
+from lws.cli.set_name import split_set_name
+from lws.cluster.client.errors import ClusterError
+from lws.cluster.transport.kubeconfig import context_names
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
+
+_PATIENCE_SECONDS = 3.0
+
+_Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
+
+
+def complete_sets(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Names of sets in the namespace, after the type if one is typed."""
+    prefix, _ = split_set_name(incomplete)
+
+    async def names(session: Session) -> list[tuple[str, str]]:
+        sets = await session.cluster.listed(KIND, session.namespace)
+        return [(f"{prefix}{each['metadata']['name']}", "") for each in sets]
+
+    return _answered(context, incomplete, names)
+
+
+def complete_namespaces(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of namespaces."""
+
+    async def names(session: Session) -> list[tuple[str, str]]:
+        return [(each["metadata"]["name"], "") for each in await session.cluster.listed("Namespace", "")]
+
+    return _answered(context, incomplete, names)
+
+
+def complete_contexts(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Contexts of the kubeconfig."""
+    try:
+        names = context_names(context.params.get("kubeconfig"), os.environ)
+    except ClusterError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def complete_revisions(
+    context: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Numbers of the revisions of the set that is named."""
+    # Where the option that is being completed comes last, click has not come to the arguments yet.
+    _, name = split_set_name(context.params.get("name") or next(iter(context.args), ""))
+
+    async def numbers(session: Session) -> list[tuple[str, str]]:
+        selector = f"{NAME_LABEL}={name}"
+        revisions = await session.cluster.listed("ControllerRevision", session.namespace, selector)
+        ours = [
+            each
+            for each in revisions
+            if any(owner["kind"] == KIND for owner in each["metadata"].get("ownerReferences") or ())
+        ]
+        return [(str(each["revision"]), each["metadata"]["name"]) for each in ours]
+
+    return _answered(context, incomplete, numbers) if name else []
+
+
+def _answered(context: click.Context, incomplete: str, ask: _Ask) -> list[CompletionItem]:
+    typed = context.params
+    target = Target(typed.get("namespace"), typed.get("context"), typed.get("kubeconfig"))
+    try:
+        candidates = asyncio.run(asyncio.wait_for(connected(target, ask), _PATIENCE_SECONDS))
+    except (ClusterError, TimeoutError, OSError):
+        return []
+    return [
+        CompletionItem(value, help=help or None) for value, help in candidates if value.startswith(incomplete)
+    ]

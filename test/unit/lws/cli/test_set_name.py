@@ -1,0 +1,45 @@
+"""lws.cli.set_name: `demo`, `lws/demo`."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from lws.cli.set_name import SetName, split_set_name
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "demo",
+        "lws/demo",
+        "leaderworkerset/demo",
+        "leaderworkersets/demo",
+        "LeaderWorkerSet/demo",
+        "leaderworkerset.leaderworkerset.x-k8s.io/demo",
+        "leaderworkersets.v1.leaderworkerset.x-k8s.io/demo",
+    ],
+)
+def test_a_name_with_or_without_its_type(word: str) -> None:
+    assert SetName().convert(word, None, None) == "demo"
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("pod/demo", "'pod/demo' is not a LeaderWorkerSet: use NAME or lws/NAME"),
+        ("/demo", "'/demo' is not a LeaderWorkerSet"),
+        ("lws/", "'lws/' does not have a single type and name"),
+        ("lws/demo/0", "'lws/demo/0' does not have a single type and name"),
+        ("", "'' does not have a single type and name"),
+    ],
+)
+def test_what_names_no_set(word: str, problem: str) -> None:
+    with pytest.raises(click.BadParameter) as error:
+        SetName().convert(word, None, None)
+    assert error.value.message.startswith(problem)
+
+
+def test_the_type_and_the_name() -> None:
+    assert split_set_name("lws/de") == ("lws/", "de")
+    assert split_set_name("de") == ("", "de")
