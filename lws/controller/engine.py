@@ -98,7 +98,7 @@ class Engine:
         observer = Observer(acting, self._store, memory, environment)
         self._wakeup.leader_pods_of = observer.members.leader_pods_of
         self._wakeup.find = self._store.get
-        self._recorder = EventRecorder(acting, f"leaderworkerset-{socket.gethostname()}")
+        self._recorder = EventRecorder(acting, "leaderworkerset", f"leaderworkerset-{socket.gethostname()}")
         written = Memory(
             memory.put, memory.remember_applied, self._refused, memory.taken.remember, memory.going
         )

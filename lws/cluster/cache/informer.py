@@ -41,7 +41,9 @@ class Sink(Protocol):
 
     def drop(self, obj: Mapping[str, Any]) -> None: ...
 
-    def retain(self, kind: str, uids: Collection[str], version: str) -> None: ...
+    def retain(
+        self, kind: str, uids: Collection[str], version: str, spared: Collection[str] = ...
+    ) -> None: ...
 
     def version_of(self, obj: Mapping[str, Any]) -> int: ...
 
@@ -58,14 +60,19 @@ class Source:
 
 
 class Informer:
-    """Keeps a sink current with one collection. `run` never returns by itself."""
+    """Keeps a sink current with one collection. `run` never returns by itself. spared: labels by which other
+    streams of this kind are narrowed.
+    """
 
-    def __init__(self, source: Source, resource: Resource, selector: str, sink: Sink) -> None:
+    def __init__(
+        self, source: Source, resource: Resource, selector: str, sink: Sink, spared: Collection[str] = ()
+    ) -> None:
         self.resource = resource
         self.listed = asyncio.Event()
         self._cluster, self._rollback, self._clock = source.cluster, source.rollback, source.clock
         self._query = {"labelSelector": selector} if selector else {}
         self._sink = sink
+        self._spared = spared
         self._heard_at = self._clock()
         self._version = ""
         self._newest = 0
@@ -126,7 +133,7 @@ class Informer:
             page, _ = await asyncio.gather(self._page(token), self._take_in(page, uids))
         await self._take_in(page, uids)
         version: str = page["metadata"]["resourceVersion"]
-        self._sink.retain(self.resource.kind, uids, version)
+        self._sink.retain(self.resource.kind, uids, version, self._spared)
         return version
 
     async def _page(self, token: str) -> dict[str, Any]:

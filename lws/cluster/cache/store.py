@@ -1,21 +1,21 @@
 """What the streams told us, by name and by owner, never older than what we wrote ourselves.
 
 In: objects from list, watch and our own writes, in any order. Out: look-ups by name, by controller UID and
-by set, and one call of `on_change` for each change that some decision could see.
+by label, and one call of `on_change` for each change that some decision could see.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Mapping
+from functools import partial
 from typing import Any
 
 from lws.actions import Object
 from lws.cluster.cache.trim import trim
-from lws.kube.metadata import controller_of
+from lws.kube.metadata import controller_of, labels_of
 from lws.kube.nodes import waits_for_kubelet
 from lws.kube.pods import disruption_of
-from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 Key = tuple[str, str]
 """(namespace, name)"""
@@ -58,8 +58,10 @@ class Store:
         self._on_change = on_change
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
-        self._by_set = _Index(_set_key)
-        self._leaving = _Index(_leaving_key)
+        # By label, from the first time that anybody looks for it.
+        self._labelled: dict[str, _Index] = {}
+        self._leaving: dict[str, _Index] = {}
+        self._indices = [self._by_owner]
         # UIDs that are gone, with the resourceVersion at which they went: late news must not bring them back.
         self._gone: dict[str, int] = {}
         # Of pods that are gone: UID of the owner and name, in the order in which they went → UID.
@@ -83,15 +85,17 @@ class Store:
         """Objects of a kind whose controller reference has this UID."""
         return self._by_owner.find(uid, kind)
 
-    def labelled(self, namespace: str, set_name: str, kind: str) -> list[Object]:
-        """Objects of a kind that carry the name label of a set, whoever owns them; not Pods, and of
+    def labelled(self, label: str, namespace: str, value: str, kind: str) -> list[Object]:
+        """Objects of a kind that carry a label with this value, whoever owns them; not Pods, and of
         ControllerRevisions those without a controller.
         """
-        return self._by_set.find((namespace, set_name), kind)
+        index = self._labelled.get(label) or self._indexed(self._labelled, label, _label_key)
+        return index.find((namespace, value), kind)
 
-    def leaving(self, namespace: str, set_name: str) -> list[Object]:
-        """Pods that carry the name label of a set, are being deleted, and wait for their kubelet."""
-        return self._leaving.find((namespace, set_name), "Pod")
+    def leaving(self, label: str, namespace: str, value: str) -> list[Object]:
+        """Pods that carry a label with this value, are being deleted, and wait for their kubelet."""
+        index = self._leaving.get(label) or self._indexed(self._leaving, label, _leaving_key)
+        return index.find((namespace, value), "Pod")
 
     def last_disrupted(self, owner_uid: str, name: str) -> str:
         """The UID of the last pod that this owner had by this name, if it has gone through no fault of its
@@ -132,13 +136,15 @@ class Store:
             self._lose(known, _version(obj))
         # Else it only left the stream, by losing its label, and has got it back since.
 
-    def retain(self, kind: str, uids: Collection[str], version: str) -> None:
+    def retain(self, kind: str, uids: Collection[str], version: str, spared: Collection[str] = ()) -> None:
         """Take in that a list as of `version` had these and no others: what it lacked is gone, unless we
-        wrote it later.
+        wrote it later. spared: labels by which other lists of this kind are narrowed.
         """
         as_of = int(version) if version.isdigit() else 0
         for obj in tuple(self._objects[kind].values()):
-            if obj["metadata"]["uid"] not in uids and _version(obj) <= as_of:
+            if obj["metadata"]["uid"] in uids or _version(obj) > as_of:
+                continue
+            if not any(label in labels_of(obj) for label in spared):
                 self._lose(obj, as_of)
 
     def _lose(self, known: Object, version: int) -> None:
@@ -162,18 +168,27 @@ class Store:
             if len(self._disrupted) > _BURIED:
                 del self._disrupted[next(iter(self._disrupted))]
 
+    def _indexed(
+        self, indices: dict[str, _Index], label: str, key_of: Callable[[str, Object], Key | None]
+    ) -> _Index:
+        """An index by one label of all that is known."""
+        index = indices[label] = _Index(partial(key_of, label))
+        self._indices.append(index)
+        for objects in self._objects.values():
+            for obj in objects.values():
+                index.add(obj)
+        return index
+
     def _remember(self, obj: Object) -> None:
         self._objects[obj["kind"]][_key(obj)] = obj
-        self._by_owner.add(obj)
-        self._by_set.add(obj)
-        self._leaving.add(obj)
+        for index in self._indices:
+            index.add(obj)
 
     def _forget(self, obj: Object | None) -> None:
         if obj is not None:
             self._objects[obj["kind"]].pop(_key(obj), None)
-            self._by_owner.remove(obj)
-            self._by_set.remove(obj)
-            self._leaving.remove(obj)
+            for index in self._indices:
+                index.remove(obj)
 
 
 def _controller_uid(obj: Object) -> str | None:
@@ -181,18 +196,18 @@ def _controller_uid(obj: Object) -> str | None:
     return owner["uid"] if owner is not None else None
 
 
-def _set_key(obj: Object) -> Key | None:
+def _label_key(label: str, obj: Object) -> Key | None:
     # These are reached through their owners: an index of them by label would only grow. The StatefulSet of
     # each group has a ControllerRevision that copies our labels.
     is_reached = obj["kind"] == "Pod" or (obj["kind"] == "ControllerRevision" and controller_of(obj))
-    set_name = (obj["metadata"].get("labels") or {}).get(NAME_LABEL)
-    return (obj["metadata"]["namespace"], set_name) if set_name and not is_reached else None
+    value = (obj["metadata"].get("labels") or {}).get(label)
+    return (obj["metadata"]["namespace"], value) if value and not is_reached else None
 
 
-def _leaving_key(obj: Object) -> Key | None:
-    set_name = (obj["metadata"].get("labels") or {}).get(NAME_LABEL)
+def _leaving_key(label: str, obj: Object) -> Key | None:
+    value = (obj["metadata"].get("labels") or {}).get(label)
     is_leaving = obj["kind"] == "Pod" and waits_for_kubelet(obj)
-    return (obj["metadata"]["namespace"], set_name) if set_name and is_leaving else None
+    return (obj["metadata"]["namespace"], value) if value and is_leaving else None
 
 
 def _key(obj: Mapping[str, Any]) -> Key:

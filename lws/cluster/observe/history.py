@@ -25,7 +25,7 @@ from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running, claim_templates_of
 from lws.leaderworkerset.shape import is_pod_template
 from lws.leaderworkerset.snapshot import GroupFacts
-from lws_api.leaderworkerset.v1 import REVISION_LABEL
+from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 
 
 class History:
@@ -40,13 +40,16 @@ class History:
     def recorded(self, lws: Object) -> tuple[Recorded, ...]:
         """Revisions that the set owns, whatever their labels, or may adopt."""
         owned = self._store.controlled_by(spec.uid_of(lws), "ControllerRevision")
-        labelled = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "ControllerRevision")
+        labelled = self._labelled(lws, "ControllerRevision")
         parsed = (self._memory.parsed(revision) for revision in owned)
         orphans = ((each, self._memory.parsed(each)) for each in labelled if controller_of(each) is None)
         # What is broken was looked at once; that is enough.
         may_be_adopted = (found for each, found in orphans if not found.broken and is_ours(each, lws))
         # Of all groups, whichever is asked about: passes over a set and over its groups see the same history.
         return identified((*parsed, *may_be_adopted), lambda: self._carried(lws))
+
+    def _labelled(self, owner: Object, kind: str) -> list[Object]:
+        return self._store.labelled(NAME_LABEL, spec.namespace_of(owner), spec.name_of(owner), kind)
 
     def _carried(self, lws: Object) -> frozenset[str]:
         leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
@@ -62,7 +65,7 @@ class History:
 
     def left_keys(self, lws: Object) -> frozenset[str]:
         """Keys of worker StatefulSets, whose leaders a StatefulSet that is lost may have left behind."""
-        siblings = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "StatefulSet")
+        siblings = self._labelled(lws, "StatefulSet")
         return frozenset(key for each in siblings if (key := labels_of(each).get(REVISION_LABEL)))
 
     def shows_held(self, leader: Object) -> bool:
@@ -117,8 +120,7 @@ class History:
 
     async def _workers(self, leader: Object, key: str, first: Object | None) -> Object | None:
         """The first worker StatefulSet of the key that is still there."""
-        metadata = leader["metadata"]
-        siblings = self._store.labelled(metadata["namespace"], metadata["name"], "StatefulSet")
+        siblings = self._labelled(leader, "StatefulSet")
         known = [first] if first is not None else []
         for each in (*known, *sorted(siblings, key=_creation)):
             if key_of_template(each) == key and self._is_of_group(each, leader):

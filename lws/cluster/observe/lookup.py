@@ -11,15 +11,17 @@ from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import NotFound
 from lws.kube.metadata import is_controlled_by, labels_of
-from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
 class Lookup:
-    """Looks into the store first, and past it where a stranger may be in the way."""
+    """Looks into the store first, and past it where a stranger may be in the way. label: what the streams
+    are narrowed by.
+    """
 
-    def __init__(self, cluster: Cluster, store: Store) -> None:
+    def __init__(self, cluster: Cluster, store: Store, label: str) -> None:
         self._cluster = cluster
         self._store = store
+        self._label = label
 
     async def named(
         self, kind: str, namespace: str, name: str, owner_uid: str, look_when_absent: bool = False
@@ -30,7 +32,7 @@ class Lookup:
         known = self._store.get(kind, namespace, name)
         if known is None and not look_when_absent:
             return None
-        if known is not None and is_controlled_by(known, owner_uid) and NAME_LABEL in labels_of(known):
+        if known is not None and is_controlled_by(known, owner_uid) and self._label in labels_of(known):
             return known
         try:
             live = await self._cluster.get(kind, namespace, name)

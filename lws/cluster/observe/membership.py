@@ -11,6 +11,7 @@ from dataclasses import replace
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.observe.owners import Owners
+from lws.cluster.workloads import LEADER_WORKER_SET
 from lws.group.objects import build_group_service
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
 from lws.kube.names import parent_and_ordinal
@@ -40,7 +41,7 @@ class Membership:
 
     def __init__(self, store: Store, going: Container[str]) -> None:
         self._store = store
-        self._owners = Owners(store)
+        self._owners = Owners(store, LEADER_WORKER_SET)
         self._going = going
         # By set, by UID of the leader pod: what a group was read off, what was read, and whether more has to
         # be looked at. Of a thousand groups few have changed since the last pass, and the store never changes

@@ -22,6 +22,7 @@ from lws.cluster.observe.owners import Owners
 from lws.cluster.observe.replaced_pods import GroupMemory
 from lws.cluster.observe.shortages import Shortage, Shortages
 from lws.cluster.observe.terminating_pods import Leaving
+from lws.cluster.workloads import LEADER_WORKER_SET
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.failures import incident_of
 from lws.group.gang.provider import GangProvider
@@ -38,7 +39,7 @@ from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.templates.claims import claims_of
-from lws_api.leaderworkerset.v1 import KIND
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 
 # What was refused is tried again by whoever met it, and a success wakes nobody.
 _REFUSED_SECONDS = 30.0
@@ -92,8 +93,8 @@ class Observer:
         self._memory = memory
         self._environment = environment or Environment()
         self._leaving = Leaving(cluster, store)
-        self._owners = Owners(store)
-        self._lookup = Lookup(cluster, store)
+        self._owners = Owners(store, LEADER_WORKER_SET)
+        self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
         self.members = Membership(store, memory.going)
         """Which pods make up groups, as far as the store knows."""
         self._history = History(cluster, store, memory, self.members)
@@ -213,8 +214,8 @@ class Observer:
     def _claims(self, lws: Object) -> tuple[Object, ...]:
         if not claims_of(lws):
             return ()
-        found = self._store.labelled(spec.namespace_of(lws), spec.name_of(lws), "PersistentVolumeClaim")
-        return tuple(found)
+        place = (spec.namespace_of(lws), spec.name_of(lws))
+        return tuple(self._store.labelled(NAME_LABEL, *place, "PersistentVolumeClaim"))
 
     async def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
         """What the API server refuses, to us or to the controller of the set's StatefulSets."""

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from lws.actions import Object
 from lws.cluster.cache.store import Store
+from lws.cluster.workloads import Workload
 from lws.kube.metadata import controller_of, labels_of
-from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
-
-# Kinds of owners that we watch: whether one of them still lives is known without asking.
-_WATCHED_OWNERS = frozenset({KIND, "StatefulSet", "Pod"})
 
 
 class Owners:
-    """Looks for owners in the store."""
+    """Looks for owners in the store. workload: the one that the objects would belong to."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, workload: Workload) -> None:
         self._store = store
+        self._workload = workload
+        self._watched = {workload.resource.kind, *workload.owners}
 
     def alive(self, *objects: Object | None) -> frozenset[str]:
         """UIDs of the controllers that live."""
@@ -30,10 +29,11 @@ class Owners:
         )
 
     def _is_alive(self, obj: Object, owner: Object) -> bool:
-        if owner["kind"] not in _WATCHED_OWNERS:
+        if owner["kind"] not in self._watched:
             return True
         known = self._store.get(owner["kind"], obj["metadata"]["namespace"], owner["name"])
         if known is not None:
             return bool(known["metadata"]["uid"] == owner["uid"])
-        # Sets and their pods are all watched; any other pod or StatefulSet may live without our seeing it.
-        return owner["kind"] != KIND and NAME_LABEL not in labels_of(obj)
+        # The kind itself is all watched, and whatever has the label; any other owner may live unseen.
+        workload = self._workload
+        return owner["kind"] != workload.resource.kind and workload.label not in labels_of(obj)

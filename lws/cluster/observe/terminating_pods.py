@@ -35,13 +35,13 @@ class Leaving:
     def of_set(self, lws: Object) -> tuple[Object, ...]:
         """Pods of the set, and former ones that still have a name which it needs."""
         name = lws["metadata"]["name"]
-        found = self._store.leaving(lws["metadata"]["namespace"], name)
+        found = self._store.leaving(NAME_LABEL, lws["metadata"]["namespace"], name)
         return tuple(pod for pod in found if name in (_owner(pod), parent_and_ordinal(_owner(pod))[0]))
 
     def of_group(self, leader: Object) -> tuple[Object, ...]:
         """The leader and its workers; former workers too: while one has the name, nobody else can."""
         namespace, name = leader["metadata"]["namespace"], leader["metadata"]["name"]
-        found = self._store.leaving(namespace, labels_of(leader).get(NAME_LABEL, ""))
+        found = self._store.leaving(NAME_LABEL, namespace, labels_of(leader).get(NAME_LABEL, ""))
         # There is one StatefulSet of a name at a time: where this one is not the owner, the owner is gone.
         knows_owner = bool(found) and self._store.get("StatefulSet", namespace, name) is not None
         key = labels_of(leader).get(GROUP_KEY_LABEL)

@@ -23,7 +23,6 @@ from lws.cluster.write.event_folds import WINDOW_SECONDS, Window, fold_key
 
 log = logging.getLogger(__name__)
 
-REPORTING_CONTROLLER = "leaderworkerset"
 
 _SERIES_SECONDS = 360.0
 # A series that goes on is written this often, however fast it grows.
@@ -44,10 +43,15 @@ class _Series:
 
 
 class EventRecorder:
-    """Writes Events one after the other; `announce` never waits."""
+    """Writes Events one after the other; `announce` never waits. reporter, instance: the kind of controller
+    that they come from, and this one of it.
+    """
 
-    def __init__(self, cluster: Cluster, instance: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, cluster: Cluster, reporter: str, instance: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._cluster = cluster
+        self._reporter = reporter
         self._instance = instance
         self._clock = clock
         self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_WAITING)
@@ -159,7 +163,7 @@ class EventRecorder:
                 "namespace": regarding.namespace or "default",
             },
             "eventTime": _now(),
-            "reportingController": REPORTING_CONTROLLER,
+            "reportingController": self._reporter,
             "reportingInstance": self._instance,
             "type": announce.type,
             "reason": announce.reason,

@@ -18,7 +18,7 @@ from lws.cluster.write.taken_names import TakenNames
 from lws.kube.differences.applied import digest
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.shape import spec_fault
-from lws_api.leaderworkerset.v1 import KIND
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 
 _PARSED = 4096
 _CHECKED = 16384
@@ -42,7 +42,7 @@ class WriteMemory:
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
-        self.refusals = Refusals(clock)
+        self.refusals = Refusals(NAME_LABEL, clock)
         self.taken = TakenNames(store)
         self.going: set[str] = set()
         self._store = store

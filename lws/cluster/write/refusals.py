@@ -1,7 +1,7 @@
 """Which writes of ours does the API server refuse at the moment?
 
-In: refusals as they come, and successes. Out: the refusals that concern one set. They are tried again, so
-what is not heard of for a while is over; after a restart they are met again.
+In: refusals as they come, and successes. Out: the refusals that concern one workload. They are tried
+again, so what is not heard of for a while is over; after a restart they are met again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from lws.actions import Action, Apply, Create
 from lws.cluster.client.errors import ApiError
 from lws.kube.metadata import labels_of
 from lws.leaderworkerset.status.refusals import FAILED_CREATE, Obstruction
-from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 # A key that fails is tried again after 36 s at the latest.
 _KEPT_SECONDS = 90.0
@@ -23,18 +22,19 @@ _Key = tuple[str, str]
 
 
 class Refusals:
-    """One per process, by set."""
+    """By workload of one kind. label: what names the workload that an object is made for."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, label: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._label = label
         self._clock = clock
         self._met: dict[_Key, dict[_Key, tuple[float, Obstruction]]] = {}
 
     def remember(self, action: Action, error: ApiError) -> _Key | None:
-        """Take in that an object was refused; returns (namespace, name) of the set that it is for."""
+        """Take in that an object was refused; returns (namespace, name) of the workload that it is for."""
         if not isinstance(action, Apply | Create):
             return None
         intent = action.intent
-        concerned = (intent["metadata"].get("namespace", ""), labels_of(intent).get(NAME_LABEL, ""))
+        concerned = self._concerned(intent)
         if not concerned[1]:
             return None
         what = f"{intent['kind']} {intent['metadata']['name']}"
@@ -48,7 +48,7 @@ class Refusals:
 
     def forget(self, obj: Mapping[str, Any]) -> None:
         """Take in that a write succeeded."""
-        concerned = (obj["metadata"].get("namespace", ""), labels_of(obj).get(NAME_LABEL, ""))
+        concerned = self._concerned(obj)
         met = self._met.get(concerned)
         if met is not None and met.pop(_key(obj), None) is not None and not met:
             del self._met[concerned]
@@ -60,6 +60,9 @@ class Refusals:
     def of_leaders(self, namespace: str, name: str) -> bool:
         """Whether the leader StatefulSet of this set is."""
         return ("StatefulSet", name) in self._recent(namespace, name)
+
+    def _concerned(self, obj: Mapping[str, Any]) -> _Key:
+        return obj["metadata"].get("namespace", ""), labels_of(obj).get(self._label, "")
 
     def _recent(self, namespace: str, name: str) -> Mapping[_Key, tuple[float, Obstruction]]:
         met = self._met.get((namespace, name))

@@ -37,8 +37,8 @@ class _Sink:
     def drop(self, obj: Mapping[str, Any]) -> None:
         self.told.append(("drop", obj["metadata"]["uid"]))
 
-    def retain(self, kind: str, uids: Iterable[str], version: str) -> None:
-        assert kind == "Pod"
+    def retain(self, kind: str, uids: Iterable[str], version: str, spared: Iterable[str] = ()) -> None:
+        assert kind == "Pod" and not spared
         self.told.append(("retain", sorted(uids), version))
 
 

@@ -152,6 +152,22 @@ def test_a_list_of_one_kind_says_nothing_about_others(store: Store) -> None:
     assert store.get("Service", "ns", "svc") is not None
 
 
+def test_a_list_narrowed_by_one_label_says_nothing_about_what_carries_another(store: Store) -> None:
+    store.put(_service(5, "s-1", "one"))
+    other = _service(5, "s-2", "two")
+    other["metadata"]["labels"] = {"leaderworkerset.sigs.k8s.io/other": "x"}
+    store.put(other)
+    store.retain("Service", set(), "9", spared={"leaderworkerset.sigs.k8s.io/other"})
+    assert [each["metadata"]["name"] for each in store.of_kind("Service")] == ["two"]
+
+
+def test_what_came_before_anybody_looked_for_a_label_is_found_by_it(store: Store) -> None:
+    store.put(_service(5))
+    assert len(store.labelled(NAME_LABEL, "ns", "demo", "Service")) == 1
+    store.drop(_service(6))
+    assert store.labelled(NAME_LABEL, "ns", "demo", "Service") == []
+
+
 def test_who_is_told_what(store: Store, changes: Changes) -> None:
     store.put(_pod(5))
     store.put(_pod(6, phase="Failed"))
@@ -230,9 +246,11 @@ def test_look_ups(store: Store) -> None:
     assert names(store.of_kind("Service")) == {"one", "two", "three"}
     assert names(store.controlled_by("p-1", "Service")) == {"one", "two"}
     assert names(store.controlled_by("p-1", "Pod")) == {"a"}, "an owner that does not control does not count"
-    assert names(store.labelled("ns", "demo", "Service")) == {"one"}
-    assert names(store.labelled("elsewhere", "demo", "Service")) == set()
-    assert names(store.labelled("ns", "demo", "Pod")) == set(), "pods are reached through their owners"
+    assert names(store.labelled(NAME_LABEL, "ns", "demo", "Service")) == {"one"}
+    assert names(store.labelled(NAME_LABEL, "elsewhere", "demo", "Service")) == set()
+    assert names(store.labelled(NAME_LABEL, "ns", "demo", "Pod")) == set(), (
+        "pods are reached through their owners"
+    )
     assert store.of_kind("Secret") == () and store.controlled_by("nobody", "Pod") == []
 
 
@@ -244,7 +262,7 @@ def test_revisions_that_somebody_controls_are_reached_through_their_owners(store
         if not owner:
             del made["metadata"]["ownerReferences"]
         store.put(made)
-    [orphan] = store.labelled("ns", "demo", "ControllerRevision")
+    [orphan] = store.labelled(NAME_LABEL, "ns", "demo", "ControllerRevision")
     [owned] = store.controlled_by("s-1", "ControllerRevision")
     assert (orphan["metadata"]["name"], owned["metadata"]["name"]) == ("orphan", "of-workers")
 
@@ -252,8 +270,15 @@ def test_revisions_that_somebody_controls_are_reached_through_their_owners(store
 def test_objects_move_between_indices_when_their_owner_or_label_changes(store: Store) -> None:
     store.put(_service(1, owner="p-1"))
     store.put(_service(2, owner="p-2", set_name="other"))
-    assert store.controlled_by("p-1", "Service") == [] and store.labelled("ns", "demo", "Service") == []
-    assert len(store.controlled_by("p-2", "Service")) == len(store.labelled("ns", "other", "Service")) == 1
+    assert (
+        store.controlled_by("p-1", "Service") == []
+        and store.labelled(NAME_LABEL, "ns", "demo", "Service") == []
+    )
+    assert (
+        len(store.controlled_by("p-2", "Service"))
+        == len(store.labelled(NAME_LABEL, "ns", "other", "Service"))
+        == 1
+    )
 
 
 def test_what_was_given_is_not_changed_and_not_kept(store: Store) -> None:
@@ -319,7 +344,7 @@ def _same_as_model(store: Store, model: dict[str, Object]) -> bool:
             for uid in ("p-1", "p-2")
         )
         and all(
-            found(store.labelled("ns", name, "Service"))
+            found(store.labelled(NAME_LABEL, "ns", name, "Service"))
             == found(obj for obj in objects if obj["metadata"]["labels"][NAME_LABEL] == name)
             for name in ("demo", "other")
         )
@@ -382,10 +407,11 @@ def test_against_a_naive_model(seed: int) -> None:
 
 
 def test_empty_buckets_go_away(store: Store) -> None:
+    assert store.labelled(NAME_LABEL, "ns", "set-1", "Service") == []
     for number in range(100):
         store.put(_service(2 * number, f"s-{number}", owner=f"p-{number}", set_name=f"set-{number}"))
         store.drop(_service(2 * number + 1, f"s-{number}"))
-    assert not store._by_owner._buckets and not store._by_set._buckets
+    assert len(store._indices) == 2 and not any(index._buckets for index in store._indices)
 
 
 def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
@@ -394,14 +420,14 @@ def test_pods_that_wait_for_their_kubelet_are_found_by_their_set() -> None:
 
     def told(version: str, **metadata: Any) -> list[str]:
         store.put({**pod, "metadata": {**pod["metadata"], "resourceVersion": version, **metadata}})
-        return [each["metadata"]["name"] for each in store.leaving("default", "demo")]
+        return [each["metadata"]["name"] for each in store.leaving(NAME_LABEL, "default", "demo")]
 
     assert told("2") == []
     assert told("3", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
     assert told("4", deletionTimestamp="now", deletionGracePeriodSeconds=0) == []
     assert told("5", deletionTimestamp="now", deletionGracePeriodSeconds=30) == ["demo-0"]
     store.drop({**pod, "metadata": {**pod["metadata"], "resourceVersion": "6"}})
-    assert store.leaving("default", "demo") == []
+    assert store.leaving(NAME_LABEL, "default", "demo") == []
 
 
 def test_pods_that_went_by_a_disruption_are_known_for_a_while(store: Store) -> None:

@@ -10,6 +10,7 @@ from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import NotFound
 from lws.cluster.observe.lookup import Lookup
+from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.builders import make_leader_statefulset, make_set
 
 LWS = make_set()
@@ -44,14 +45,14 @@ async def test_by_name(known: Any, live: Any, look: bool, found: Any, asked: int
     store, cluster = Store(lambda before, after: None), FakeCluster(*filter(None, [live]))
     if known is not None:
         store.put(known)
-    lookup = Lookup(cast(Cluster, cluster), store)
+    lookup = Lookup(cast(Cluster, cluster), store, NAME_LABEL)
     assert await lookup.named("StatefulSet", "default", "demo", UID, look_when_absent=look) == found
     assert len(cluster.asked) == asked
     assert store.get("StatefulSet", "default", "demo") == found
 
 
 async def test_what_is_gone_is_none() -> None:
-    lookup = Lookup(cast(Cluster, FakeCluster()), Store(lambda before, after: None))
+    lookup = Lookup(cast(Cluster, FakeCluster()), Store(lambda before, after: None), NAME_LABEL)
     assert await lookup.reread(OURS) is None
     assert await lookup.node_of({"spec": {"nodeName": "node-1"}}) is None
     assert await lookup.node_of({"spec": {}}) is None

@@ -55,7 +55,7 @@ class _Cluster:
 @asynccontextmanager
 async def _recording() -> AsyncIterator[tuple[_Cluster, EventRecorder]]:
     cluster: Any = _Cluster()
-    recorder = EventRecorder(cluster, "leaderworkerset-host", clock=now)
+    recorder = EventRecorder(cluster, "leaderworkerset", "leaderworkerset-host", clock=now)
     task = asyncio.create_task(recorder.run())
     yield cluster, recorder
     await recorder.drain()

@@ -26,7 +26,7 @@ def create(**more: Any) -> Create:
 
 
 def test_a_refusal_is_known_until_the_write_succeeds() -> None:
-    refusals = Refusals()
+    refusals = Refusals(NAME_LABEL)
     assert refusals.remember(create(), ERROR) == ("ns", "demo")
     (met,) = refusals.of_set("ns", "demo")
     assert met.message == "cannot create StatefulSet demo-1: exceeded quota: few"
@@ -39,14 +39,14 @@ def test_a_refusal_is_known_until_the_write_succeeds() -> None:
 
 
 def test_what_an_event_says_already_is_marked() -> None:
-    refusals = Refusals()
+    refusals = Refusals(NAME_LABEL)
     failure = Announce(Reference.to(intent("LeaderWorkerSet")), "FailedCreate", "Create", "Failed")
     refusals.remember(Create(intent(), why="because", failure=failure), ERROR)
     assert [met.is_told for met in refusals.of_set("ns", "demo")] == [True]
 
 
 def test_an_update_is_called_one() -> None:
-    refusals = Refusals()
+    refusals = Refusals(NAME_LABEL)
     refusals.remember(Apply(intent(name="demo"), why="because", uid="u"), Forbidden(403, "Forbidden", "no"))
     (met,) = refusals.of_set("ns", "demo")
     assert (met.reason, met.message) == ("FailedUpdate", "cannot update StatefulSet demo: no")
@@ -54,7 +54,7 @@ def test_an_update_is_called_one() -> None:
 
 def test_only_the_leader_statefulset_is_that_of_the_leaders() -> None:
     now = [0.0]
-    refusals = Refusals(lambda: now[0])
+    refusals = Refusals(NAME_LABEL, lambda: now[0])
     refusals.remember(create(), ERROR)
     assert not refusals.of_leaders("ns", "demo")
     refusals.remember(Apply(intent(name="demo"), why="because", uid="u"), ERROR)
@@ -64,7 +64,7 @@ def test_only_the_leader_statefulset_is_that_of_the_leaders() -> None:
 
 
 def test_several_come_in_a_fixed_order_each_once() -> None:
-    refusals = Refusals()
+    refusals = Refusals(NAME_LABEL)
     for name in ("demo-2", "demo-1", "demo-2"):
         refusals.remember(create(name=name), ERROR)
     assert [met.subject for met in refusals.of_set("ns", "demo")] == [
@@ -75,7 +75,7 @@ def test_several_come_in_a_fixed_order_each_once() -> None:
 
 def test_what_is_not_heard_of_any_more_is_over() -> None:
     now = 0.0
-    refusals = Refusals(clock=lambda: now)
+    refusals = Refusals(NAME_LABEL, clock=lambda: now)
     refusals.remember(create(name="demo-1"), ERROR)
     now = 60.0
     refusals.remember(create(name="demo-2"), ERROR)
@@ -86,7 +86,7 @@ def test_what_is_not_heard_of_any_more_is_over() -> None:
 
 
 def test_what_concerns_no_set_is_not_kept() -> None:
-    refusals = Refusals()
+    refusals = Refusals(NAME_LABEL)
     assert refusals.remember(create(set_name=""), ERROR) is None
     delete = Delete(Reference.to(intent()), "Background", why="because")
     assert refusals.remember(delete, ERROR) is None
