@@ -6,7 +6,7 @@ read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -173,14 +173,27 @@ class Status:
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """What keeps an owner from getting what it needs.
+
+    reason: one word, such as NameClash or QuotaExceeded. is_told: an Event has said so already.
+    """
+
+    reason: str
+    message: str
+    is_told: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything one pass wants.
+    """Everything one pass wants, or one part of it.
 
     sequences: within one, in order, stop at the first failure; each on its own.
     statuses: written last, whatever happened above.
     announce: what users are told without any write (a refusal, a wait).
     again_after: seconds until the next pass; for waiting that no event will end.
     held: pods that a lost node keeps from going.
+    problems: what stands in the way; whoever puts the parts together says it in a condition or an Event.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -189,8 +202,27 @@ class Plan:
     again_after: float | None = None
     waiting_for: str = ""
     held: int = 0
+    problems: tuple[Problem, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """True when carrying the plan out would write nothing."""
         return not (any(self.sequences) or self.statuses or self.announce)
+
+
+def together(*parts: Plan) -> Plan:
+    """One plan of all parts, in their order."""
+    return Plan(
+        sequences=tuple(sequence for each in parts for sequence in each.sequences if sequence),
+        statuses=tuple(status for each in parts for status in each.statuses),
+        announce=tuple(announce for each in parts for announce in each.announce),
+        again_after=soonest(each.again_after for each in parts),
+        waiting_for="; ".join(each.waiting_for for each in parts if each.waiting_for),
+        held=sum(each.held for each in parts),
+        problems=tuple(problem for each in parts for problem in each.problems),
+    )
+
+
+def soonest(waits: Iterable[float | None]) -> float | None:
+    """The shortest of these waits, None where nothing is waited for."""
+    return min((each for each in waits if each is not None), default=None)

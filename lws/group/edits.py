@@ -1,15 +1,15 @@
 """What did others edit on the objects of a group, and how is it put back?
 
-In: edits of pods; the worker StatefulSet or another object of the group as stored, and as it would be made.
+In: edits of pods; the worker StatefulSet as stored, and as it would be made.
 Out: parts of the plan; none of them takes a pod.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from lws.actions import Merge, Object, Plan, Reference
+from lws.children import repair
 from lws.group.labels import Edited
 from lws.kube.metadata import missing_labels
 from lws.leaderworkerset.revisions.keys import key_of_template
@@ -37,27 +37,17 @@ def plan_existing_workers(existing: Object, intent: Object) -> Plan:
 
     Workers that came from a former leader may be of another revision: that one says how many they are.
     """
-    patch: dict[str, Any] = {}
-    reasons = []
     wanted_labels = intent["spec"]["template"]["metadata"]["labels"]
     key = key_of_template(existing) or wanted_labels[REVISION_LABEL]
     found, wanted = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
-    if found != wanted and key == wanted_labels[REVISION_LABEL]:
-        patch["spec"] = {"replicas": wanted}
-        reasons.append(f"workers were scaled to {found} by hand, the group has {wanted}")
+    is_scaled = found != wanted and key == wanted_labels[REVISION_LABEL]
     labels = missing_labels(existing, {**wanted_labels, REVISION_LABEL: key}, _IDENTITY)
-    if labels:
-        patch["metadata"] = {"labels": labels}
-        reasons.append("labels that tell whose workers they are were edited")
-    if not patch:
-        return Plan()
-    return Plan(sequences=((Merge(Reference.to(existing), patch, why="; ".join(reasons)),),))
-
-
-def relabelled(existing: Object, intent: Object) -> Plan:
-    """Without its name label an object of ours would drop out of every stream."""
-    labels = missing_labels(existing, intent["metadata"]["labels"], (NAME_LABEL,))
-    if not labels:
-        return Plan()
-    patch = {"metadata": {"labels": labels}}
-    return Plan(sequences=((Merge(Reference.to(existing), patch, why="its name label was edited"),),))
+    why_scaled = f"workers were scaled to {found} by hand, the group has {wanted}"
+    why_labelled = "labels that tell whose workers they are were edited"
+    return repair(
+        existing,
+        {
+            why_scaled: {"spec": {"replicas": wanted}} if is_scaled else {},
+            why_labelled: {"metadata": {"labels": labels}} if labels else {},
+        },
+    )

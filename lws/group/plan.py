@@ -5,10 +5,12 @@ In: a GroupSnapshot. Out: a Plan.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
-from lws.actions import Action, Announce, Create, Delete, Fold, Object, Plan, Reference, SetOwner
-from lws.group.edits import plan_existing_workers, put_back, relabelled
+from lws.actions import Announce, Create, Delete, Fold, Object, Plan, Reference, together
+from lws.children import LOOK_AGAIN_SECONDS, Child, Owner, plan_child, relabelled
+from lws.group.edits import plan_existing_workers, put_back
 from lws.group.gang.kubernetes import hand_on
 from lws.group.identity import group_index_of
 from lws.group.node_loss import plan_node_loss
@@ -24,7 +26,7 @@ from lws.kube.metadata import (
     is_terminating,
     labels_of,
 )
-from lws.kube.ownership import Standing, clash_note
+from lws.kube.ownership import Standing
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.children.likeness import (
     standing_of_pod_group,
@@ -37,13 +39,11 @@ from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
+    KIND,
     LEADER_NAME_ANNOTATION,
     REVISION_LABEL,
     SubdomainPolicy,
 )
-
-# A clash or a missing revision ends by somebody else's deed, which no event of ours may show.
-_LOOK_AGAIN_SECONDS = 30.0
 
 _NEEDS_START_ORDINAL = "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature"
 
@@ -53,7 +53,7 @@ def plan(group: GroupSnapshot) -> Plan:
     problem = why_left_alone(group.lws, group.is_covered)
     if problem is not None:
         return Plan(waiting_for=problem.message)
-    return _together(put_back(group.edited), _plan_group(group), plan_node_loss(group))
+    return together(put_back(group.edited), _plan_group(group), plan_node_loss(group))
 
 
 def _plan_group(group: GroupSnapshot) -> Plan:
@@ -74,26 +74,15 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     gang = _plan_gang(group, restored)
     service = _plan_service(group, restored)
     if gang.waiting_for and group.worker_statefulset is None:
-        return _together(restart, service, gang)
+        return together(restart, service, gang)
     workers = _plan_workers(group, restored)
     # Pods that come before their PodGroup would be placed without it, or by one that is going.
     chained = tuple(action for each in (gang, workers) for sequence in each.sequences for action in sequence)
-    rest = [replace(each, sequences=()) for each in (gang, workers)]
-    return _together(restart, service, Plan(sequences=(chained,) if chained else ()), *rest)
+    return together(restart, service, replace(together(gang, workers), sequences=(chained,)))
 
 
 def _deletes(restart: Plan) -> bool:
     return any(isinstance(action, Delete) for sequence in restart.sequences for action in sequence)
-
-
-def _together(*plans: Plan) -> Plan:
-    return Plan(
-        sequences=tuple(sequence for each in plans for sequence in each.sequences),
-        announce=tuple(announce for each in plans for announce in each.announce),
-        again_after=min((each.again_after for each in plans if each.again_after is not None), default=None),
-        waiting_for="; ".join(each.waiting_for for each in plans if each.waiting_for),
-        held=sum(each.held for each in plans),
-    )
 
 
 def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
@@ -101,11 +90,10 @@ def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
         return Plan()
     service = build_group_service(spec.name_of(group.lws), group.leader)
     uid = group.leader["metadata"]["uid"]
-    standing = standing_of_service(group.service, uid, service, group.owners_alive)
-    failed = "Failed to create headless service for error"
-    failure = _event(group, "FailedCreate", "Create", failed, "Warning")
+    ownership = standing_of_service(group.service, uid, service, group.owners_alive)
+    failure = _failed(group, "Failed to create headless service for error")
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
-    return _plan_child(group, standing, group.service, create)
+    return _plan_child(group, ownership, group.service, create)
 
 
 def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
@@ -113,15 +101,14 @@ def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
         return Plan()
     leader = group.leader["metadata"]
     name = spec.name_of(group.lws)
-    standing = standing_of_pod_group(group.pod_group, group.leader, name, group.owners_alive)
+    ownership = standing_of_pod_group(group.pod_group, group.leader, name, group.owners_alive)
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
         # Deleted or not, it is there for as long as its pods are.
-        standing = Standing.OURS
-    failed = f"Failed to create PodGroup for leader pod {leader['name']}"
-    failure = _event(group, "FailedCreate", "Create", failed, "Warning")
+        ownership = Standing.OURS
+    failure = _failed(group, f"Failed to create PodGroup for leader pod {leader['name']}")
     pod_group = group.gang.pod_group(restored, group.leader)
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
-    return _plan_child(group, standing, group.pod_group, create)
+    return _plan_child(group, ownership, group.pod_group, create)
 
 
 def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
@@ -132,22 +119,18 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
     if delay is not None:
         return delay
     leader = group.leader["metadata"]["name"]
-    standing = standing_of_workers(
-        group.worker_statefulset, group.leader, spec.name_of(group.lws), group.owners_alive
-    )
+    stored = group.worker_statefulset
+    ownership = standing_of_workers(stored, group.leader, spec.name_of(group.lws), group.owners_alive)
     intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.leader)
-    if standing == Standing.OURS and group.worker_statefulset is not None:
-        return plan_existing_workers(group.worker_statefulset, intent)
-    failed = f"Failed to create worker statefulset for leader pod {leader}"
     created = f"Created worker statefulset for leader pod {leader}"
     fold = Fold("Created worker statefulsets for leader pods {}", leader, _leaders(group))
     create = Create(
         intent,
         why="the leader pod has no workers yet",
         announce=(replace(_event(group, "GroupsProgressing", "Create", created), fold=fold),),
-        failure=_event(group, "FailedCreate", "Create", failed, "Warning"),
+        failure=_failed(group, f"Failed to create worker statefulset for leader pod {leader}"),
     )
-    return _plan_child(group, standing, group.worker_statefulset, create)
+    return _plan_child(group, ownership, stored, create, plan_existing_workers)
 
 
 def _leaders(group: GroupSnapshot) -> Reference | None:
@@ -158,27 +141,25 @@ def _leaders(group: GroupSnapshot) -> Reference | None:
     return Reference(owner["apiVersion"], owner["kind"], namespace, owner["name"], owner["uid"])
 
 
-def _plan_child(group: GroupSnapshot, standing: Standing, existing: Object | None, create: Create) -> Plan:
-    """Create, adopt or leave alone what has the name of the leader pod."""
+def _plan_child(
+    group: GroupSnapshot,
+    ownership: Standing,
+    stored: Object | None,
+    create: Create,
+    keep_up: Callable[[Object, Object], Plan] = relabelled,
+) -> Plan:
+    """A child of the leader pod. What stands in its way is told at once: groups have no condition."""
     kind = create.intent["kind"]
-    if standing == Standing.LEAVING:
-        waiting_for = f"the {kind} of the former leader pod to be gone"
-        return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=waiting_for)
-    if standing == Standing.OURS and existing is not None:
-        return relabelled(existing, create.intent)
-    if standing == Standing.SUFFICIENT:
-        return Plan(again_after=_LOOK_AGAIN_SECONDS)
-    if standing == Standing.CLASH and existing is not None:
-        note = clash_note(existing, "LeaderWorkerSet", spec.name_of(group.lws))
-        warning = _event(group, "FailedCreate", "Create", note, "Warning")
-        return Plan(announce=(warning,), again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)
-    sequence: tuple[Action, ...] = ()
-    if standing == Standing.ABSENT:
-        sequence = (create,)
-    elif standing == Standing.ORPHAN and existing is not None and _is_leader_alive(group):
-        (owner,) = create.intent["metadata"]["ownerReferences"]
-        sequence = (SetOwner(Reference.to(existing), owner, why=f"this {kind} of the group has no owner"),)
-    return Plan(sequences=(sequence,) if sequence else ())
+    owner = Owner(
+        KIND,
+        spec.name_of(group.lws),
+        reference=create.intent["metadata"]["ownerReferences"][0],
+        is_alive=_is_leader_alive(group),
+        adoption="this {kind} of the group has no owner",
+    )
+    child = Child(ownership, stored, f"the {kind} of the former leader pod")
+    planned = plan_child(owner, child, create, keep_up)
+    return replace(planned, announce=tuple(_failed(group, each.message) for each in planned.problems))
 
 
 def _is_leader_alive(group: GroupSnapshot) -> bool:
@@ -198,7 +179,7 @@ def _mistaken_leader(group: GroupSnapshot) -> Plan:
         f"leader pod {pod['namespace']}/{pod['name']} contains mistake annotation "
         f"'{LEADER_NAME_ANNOTATION}': {_NEEDS_START_ORDINAL}"
     )
-    return Plan(announce=(_event(group, "FailedCreate", "Create", note, "Warning"),), waiting_for=note)
+    return Plan(announce=(_failed(group, note),), waiting_for=note)
 
 
 def _unlabelled_leader(group: GroupSnapshot) -> Plan:
@@ -209,8 +190,8 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
         f"pod webhook of lws was not in place when it was created, or the labels were removed; check the "
         f"webhook configuration, then delete the pod"
     )
-    warning = _event(group, "FailedCreate", "Create", note, "Warning")
-    return Plan(announce=(warning,), again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)
+    warning = _failed(group, note)
+    return Plan(announce=(warning,), again_after=LOOK_AGAIN_SECONDS, waiting_for=note)
 
 
 def _rebuilt_revision(group: GroupSnapshot) -> Recorded | None:
@@ -230,7 +211,7 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
         return Plan(waiting_for="a rollout: the group belongs to no revision")
     note = f"leader pod {leader} has revision key {key!r}, of which no ControllerRevision is left"
     if group.unrecorded is None:
-        return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=note)
+        return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=note)
     if not group.is_shown:
         return _unknown_revision(group, note)
     index = group_index_of(group.leader)
@@ -258,7 +239,11 @@ def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
         f"{note}, and nothing else says what it was made from: delete pod {leader} and its group is made anew"
     )
     warning = _event(group, "MissingRevision", "Wait", said, "Warning")
-    return Plan(announce=(warning,), again_after=_LOOK_AGAIN_SECONDS, waiting_for=said)
+    return Plan(announce=(warning,), again_after=LOOK_AGAIN_SECONDS, waiting_for=said)
+
+
+def _failed(group: GroupSnapshot, note: str) -> Announce:
+    return _event(group, "FailedCreate", "Create", note, "Warning")
 
 
 def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: str = "Normal") -> Announce:

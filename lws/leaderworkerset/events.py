@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from lws.actions import Announce, Object, Reference
+from lws.actions import Announce, Object, Problem, Reference
 from lws.kube.ownership import existing_note
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.scale_down import Leftover
-from lws.leaderworkerset.status.problems import Problem
 from lws.leaderworkerset.templates.claims import risk_of_claims
 
 # The note of an Event holds 1 KiB, and each name up to 63 characters.

@@ -6,12 +6,11 @@ away, and a plan that reports it and writes nothing else.
 
 from __future__ import annotations
 
-from lws.actions import Object, Plan, Reference, Status
+from lws.actions import Object, Plan, Problem, Reference, Status
 from lws.kube.conditions import Condition, with_condition
 from lws.kube.differences.patches import merge_patch
 from lws.leaderworkerset import events, spec
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import Problem
 from lws.leaderworkerset.status.status import REPLICA_FAILURE
 from lws.leaderworkerset.unsupported import unsupported_in
 

@@ -7,11 +7,12 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from lws.actions import Announce, Object, Plan, Reference, Status
+from lws.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
+from lws.children import LOOK_AGAIN_SECONDS
 from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.ownership import Standing
 from lws.leaderworkerset import events, spec
@@ -20,7 +21,7 @@ from lws.leaderworkerset.children.checkpoint import remembered_position
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.headless_service import plan_service
 from lws.leaderworkerset.children.leader_service import plan_leader_service
-from lws.leaderworkerset.children.leader_statefulset import LOOK_AGAIN_SECONDS, Part, plan_leaders
+from lws.leaderworkerset.children.leader_statefulset import Step, plan_leaders
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.memory.members import current_members
 from lws.leaderworkerset.memory.restarts import given_up
@@ -35,7 +36,7 @@ from lws.leaderworkerset.rollout.limits import floor_of
 from lws.leaderworkerset.rollout.pacing import status_delay
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import node_loss
-from lws.leaderworkerset.status.problems import Problem, problems_of
+from lws.leaderworkerset.status.problems import problems_of
 from lws.leaderworkerset.status.status import (
     Observed,
     Revisions,
@@ -56,38 +57,39 @@ def plan(snapshot: SetSnapshot) -> Plan:
         return plan_left_alone(snapshot, problem)
     found = assess(snapshot)
     ownership, choice, groups, rollout = found.ownership, found.target, found.groups, found.rollout
-    leaders = plan_leaders(snapshot, found)
+    step = plan_leaders(snapshot, found)
     is_done = ownership == Standing.OURS and is_update_done(groups, rollout.replicas, rollout.floor)
-    service = plan_service(snapshot, is_done)
-    budget = plan_disruption_budget(snapshot, groups)
-    parts = (leaders, service, plan_leader_service(snapshot), budget)
-    met = [part.problem for part in parts if part.problem]
-    problems = problems_of(snapshot, [*met, *node_loss.problems(snapshot)])
-    sequences = [*(part.sequence for part in parts), plan_adoption(snapshot, choice)]
-    sequences.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
+    services = (plan_service(snapshot, is_done), plan_leader_service(snapshot))
+    children = (step.plan, *services, plan_disruption_budget(snapshot, groups))
+    blocking = (problem for child in children for problem in child.problems)
+    problems = problems_of(snapshot, [*blocking, *node_loss.problems(snapshot)])
+    upkeep = [plan_adoption(snapshot, choice)]
+    upkeep.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if ownership in (Standing.OURS, Standing.ABSENT):
-        sequences.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
-    revisions = _revisions_to_tell(snapshot, choice, leaders, is_done)
-    status = _status(snapshot, groups, problems, revisions, leaders)
+        upkeep.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
+    revisions = _revisions_to_tell(snapshot, choice, step, is_done)
+    status = _status(snapshot, groups, problems, revisions, step)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
     # A step writes the status anyway.
-    delay = status_delay(snapshot, written) if not leaders.has_moved else None
-    waits = (*(part.again_after for part in parts), status.due_in, delay, node_loss.look_again(snapshot))
-    return Plan(
-        sequences=tuple(sequence for sequence in sequences if sequence),
+    delay = status_delay(snapshot, written) if not step.has_moved else None
+    waits = (status.due_in, delay, node_loss.look_again(snapshot))
+    own = Plan(
+        sequences=tuple(upkeep),
         statuses=(written,) if status.patch is not None and delay is None else (),
         announce=(
             *events.problems(snapshot.lws, problems),
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
         ),
-        again_after=_soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
-        waiting_for=next((part.waiting_for for part in parts if part.waiting_for), ""),
+        again_after=soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
     )
+    waiting_for = next((child.waiting_for for child in children if child.waiting_for), "")
+    return replace(together(*children, own), waiting_for=waiting_for)
 
 
-def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, leaders: Part, is_done: bool) -> Revisions:
+def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: Step, is_done: bool) -> Revisions:
     # Otherwise nothing of that name exists.
-    if leaders.sequence[: len(choice.actions)] != choice.actions:
+    (written, *_) = step.plan.sequences or ((),)
+    if written[: len(choice.actions)] != choice.actions:
         return Revisions()
     current = choice.name if is_done else former_revision(snapshot, choice)
     return Revisions(current, choice.name, choice.collisions)
@@ -99,16 +101,12 @@ def _remembered_names(lws: Object) -> tuple[str, ...]:
     return (*((position.revision,) if position is not None else ()), str(current or ""))
 
 
-def _soonest(waits: Iterable[float | None]) -> float | None:
-    return min((each for each in waits if each is not None), default=None)
-
-
 def _status(
     snapshot: SetSnapshot,
     groups: tuple[GroupState, ...],
     problems: Sequence[Problem],
     revisions: Revisions,
-    leaders: Part,
+    step: Step,
 ) -> SetStatus:
     lws = snapshot.lws
     leader_status = (snapshot.leader or {}).get("status") or {}
@@ -125,8 +123,8 @@ def _status(
             revisions=revisions,
             problems=tuple(problems),
             members=current_members(lws, snapshot.groups, ready),
-            rollout=_position_to_tell(lws, revisions, leaders),
-            has_moved=leaders.has_moved,
+            rollout=_position_to_tell(lws, revisions, step),
+            has_moved=step.has_moved,
             given_up=given_up(lws, snapshot.groups, snapshot.now),
             waits=tuple(wait for each in snapshot.groups if each.index not in ready for wait in each.waits),
         ),
@@ -141,10 +139,10 @@ def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, 
     return (events.claims_at_risk(snapshot.lws, found),) if found else ()
 
 
-def _position_to_tell(lws: Object, revisions: Revisions, leaders: Part) -> Mapping[str, Any] | None:
+def _position_to_tell(lws: Object, revisions: Revisions, step: Step) -> Mapping[str, Any] | None:
     """The position of a rollout under way that nothing remembers: another controller began it."""
-    position = leaders.position
-    if position is None or leaders.has_moved or position == remembered_position(lws):
+    position = step.position
+    if position is None or step.has_moved or position == remembered_position(lws):
         return None
     current = revisions.current or (lws.get("status") or {}).get("currentRevision")
     return position.stored if current != position.revision else None

@@ -13,7 +13,8 @@ from datetime import datetime
 from functools import cached_property
 
 from lws.actions import Object
-from lws.kube.metadata import annotations_of, is_terminating, labels_of
+from lws.children import Owner
+from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference
 from lws.kube.nodes import NodeLossPolicy
 from lws.kube.pods import NodeWait, is_ready, is_running
 from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
@@ -21,7 +22,7 @@ from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.status.refusals import Obstruction
-from lws_api.leaderworkerset.v1 import REVISION_LABEL, SIZE_ANNOTATION
+from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
 
 _SIZE = re.compile(r"0|[1-9][0-9]{0,9}")
 
@@ -154,6 +155,18 @@ class SetSnapshot:
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
     is_covered: bool = True
     fault: str = ""
+
+    @property
+    def owner(self) -> Owner:
+        """The set as the owner of its children."""
+        return Owner(
+            KIND,
+            self.lws["metadata"]["name"],
+            owner_reference(self.lws),
+            self.is_set_alive,
+            adoption="the {kind} of the set has no owner",
+            until_alive="the set to be seen alive before it adopts anything",
+        )
 
     @property
     def is_set_alive(self) -> bool:

@@ -14,48 +14,39 @@ another group go before anybody could take that back.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
-from lws.actions import Create, Delete, Merge, Object, Reference
+from lws.actions import Create, Object, Plan, Problem
+from lws.children import Child, name_label, plan_child, plan_unwanted, repair
 from lws.kube import quantities
 from lws.kube.differences.patches import merge_patch
-from lws.kube.metadata import is_terminating, missing_labels, owner_reference
-from lws.kube.ownership import Standing
+from lws.kube.metadata import is_terminating, owner_reference
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.children.leader_statefulset import Part, adopt, clash
 from lws.leaderworkerset.children.likeness import standing_of_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
-from lws.leaderworkerset.status.problems import Problem
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 _ZERO = re.compile(r"0+%")
 
 
-def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Part:
+def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Plan:
     """The set has a PodDisruptionBudget of its name if and only if it asks for one."""
     lws, stored = snapshot.lws, snapshot.disruption_budget
-    standing = standing_of_budget(snapshot)
     try:
         granted = granted_groups(lws)
     except ValueError as error:
         # What protects the set so far is better than nothing.
         note = f"spec.podDisruptionBudget.maxUnavailableGroups: {error}"
-        return Part(problem=Problem("InvalidDisruptionBudget", note), waiting_for=note)
+        return Plan(problems=(Problem("InvalidDisruptionBudget", note),), waiting_for=note)
     if granted is None:
-        return _remove(stored) if standing == Standing.OURS and stored is not None else Part()
-    if standing == Standing.LEAVING:
-        return Part(waiting_for="the former PodDisruptionBudget to be gone")
-    if stored is not None and standing == Standing.CLASH:
-        return clash(snapshot, stored)
-    if stored is not None and standing == Standing.ORPHAN:
-        return adopt(snapshot, stored)
+        return plan_unwanted(snapshot.owner, stored, "the set asks for no disruption budget")
+    child = Child(standing_of_budget(snapshot), stored, "the former PodDisruptionBudget")
     intent = build_disruption_budget(lws, allowed_groups(granted, snapshot, groups))
-    if stored is not None:
-        return _put_back(stored, intent)
     failure = events.failed_disruption_budget(lws)
-    return Part((Create(intent, why="evictions must not take too many groups at once", failure=failure),))
+    create = Create(intent, why="evictions must not take too many groups at once", failure=failure)
+    return plan_child(snapshot.owner, child, create, _put_back)
 
 
 def granted_groups(lws: Object) -> int | None:
@@ -130,25 +121,12 @@ def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
     return not is_going and bool(group.worker_uids)
 
 
-def _put_back(stored: Object, intent: Mapping[str, Any]) -> Part:
+def _put_back(stored: Object, intent: Object) -> Plan:
     known, wanted = stored.get("spec") or {}, dict(intent["spec"])
     if "unhealthyPodEvictionPolicy" not in known:
         # Kubernetes before 1.27 drops it.
         del wanted["unhealthyPodEvictionPolicy"]
     ours = {field: value for field, value in known.items() if field in wanted or field == "minAvailable"}
-    patch: dict[str, Any] = {}
     changed = merge_patch(ours, wanted)
-    if changed is not None:
-        patch["spec"] = changed
-    labels = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL,))
-    if labels:
-        # Without it the object would drop out of every stream.
-        patch["metadata"] = {"labels": labels}
-    if not patch:
-        return Part()
-    why = f"evictions may take {intent['spec']['maxUnavailable']} more groups"
-    return Part((Merge(Reference.to(stored), patch, why=why),))
-
-
-def _remove(stored: Object) -> Part:
-    return Part((Delete(Reference.to(stored), "Background", why="the set asks for no disruption budget"),))
+    patch = {**({"spec": changed} if changed is not None else {}), **name_label(stored, intent)}
+    return repair(stored, {f"evictions may take {intent['spec']['maxUnavailable']} more groups": patch})

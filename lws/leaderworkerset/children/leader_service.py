@@ -1,6 +1,6 @@
 """Does a set ask for a Service of its leaders, and what must be done for it?
 
-In: a SetSnapshot. Out: a Part of the plan of a set: the Service is made, adopted, put back or taken away.
+In: a SetSnapshot. Out: a part of the plan of a set: the Service is made, adopted, put back or taken away.
 Unlike the headless Service, through which pods find each other before they are ready, it is for clients: it
 leads to leaders that are ready.
 """
@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lws.actions import Create, Delete, Merge, Object, Reference
+from lws.actions import Create, Object, Plan, Problem
+from lws.children import Child, name_label, plan_child, plan_obstacle, plan_unwanted, repair
 from lws.kube.differences.applied import covers
 from lws.kube.differences.patches import merge_patch
-from lws.kube.metadata import is_controlled_by, missing_labels, owner_reference
-from lws.kube.ownership import Standing
+from lws.kube.metadata import owner_reference
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.children.leader_statefulset import LOOK_AGAIN_SECONDS, Part, adopt, clash
 from lws.leaderworkerset.children.likeness import standing_of_service
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import Problem
 from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
@@ -29,32 +27,19 @@ def leader_service_name(set_name: str) -> str:
     return f"{set_name}-leader"
 
 
-def plan_leader_service(snapshot: SetSnapshot) -> Part:
+def plan_leader_service(snapshot: SetSnapshot) -> Plan:
     """The set has the Service if and only if it asks for one."""
-    lws, stored = snapshot.lws, snapshot.leader_service
+    lws, owner, stored = snapshot.lws, snapshot.owner, snapshot.leader_service
     if spec.leader_service_of(lws) is None:
-        is_own = stored is not None and is_controlled_by(stored, spec.uid_of(lws))
-        return _remove(stored) if stored is not None and is_own else Part()
+        return plan_unwanted(owner, stored, "the set asks for no Service of leaders")
     intent = build_leader_service(lws)
-    standing = standing_of_service(stored, spec.uid_of(lws), intent, snapshot.owners_alive)
-    if standing == Standing.LEAVING:
-        return Part(waiting_for="the former Service of the leaders to be gone")
-    if stored is not None and standing == Standing.CLASH:
-        return clash(snapshot, stored)
-    if stored is not None and standing == Standing.ORPHAN:
-        return adopt(snapshot, stored)
-    if standing == Standing.SUFFICIENT:
-        return Part(again_after=LOOK_AGAIN_SECONDS)
+    ownership = standing_of_service(stored, spec.uid_of(lws), intent, snapshot.owners_alive)
+    child = Child(ownership, stored, "the former Service of the leaders")
     if not intent["spec"]["ports"]:
-        note = (
-            "spec.leaderService: no port is known: give it ports, or declare ports of containers in the "
-            "leader template"
-        )
-        return Part(problem=Problem("LeaderServiceWithoutPorts", note), waiting_for=note)
-    if stored is not None:
-        return _put_back(stored, intent)
+        return plan_obstacle(owner, child) or _without_ports()
     failure = events.failed_leader_service(lws, intent["metadata"]["name"])
-    return Part((Create(intent, why="clients reach the leaders through it", failure=failure),))
+    create = Create(intent, why="clients reach the leaders through it", failure=failure)
+    return plan_child(owner, child, create, _put_back)
 
 
 def build_leader_service(lws: Object) -> dict[str, Any]:
@@ -119,25 +104,30 @@ def _port(asked: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": asked["name"], **port} if asked.get("name") else port
 
 
-def _put_back(stored: Object, intent: Mapping[str, Any]) -> Part:
-    patch: dict[str, Any] = {}
-    reasons = []
+def _without_ports() -> Plan:
+    note = (
+        "spec.leaderService: no port is known: give it ports, or declare ports of containers in the leader "
+        "template"
+    )
+    return Plan(problems=(Problem("LeaderServiceWithoutPorts", note),), waiting_for=note)
+
+
+def _put_back(stored: Object, intent: Object) -> Plan:
+    edited: dict[str, Any] = {}
     known, wanted = stored.get("spec") or {}, intent["spec"]
     ours = {field: known[field] for field in wanted if field in known}
     selector = merge_patch(ours.get("selector") or {}, wanted["selector"])
     if selector is not None or not covers(wanted, ours):
-        patch["spec"] = {**wanted, "ports": _with_node_ports(wanted, known)}
+        edited["spec"] = {**wanted, "ports": _with_node_ports(wanted, known)}
         if selector is not None:
-            patch["spec"]["selector"] = selector
-        reasons.append("it is not as the set asks for")
-    labels = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL,))
-    if labels:
-        # Without it the Service would drop out of every stream.
-        patch["metadata"] = {"labels": labels}
-        reasons.append("its name label was edited")
-    if not patch:
-        return Part()
-    return Part((Merge(Reference.to(stored), patch, why="; ".join(reasons)),))
+            edited["spec"]["selector"] = selector
+    return repair(
+        stored,
+        {
+            "it is not as the set asks for": edited,
+            "its name label was edited": name_label(stored, intent),
+        },
+    )
 
 
 def _with_node_ports(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -150,7 +140,3 @@ def _with_node_ports(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> lis
         if each.get("nodePort")
     }
     return [{**each, **allocated.get((each["port"], each["protocol"]), {})} for each in wanted["ports"]]
-
-
-def _remove(stored: Object) -> Part:
-    return Part((Delete(Reference.to(stored), "Background", why="the set asks for no Service of leaders"),))

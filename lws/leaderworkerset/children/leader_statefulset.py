@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lws.actions import Action, Apply, Delete, Merge, Object, Reference, SetOwner
+from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Reference
+from lws.children import Child, plan_obstacle
 from lws.kube.differences import applied
-from lws.kube.metadata import missing_labels, owner_reference
-from lws.kube.ownership import Standing, clash_note
+from lws.kube.metadata import missing_labels
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import events, spec
 from lws.leaderworkerset.assessment import Assessment
@@ -33,7 +33,6 @@ from lws.leaderworkerset.rollout.plan import plan_rollout
 from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import Problem
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
@@ -43,52 +42,39 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 
 _TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")
 
-# A clash ends by somebody else's deed, which no event of ours may show.
-LOOK_AGAIN_SECONDS = 30.0
-
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """What one part of the pass contributes to the plan; the fields are those of Plan.
+class Step:
+    """A part of the plan, and the position of the rollout once it is carried out. has_moved: it changes."""
 
-    position: of the rollout once the sequence is carried out. has_moved: the sequence changes it.
-    """
-
-    sequence: tuple[Action, ...] = ()
-    problem: Problem | None = None
-    waiting_for: str = ""
-    again_after: float | None = None
+    plan: Plan
     position: Position | None = None
     has_moved: bool = False
 
 
-def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> Part:
+def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> Step:
     """Intent before deed: what a crash must not lose is written first."""
-    leader, ownership = snapshot.leader, assessment.ownership
-    if leader is not None and ownership == Standing.CLASH:
-        return clash(snapshot, leader)
-    if ownership == Standing.LEAVING:
-        return Part(waiting_for="the former leader StatefulSet to be gone", again_after=LOOK_AGAIN_SECONDS)
-    if leader is not None and ownership == Standing.ORPHAN:
-        # Its pods are looked at only once it is ours: nothing but the owner changes until then.
-        return adopt(snapshot, leader)
-    return _roll(snapshot, assessment.target, assessment.rollout)
+    child = Child(assessment.ownership, snapshot.leader, "the former leader StatefulSet")
+    blocked = plan_obstacle(snapshot.owner, child)
+    return Step(blocked) if blocked is not None else _roll(snapshot, assessment.target, assessment.rollout)
 
 
-def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Part:
+def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
     lws, leader, known = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
     told = state.statefulset
     rollout, delay = paced(state, plan_rollout(state), snapshot.leader_age)
     if leader is None or told is None:
         created = _create_leaders(snapshot, choice, rollout)
-        return Part((*choice.actions, created), waiting_for=rollout.waiting_for)
+        return Step(Plan(((*choice.actions, created),), waiting_for=rollout.waiting_for))
     if known is not None and not told.is_current and not (told.observed or current_revision_of(leader)):
         # A StatefulSet learns the former of its two templates by its first report.
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
-        return Part(choice.actions, waiting_for=waiting_for, again_after=PATIENCE.total_seconds())
+        patience = PATIENCE.total_seconds()
+        return Step(Plan((choice.actions,), waiting_for=waiting_for, again_after=patience))
     if delay is not None:
         covered = _replace_leaders(snapshot, rollout)
-        return Part((*choice.actions, *covered), waiting_for=rollout.waiting_for, again_after=delay)
+        sequence = (*choice.actions, *covered)
+        return Step(Plan((sequence,), waiting_for=rollout.waiting_for, again_after=delay))
     if snapshot.leaders_refused:
         # They would come back as they were, and be deleted once more with every try.
         rollout = rollout.within(told)
@@ -96,15 +82,11 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Part:
     guard = _guard(lws, leader, position, choice.key)
     applying = _apply_leaders(snapshot, leader, choice, rollout)
     applying = _telling_leftovers(snapshot, told, state.groups, applying)
-    deeds = (*_replace_leaders(snapshot, rollout), *applying)
-    return Part(
-        (*choice.actions, *guard, *deeds),
-        waiting_for=rollout.waiting_for,
-        # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
-        again_after=PATIENCE.total_seconds() if told.awaited else None,
-        position=position,
-        has_moved=bool(guard),
-    )
+    sequence = (*choice.actions, *guard, *_replace_leaders(snapshot, rollout), *applying)
+    # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
+    again_after = PATIENCE.total_seconds() if told.awaited else None
+    planned = Plan((sequence,), waiting_for=rollout.waiting_for, again_after=again_after)
+    return Step(planned, position, has_moved=bool(guard))
 
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
@@ -199,17 +181,3 @@ def _replace_leaders(snapshot: SetSnapshot, rollout: Rollout) -> tuple[Action, .
         Delete(Reference.to(pods[index]), "Foreground", why=f"group {index} moves to the new revision")
         for index in rollout.replace
     )
-
-
-def clash(snapshot: SetSnapshot, stranger: Object) -> Part:
-    """Leave alone what has a name that the set needs and is somebody else's, and say so."""
-    note = clash_note(stranger, "LeaderWorkerSet", spec.name_of(snapshot.lws))
-    return Part(problem=Problem("NameClash", note), waiting_for=note, again_after=LOOK_AGAIN_SECONDS)
-
-
-def adopt(snapshot: SetSnapshot, orphan: Object) -> Part:
-    """Make the set the controller of an object of its own that has none."""
-    if not snapshot.is_set_alive:
-        return Part(waiting_for="the set to be seen alive before it adopts anything")
-    why = f"the {orphan['kind']} of the set has no owner"
-    return Part((SetOwner(Reference.to(orphan), owner_reference(snapshot.lws), why),))

@@ -6,9 +6,9 @@ the status, and when to look again.
 
 from __future__ import annotations
 
+from lws.actions import Problem
 from lws.kube.nodes import OUT_OF_SERVICE_TAINT, HeldPod, NodeLossPolicy, held_pods, look_again_after
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import Problem
 
 _MOST_PODS = 10
 

@@ -7,27 +7,13 @@ ReplicaFailure and for Events.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from lws.actions import Object
+from lws.actions import Object, Problem
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.ownership import clash_note
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.rollout.limits import budget_of
 from lws.leaderworkerset.snapshot import SetSnapshot
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What keeps the set from getting its groups.
-
-    reason: one word, such as NameClash or QuotaExceeded. is_told: an Event has said so already.
-    """
-
-    reason: str
-    message: str
-    is_told: bool = False
-
 
 _DROPS_START_ORDINAL = Problem(
     "StartOrdinalUnsupported",

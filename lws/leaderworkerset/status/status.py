@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from lws.actions import Announce, Object, Reference
+from lws.actions import Announce, Object, Problem, Reference
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
 from lws.kube.differences.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.memory.restarts import failed
 from lws.leaderworkerset.rollout.groups import GroupState
-from lws.leaderworkerset.status.problems import Problem
 from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled
 from lws.leaderworkerset.status.summary import READY, Summary, summarise
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Plan
+from lws.actions import Plan, together
+from lws.children import adopt
 from lws.cluster.client.connection import Cluster
 from lws.cluster.transport.kubeconfig import load_configuration
 from lws.cluster.write.apply import Applier, Memory, Outcome
 from lws.kube.metadata import owner_reference
-from lws.leaderworkerset.children.leader_statefulset import adopt
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 from test.harness.groups import (
@@ -75,7 +75,7 @@ async def test_an_orphan_is_not_taken_from_whoever_was_faster_and_keeps_its_othe
     of_app = {**owner_reference(_orphan(world, "app")), "controller": False}
     added = {"shared": of_app, "lost": owner_reference(rival)}
     snapshot = SetSnapshot(lws=lws, now=datetime.now(UTC), reread=lws)
-    planned = Plan(sequences=tuple(adopt(snapshot, _orphan(world, name)).sequence for name in added))
+    planned = together(*(adopt(snapshot.owner, _orphan(world, name)) for name in added))
     for name, owner in added.items():
         world.patch("Service", name, {"metadata": {"ownerReferences": [owner]}})
 

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Announce, Reference
+from lws.actions import Announce, Problem, Reference
 from lws.leaderworkerset import events
-from lws.leaderworkerset.status.problems import Problem
 from test.unit.builders import make_leader_statefulset, make_set
 
 LWS = make_set()

@@ -70,11 +70,11 @@ def without_history(snapshot: SetSnapshot) -> SetSnapshot:
     ],
 )
 def test_it_stays(snapshot: SetSnapshot, is_done: bool) -> None:
-    assert plan_service(snapshot, is_done).sequence == ()
+    assert plan_service(snapshot, is_done).sequences == ()
 
 
 def test_switched_back_it_comes_again() -> None:
     gone = replace(switched(), service=None)
     back = with_spec(gone, make_set())
-    (create,) = plan_service(back, False).sequence
+    ((create,),) = plan_service(back, False).sequences
     assert "create" in type(create).__name__.lower()

@@ -34,12 +34,12 @@ def stored_service(lws: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 
 def test_a_set_that_does_not_ask_has_none() -> None:
-    assert plan_leader_service(snapshot(make_set())).sequence == ()
+    assert plan_leader_service(snapshot(make_set())).sequences == ()
 
 
 def test_the_service_field_by_field() -> None:
     lws = a_set()
-    (create,) = plan_leader_service(snapshot(lws)).sequence
+    ((create,),) = plan_leader_service(snapshot(lws)).sequences
     assert isinstance(create, Create)
     assert create.intent == {
         "apiVersion": "v1",
@@ -106,9 +106,9 @@ def test_ports(asked: dict[str, Any], template: dict[str, Any], expected: list[d
 
 def test_without_ports_the_set_says_what_is_missing() -> None:
     part = plan_leader_service(snapshot(make_set(leaderService={})))
-    assert part.sequence == ()
-    assert part.problem is not None
-    assert part.problem.reason == "LeaderServiceWithoutPorts"
+    assert part.sequences == ()
+    (problem,) = part.problems
+    assert problem.reason == "LeaderServiceWithoutPorts"
 
 
 @pytest.mark.parametrize(
@@ -146,11 +146,11 @@ def test_without_ports_the_set_says_what_is_missing() -> None:
 )
 def test_it_is_put_back(asked: dict[str, Any], spec: dict[str, Any], patch: dict[str, Any] | None) -> None:
     lws = a_set(**asked)
-    sequence = plan_leader_service(snapshot(lws, stored_service(lws, **spec))).sequence
+    sequences = plan_leader_service(snapshot(lws, stored_service(lws, **spec))).sequences
     if patch is None:
-        assert sequence == ()
+        assert sequences == ()
         return
-    (merge,) = sequence
+    ((merge,),) = sequences
     assert isinstance(merge, Merge)
     assert merge.patch == {"spec": patch}
 
@@ -159,18 +159,18 @@ def test_a_lost_label_comes_back() -> None:
     lws = a_set()
     stored = stored_service(lws)
     stored["metadata"]["labels"] = {}
-    (merge,) = plan_leader_service(snapshot(lws, stored)).sequence
+    ((merge,),) = plan_leader_service(snapshot(lws, stored)).sequences
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
 
 
 def test_it_goes_when_nobody_asks_any_more_and_a_stranger_stays() -> None:
     mine, lws = stored_service(a_set()), make_set()
-    (delete,) = plan_leader_service(snapshot(lws, mine)).sequence
+    ((delete,),) = plan_leader_service(snapshot(lws, mine)).sequences
     assert isinstance(delete, Delete)
     stranger = copy.deepcopy(mine)
     stranger["metadata"]["ownerReferences"] = []
-    assert plan_leader_service(snapshot(lws, stranger)).sequence == ()
+    assert plan_leader_service(snapshot(lws, stranger)).sequences == ()
 
 
 def test_a_stranger_of_the_name_is_left_alone_and_named() -> None:
@@ -179,10 +179,10 @@ def test_a_stranger_of_the_name_is_left_alone_and_named() -> None:
     stranger["metadata"] |= {"ownerReferences": []}
     stranger["spec"]["selector"] = {"app": "x"}
     part = plan_leader_service(snapshot(lws, stranger))
-    assert part.sequence == ()
-    assert part.problem is not None
-    assert part.problem.reason == "NameClash"
-    assert "demo-leader" in part.problem.message
+    assert part.sequences == ()
+    (problem,) = part.problems
+    assert problem.reason == "NameClash"
+    assert "demo-leader" in problem.message
     assert part.again_after is not None
 
 
@@ -191,7 +191,7 @@ def test_one_that_is_going_is_waited_for() -> None:
     going = stored_service(lws)
     going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     part = plan_leader_service(snapshot(lws, going))
-    assert part.sequence == ()
+    assert part.sequences == ()
     assert part.waiting_for == "the former Service of the leaders to be gone"
 
 
@@ -208,13 +208,13 @@ def test_a_users_own_service_that_does_the_same_is_not_in_the_way(spec: Any, suf
     own = stored_service(lws, **spec)
     own["metadata"] |= {"ownerReferences": [], "managedFields": []}
     part = plan_leader_service(snapshot(lws, own, reread=lws))
-    assert part.sequence == () and part.again_after == 30.0
-    assert (part.problem is None) is suffices
+    assert part.sequences == () and part.again_after == 30.0
+    assert (part.problems == ()) is suffices
 
 
 def test_an_orphan_of_the_set_is_adopted() -> None:
     lws = a_set()
     orphan = stored_service(lws)
     orphan["metadata"]["ownerReferences"] = []
-    (adoption,) = plan_leader_service(snapshot(lws, orphan, reread=lws)).sequence
+    ((adoption,),) = plan_leader_service(snapshot(lws, orphan, reread=lws)).sequences
     assert isinstance(adoption, SetOwner) and adoption.owner == owner_reference(lws)

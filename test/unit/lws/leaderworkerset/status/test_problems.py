@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from lws.actions import Problem
 from lws.leaderworkerset.events import problems
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.problems import Problem, problems_of
+from lws.leaderworkerset.status.problems import problems_of
 from lws.leaderworkerset.status.refusals import Obstruction
 from test.unit.builders import NOW, make_set
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from lws.actions import Problem
 from lws.kube.pods import NodeWait
-from lws.leaderworkerset.status.problems import Problem
 from lws.leaderworkerset.status.status import Observed, Revisions, SetStatus, is_update_done, set_status
 from test.unit.builders import NOW, make_set
 from test.unit.stories.letters import groups

@@ -1,0 +1,104 @@
+"""What is done for an object that an owner needs under a name of its own?
+
+In: the owner, what has that name and whose it is, what would be made. Out: a part of a plan, in which the
+object is created, adopted, put back, deleted, waited for or left to whoever it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lws.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
+from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels
+from lws.kube.ownership import Standing, clash_note
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+# What belongs to somebody else ends by somebody else's deed, which no event of ours may show.
+LOOK_AGAIN_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who is to control a child: a set, or the leader pod of one of its groups.
+
+    kind, name: the set that needs the child. reference: by which the child is controlled. is_alive: a read
+    past every cache has shown the owner, and it is not going: only then may it adopt. adoption: why it
+    adopts, with {kind} for that of the child. until_alive: what is waited for before it may.
+    """
+
+    kind: str
+    name: str
+    reference: Object
+    is_alive: bool
+    adoption: str
+    until_alive: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """What has the name of a child. former: how it is called where it has to go first."""
+
+    ownership: Standing
+    stored: Object | None
+    former: str
+
+
+def relabelled(stored: Object, intent: Object) -> Plan:
+    """All that is put back on a child of which nothing else is edited."""
+    return repair(stored, {"its name label was edited": name_label(stored, intent)})
+
+
+def plan_child(
+    owner: Owner, child: Child, create: Create, keep_up: Callable[[Object, Object], Plan] = relabelled
+) -> Plan:
+    """A child that is wanted. keep_up: what is done about edits of ours, given what would be made."""
+    if (blocked := plan_obstacle(owner, child)) is not None:
+        return blocked
+    return Plan(((create,),)) if child.stored is None else keep_up(child.stored, create.intent)
+
+
+def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
+    """A child that is not wanted: ours goes, anything else of its name is in nobody's way."""
+    uid = owner.reference["uid"]
+    if stored is None or not is_controlled_by(stored, uid) or is_terminating(stored):
+        return Plan()
+    return Plan(((Delete(Reference.to(stored), "Background", why=why),),))
+
+
+def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
+    """What is done about whatever has the name of a child; None where the child itself is to be written."""
+    stored, ownership = child.stored, child.ownership
+    if stored is None or ownership == Standing.OURS:
+        return None
+    if ownership == Standing.LEAVING:
+        return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=f"{child.former} to be gone")
+    if ownership == Standing.ORPHAN:
+        return adopt(owner, stored)
+    if ownership == Standing.SUFFICIENT:
+        return Plan(again_after=LOOK_AGAIN_SECONDS)
+    note = clash_note(stored, owner.kind, owner.name)
+    return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=note, problems=(Problem("NameClash", note),))
+
+
+def adopt(owner: Owner, orphan: Object) -> Plan:
+    """Nothing but the owner of an orphan changes until it is ours."""
+    if not owner.is_alive:
+        return Plan(waiting_for=owner.until_alive)
+    why = owner.adoption.format(kind=orphan["kind"])
+    return Plan(((SetOwner(Reference.to(orphan), owner.reference, why),),))
+
+
+def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:
+    """One write for everything that others edited. patches: by why they are due, empty where they are not."""
+    due = {why: patch for why, patch in patches.items() if patch}
+    if not due:
+        return Plan()
+    patch = {field: value for each in due.values() for field, value in each.items()}
+    return Plan(((Merge(Reference.to(stored), patch, why="; ".join(due)),),))
+
+
+def name_label(stored: Object, intent: Object) -> Object:
+    """The patch that brings a lost name label back: without it the object would drop out of every stream."""
+    labels = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL,))
+    return {"metadata": {"labels": labels}} if labels else {}

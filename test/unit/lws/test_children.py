@@ -1,0 +1,167 @@
+"""The lifecycle of a child: every ownership, under every policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from lws.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner, together
+from lws.children import (
+    LOOK_AGAIN_SECONDS,
+    Child,
+    Owner,
+    name_label,
+    plan_child,
+    plan_obstacle,
+    plan_unwanted,
+    repair,
+)
+from lws.kube.metadata import owner_reference
+from lws.kube.ownership import Standing, standing_of
+from lws_api.leaderworkerset.v1 import NAME_LABEL
+from test.unit.builders import make_set
+
+LWS = make_set()
+REFERENCE = owner_reference(LWS)
+OTHER = {**REFERENCE, "kind": "Thing", "name": "theirs", "uid": "u-9"}
+
+
+def child(*owners: Object, is_like_ours: bool = True, **metadata: Any) -> dict[str, Any]:
+    made = {"name": "demo", "namespace": "default", "uid": "u-1", "labels": {NAME_LABEL: "demo"}, **metadata}
+    made["ownerReferences"] = list(owners)
+    shape = {"ports": []} if is_like_ours else {}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": made, **shape}
+
+
+INTENT = child(REFERENCE)
+CREATE = Create(INTENT, why="it is needed")
+STORED: dict[Standing, dict[str, Any] | None] = {
+    Standing.ABSENT: None,
+    Standing.OURS: child(REFERENCE),
+    Standing.LEAVING: child(REFERENCE, deletionTimestamp="2026-03-01T11:59:00Z"),
+    Standing.ORPHAN: child(),
+    Standing.SUFFICIENT: child(is_like_ours=False),
+    Standing.CLASH: child(OTHER),
+}
+NOTE = (
+    "Service demo exists and is controlled by Thing theirs: LeaderWorkerSet demo needs this name and leaves "
+    "it untouched; delete or rename one of them"
+)
+
+
+def owner(is_alive: bool = True) -> Owner:
+    return Owner(
+        "LeaderWorkerSet",
+        "demo",
+        REFERENCE,
+        is_alive,
+        adoption="the {kind} of the set has no owner",
+        until_alive="the set to be seen alive",
+    )
+
+
+def one(action: Any) -> Plan:
+    return Plan(((action,),))
+
+
+def target(ownership: Standing) -> Reference:
+    return Reference.to(STORED[ownership] or {})
+
+
+def look_again(waiting_for: str = "", problems: tuple[Problem, ...] = ()) -> Plan:
+    return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=waiting_for, problems=problems)
+
+
+ADOPTED = one(SetOwner(target(Standing.ORPHAN), REFERENCE, "the Service of the set has no owner"))
+LEAVING = look_again("the former Service to be gone")
+CLASH = look_again(NOTE, (Problem("NameClash", NOTE),))
+
+
+def test_the_examples_are_what_they_are_called() -> None:
+    for ownership, stored in STORED.items():
+        if ownership != Standing.SUFFICIENT:
+            assert standing_of(stored, REFERENCE["uid"], lambda each: "ports" in each, {"u-9"}) is ownership
+    assert set(STORED) == set(Standing)
+
+
+@pytest.mark.parametrize("ownership", list(Standing))
+@pytest.mark.parametrize("is_alive", [True, False], ids=["owner lives", "owner not seen alive"])
+def test_a_child_that_is_wanted(ownership: Standing, is_alive: bool) -> None:
+    expected = {
+        Standing.ABSENT: one(CREATE),
+        Standing.OURS: Plan(),
+        Standing.LEAVING: LEAVING,
+        Standing.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
+        Standing.SUFFICIENT: look_again(),
+        Standing.CLASH: CLASH,
+    }[ownership]
+    of_name = Child(ownership, STORED[ownership], "the former Service")
+    assert plan_child(owner(is_alive), of_name, CREATE) == expected
+    if ownership in (Standing.ABSENT, Standing.OURS):
+        assert plan_obstacle(owner(is_alive), of_name) is None, "whoever writes in another way may begin"
+    else:
+        assert plan_obstacle(owner(is_alive), of_name) == expected
+
+
+@pytest.mark.parametrize("ownership", list(Standing))
+def test_a_child_that_is_not_wanted(ownership: Standing) -> None:
+    """One that is to stay although nobody asks for it is not planned at all."""
+    delete = one(Delete(target(Standing.OURS), "Background", why="nobody asks"))
+    expected = delete if ownership == Standing.OURS else Plan()
+    assert plan_unwanted(owner(), STORED[ownership], "nobody asks") == expected
+
+
+@pytest.mark.parametrize("ownership", list(Standing))
+def test_only_ours_is_put_back_and_in_the_way_of_its_kind(ownership: Standing) -> None:
+    asked: list[tuple[Object, Object]] = []
+
+    def keep_up(stored: Object, intent: Object) -> Plan:
+        asked.append((stored, intent))
+        return Plan(waiting_for="its kind")
+
+    of_name = Child(ownership, STORED[ownership], "the former Service")
+    planned = plan_child(owner(), of_name, CREATE, keep_up)
+    is_ours = ownership == Standing.OURS
+    assert asked == ([(STORED[ownership], INTENT)] if is_ours else [])
+    assert (planned.waiting_for == "its kind") is is_ours
+
+
+def test_a_name_label_comes_back_unless_its_kind_says_otherwise() -> None:
+    bare = child(REFERENCE, labels={"team": "a"})
+    planned = plan_child(owner(), Child(Standing.OURS, bare, ""), CREATE)
+    patch = {"metadata": {"labels": {NAME_LABEL: "demo"}}}
+    assert planned == one(Merge(Reference.to(bare), patch, why="its name label was edited"))
+    assert (name_label(bare, INTENT), name_label(INTENT, INTENT)) == (patch, {})
+
+
+@pytest.mark.parametrize(
+    ("patches", "why", "patch"),
+    [
+        pytest.param({}, "", None, id="nothing"),
+        pytest.param({"a": {}, "b": {}}, "", None, id="nothing is due"),
+        pytest.param({"a": {"spec": {"x": 1}}, "b": {}}, "a", {"spec": {"x": 1}}, id="one of them"),
+        pytest.param(
+            {"a": {"spec": {"x": 1}}, "b": {"metadata": {}}},
+            "a; b",
+            {"spec": {"x": 1}, "metadata": {}},
+            id="one write for all",
+        ),
+    ],
+)
+def test_repairs(patches: Mapping[str, Object], why: str, patch: Object | None) -> None:
+    expected = Plan() if patch is None else one(Merge(Reference.to(INTENT), patch, why=why))
+    assert repair(INTENT, patches) == expected
+
+
+def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
+    clash, leaving = CLASH, Plan(again_after=5.0, waiting_for="a", held=1)
+    assert together(one(CREATE), Plan(((),)), clash, leaving, ADOPTED) == Plan(
+        sequences=((CREATE,), *ADOPTED.sequences),
+        again_after=5.0,
+        waiting_for=f"{NOTE}; a",
+        held=1,
+        problems=clash.problems,
+    )
+    assert together(Plan(), Plan()) == Plan()
