@@ -10,7 +10,7 @@ import asyncio
 import click
 
 from lws.cli.facts.lookup import find_all
-from lws.cli.facts.set_status import standing_of
+from lws.cli.facts.set_status import report_on
 from lws.cli.options import cluster_options, set_argument
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
@@ -49,7 +49,7 @@ def status(name: str, watch: bool, timeout: float | None, output: str | None, ta
 
 
 async def _look_once(session: Session, name: str, output: str | None) -> int:
-    facts = standing_of(await find_all(session, name))
+    facts = report_on(await find_all(session, name))
     if output is None:
         show(status_blocks(facts))
     else:
@@ -62,7 +62,7 @@ async def _follow(session: Session, name: str, timeout: float | None) -> int:
         async with asyncio.timeout(timeout):
             with live() as draw:
                 while True:
-                    facts = standing_of(await find_all(session, name))
+                    facts = report_on(await find_all(session, name))
                     room = room_for(_LINES_BESIDE_GROUPS)
                     draw([progress_line(facts)] if room is None else list(status_blocks(facts, room)))
                     if facts.is_settled:

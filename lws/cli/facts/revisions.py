@@ -12,11 +12,11 @@ from typing import Any
 
 from lws.actions import Object
 from lws.cli.refusal import Refusal
-from lws.kube.metadata import annotations_of, controller_of, labels_of
-from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION, Recorded, recognise, record
+from lws.kube.metadata import annotations_of, controller_of
+from lws.leaderworkerset.assessment import assess
+from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION, Recorded
 from lws.leaderworkerset.rollout.reasons import named
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,13 @@ class Past:
 
 def past_of(snapshot: SetSnapshot, revisions: Iterable[Object]) -> Past:
     """revisions: ControllerRevisions with the label of the set, whoever owns them."""
-    leader, lws = snapshot.leader, snapshot.lws
-    listed = tuple(revisions)
+    listed, target = tuple(revisions), assess(snapshot).target
     ours = {each.uid for each in snapshot.revisions}
-    template = leader["spec"]["template"] if leader is not None else None
-    keys = _grouped((labels_of(g.leader).get(REVISION_LABEL, ""), g.index) for g in snapshot.groups)
+    keys = _grouped((group.leader_key or "", group.index) for group in snapshot.groups)
     return Past(
-        name=lws["metadata"]["name"],
+        name=snapshot.lws["metadata"]["name"],
         recorded=tuple(sorted(snapshot.revisions, key=lambda each: (each.number, each.created, each.name))),
-        wanted=recognise(record(lws), snapshot.revisions, template),
+        wanted=next((each for each in snapshot.revisions if each.name == target.name), None),
         groups={key: tuple(indices) for key, indices in keys.items()},
         causes={
             each["metadata"]["uid"]: annotations_of(each)[CHANGE_CAUSE_ANNOTATION]

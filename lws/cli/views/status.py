@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from lws.cli.facts.ages import age
-from lws.cli.facts.set_status import GroupLine, Standing, revision_number
+from lws.cli.facts.set_status import GroupLine, StatusReport, revision_number
 from lws.cli.views.blocks import Bar, Block, Table, Text, row
 from lws.kube import conditions
 from lws.leaderworkerset import spec
@@ -19,7 +19,7 @@ from lws.leaderworkerset.status.progress import STALLED
 _STYLES = {"True": "green", "Unknown": "yellow"}
 
 
-def status_blocks(facts: Standing, most: int | None = None) -> Iterator[Block]:
+def status_blocks(facts: StatusReport, most: int | None = None) -> Iterator[Block]:
     """What is shown. most: rows of groups that there is room for; those that wait come first then."""
     metadata, now = facts.found.lws["metadata"], facts.found.snapshot.now
     yield Text(f"LeaderWorkerSet {metadata['namespace']}/{metadata['name']}", "bold")
@@ -41,7 +41,7 @@ def status_blocks(facts: Standing, most: int | None = None) -> Iterator[Block]:
     yield _last_line(facts)
 
 
-def status_data(facts: Standing) -> dict[str, Any]:
+def status_data(facts: StatusReport) -> dict[str, Any]:
     """The same as data."""
     wanted = facts.past.wanted
     return {
@@ -72,18 +72,18 @@ def status_data(facts: Standing) -> dict[str, Any]:
     }
 
 
-def progress_line(facts: Standing) -> Text:
+def progress_line(facts: StatusReport) -> Text:
     """One line for those who follow along without a terminal."""
     return Text(f"{facts.updated} of {facts.replicas} groups are updated and ready: {_last_line(facts).text}")
 
 
-def _revision(facts: Standing) -> str:
+def _revision(facts: StatusReport) -> str:
     key = facts.assessment.target.key
     number = revision_number(facts.past, key)
     return f"revision {number} ({key})" if number != key else f"key {key}"
 
 
-def _pace(facts: Standing) -> Iterator[Text]:
+def _pace(facts: StatusReport) -> Iterator[Text]:
     """What there is instead of settled groups, and for how long nothing has moved."""
     counts = ", ".join(f"{count} {state}" for state, count in facts.summary.counts.items())
     if counts:
@@ -126,7 +126,7 @@ def _group_table(lines: Sequence[GroupLine]) -> Table:
     return Table(("GROUP", "REVISION", "LEADER", "WORKERS", "AGE", "WAITING"), rows)
 
 
-def _conditions(facts: Standing) -> Sequence[Mapping[str, Any]]:
+def _conditions(facts: StatusReport) -> Sequence[Mapping[str, Any]]:
     return (facts.found.lws.get("status") or {}).get("conditions") or ()
 
 
@@ -144,7 +144,7 @@ def _condition_table(stored: Sequence[Mapping[str, Any]], now: datetime) -> Tabl
     return Table(("CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
 
 
-def _last_line(facts: Standing) -> Text:
+def _last_line(facts: StatusReport) -> Text:
     if facts.is_settled:
         return Text("settled", "green")
     return Text(f"waits for {facts.waiting_for}", "yellow")

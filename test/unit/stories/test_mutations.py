@@ -24,7 +24,7 @@ from lws.actions import Apply, Create, Plan, Verbatim
 from lws.cli.facts.impact import impact, told
 from lws.cli.facts.lookup import Found, find_all, find_history
 from lws.cli.facts.revisions import past_of
-from lws.cli.facts.set_status import standing_of
+from lws.cli.facts.set_status import report_on
 from lws.cli.facts.undo_patch import appliers, check, operations, target_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
@@ -224,7 +224,7 @@ def _undo(found: Found) -> None:
 
 
 def _status(found: Found) -> None:
-    standing = standing_of(found)
+    standing = report_on(found)
     list(status_blocks(standing))
     progress_line(standing)
     status_data(standing)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from lws.cli.facts.set_status import revision_number, standing_of
+from lws.cli.facts.set_status import report_on, revision_number
+from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import record
-from test.unit.builders import make_leader_statefulset, make_set
+from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set
 from test.unit.lws.cli.histories import found, past, revision_of, sets, snapshot_of, with_status
 
 A, B = sets("app:1", "app:2", replicas=2)
@@ -19,18 +20,20 @@ HISTORY = [revision_of(A, 1), revision_of(B, 2)]
 def test_settings_that_no_revision_has_recorded() -> None:
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     live = make_set(image="app:1", template={"restartPolicy": "None"})
-    revisions = [revision_of(make_set(image="app:1", template=policy), 1)]
-    facts = standing_of(found(snapshot_of(live, revisions), revisions))
+    recorded = make_set(image="app:1", template=policy)
+    revisions = [revision_of(recorded, 1)]
+    leader = make_leader_statefulset(live, key=record(recorded).key)
+    facts = report_on(found(snapshot_of(live, revisions, leader=leader), revisions))
     assert [line.split(":")[0] for line in facts.live_only] == [
         "restartPolicy is None, revision 1 has recorded RecreateGroupOnPodRestart",
         "persistentVolumeClaimRetentionPolicy is not set, revision 1 has recorded whenDeleted Delete",
     ]
-    assert standing_of(found(snapshot_of(A, HISTORY), HISTORY)).live_only == ()
+    assert report_on(found(snapshot_of(A, HISTORY), HISTORY)).live_only == ()
 
 
 def test_a_key_without_a_revision_is_shown_itself() -> None:
     snapshot = with_status(snapshot_of(B, HISTORY[1:], [A, B]))
-    assert standing_of(found(snapshot, HISTORY[1:])).groups[0].revision == record(A).key
+    assert report_on(found(snapshot, HISTORY[1:])).groups[0].revision == record(A).key
     assert revision_number(past(A), "") == "<none>"
 
 
@@ -51,14 +54,14 @@ def test_settled(
 ) -> None:
     leaders = make_leader_statefulset(B, key=record(B).key, **leader)
     snapshot = with_status(snapshot_of(B, HISTORY, running, leader=leaders), **status)
-    facts = standing_of(found(snapshot, HISTORY))
+    facts = report_on(found(snapshot, HISTORY))
     assert (facts.is_settled, bool(facts.waiting_for)) == (settled, not settled)
 
 
 def test_a_set_that_is_left_alone_says_so() -> None:
     """It was stored by a later release of the original."""
     hashed = make_set(image="app:1", groupIdentity="Hash")
-    facts = standing_of(found(snapshot_of(hashed, HISTORY), HISTORY))
+    facts = report_on(found(snapshot_of(hashed, HISTORY), HISTORY))
     assert not facts.is_settled
     assert facts.waiting_for.startswith("spec.groupIdentity: groups have ordinals here")
 
@@ -68,12 +71,42 @@ def test_claims_that_go_with_their_group() -> None:
     lws = make_set(image="app:1", template={"volumeClaimTemplates": [claim]})
     revisions = [revision_of(lws, 1)]
     snapshot = snapshot_of(lws, revisions)
-    assert standing_of(found(snapshot, revisions)).at_risk == ()
+    assert report_on(found(snapshot, revisions)).at_risk == ()
     policy = {"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}
     groups = tuple(
         replace(each, workers={**each.workers, "spec": {**each.workers["spec"], **policy}})
         for each in snapshot.groups
         if each.workers is not None
     )
-    (line,) = standing_of(found(replace(snapshot, groups=groups), revisions)).at_risk
+    (line,) = report_on(found(replace(snapshot, groups=groups), revisions)).at_risk
     assert line.startswith("worker StatefulSet demo-0 and 1 more: whenDeleted is Delete, as the original")
+
+
+def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
+    """Behind it stands what the status cannot say: which pod, and what of it."""
+    snapshot = snapshot_of(B, HISTORY, [A, B])
+    leader = make_leader_pod(B, 1, ready=False, key=record(B).key)
+    snapshot = with_status(
+        replace(snapshot, groups=(snapshot.groups[0], replace(snapshot.groups[1], leader=leader)))
+    )
+    written = plan(snapshot).statuses[0].patch["groups"]["unsettled"]
+    reasons = {each["name"]: each["reason"] for each in written}
+    assert reasons == {
+        "demo-0": "it waits for its turn in the rollout",
+        "demo-1": "its leader pod is not ready",
+    }
+    lines = report_on(found(snapshot, HISTORY)).groups
+    assert [line.why for line in lines] == [
+        reasons["demo-0"],
+        f"{reasons['demo-1']}; 1 pod yet to be created",
+    ]
+
+
+def test_a_set_whose_statefulset_belongs_to_somebody_else_is_not_settled() -> None:
+    """The controller leaves it alone, whatever its numbers are."""
+    leaders = make_leader_statefulset(B, key=record(B).key)
+    uid = leaders["metadata"]["ownerReferences"][0]["uid"] = "somebody"
+    snapshot = with_status(snapshot_of(B, HISTORY, leader=leaders))
+    facts = report_on(found(replace(snapshot, owners_alive=frozenset({uid})), HISTORY))
+    assert not facts.is_settled
+    assert "needs this name and leaves it untouched" in facts.waiting_for

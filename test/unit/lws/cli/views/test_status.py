@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lws.cli.facts.set_status import Standing, standing_of
+from lws.cli.facts.set_status import StatusReport, report_on
 from lws.cli.views.blocks import plain
 from lws.cli.views.status import progress_line, status_blocks, status_data
 from lws.leaderworkerset.revisions.history import record
@@ -30,9 +30,11 @@ def worker_pods(snapshot: SetSnapshot) -> dict[str, Object]:
     return {pod["metadata"]["name"]: pod for pod in made}
 
 
-def seen(snapshot: SetSnapshot, pods: dict[str, Object] | None = None) -> tuple[Standing, list[str], Object]:
+def seen(
+    snapshot: SetSnapshot, pods: dict[str, Object] | None = None
+) -> tuple[StatusReport, list[str], Object]:
     """The facts, the lines shown, and the data."""
-    facts = standing_of(found(snapshot, HISTORY, worker_pods(snapshot) if pods is None else pods))
+    facts = report_on(found(snapshot, HISTORY, worker_pods(snapshot) if pods is None else pods))
     return facts, list(plain(status_blocks(facts))), status_data(facts)
 
 
@@ -70,8 +72,8 @@ def test_in_a_rollout() -> None:
     facts, shown, data = seen(with_status(snapshot_of(B, HISTORY, [A, A, B], leader=leader)))
     assert (facts.is_settled, facts.updated) == (False, 1)
     assert shown[4:7] == [
-        "0       1          Ready    1/1       59d   its turn in the rollout",
-        "1       1          Ready    1/1       59d   its turn in the rollout",
+        "0       1          Ready    1/1       59d   it waits for its turn in the rollout",
+        "1       1          Ready    1/1       59d   it waits for its turn in the rollout",
         "2       2          Ready    1/1       59d",
     ]
     assert shown[-1] == "waits for the controller to take its next step"
@@ -107,7 +109,7 @@ def test_the_controller_has_not_looked_yet() -> None:
 
 def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> None:
     snapshot = with_status(snapshot_of(B, HISTORY, [B, A, B, A, B, A]), conditions=[])
-    facts = standing_of(found(snapshot, HISTORY))
+    facts = report_on(found(snapshot, HISTORY))
 
     def shown(most: int) -> list[str]:
         return list(plain(status_blocks(facts, most)))[4:-3]
@@ -121,7 +123,7 @@ def test_where_there_is_no_room_for_all_groups_those_that_wait_are_shown() -> No
 def test_a_group_without_a_leader() -> None:
     facts, shown, _ = seen(with_status(snapshot_of(B, HISTORY, [B, B])))
     assert not facts.is_settled
-    assert shown[6] == "2       -          Missing   0/0       -     leader pod yet to be created"
+    assert shown[6] == "2       -          Missing   0/0       -     it has no leader pod"
     assert shown[-1] == "waits for group 2 to be ready"
 
 
@@ -165,7 +167,7 @@ def test_paused() -> None:
 
 def test_a_set_without_anything() -> None:
     nothing = with_status(SetSnapshot(lws=B, now=snapshot_of(B, []).now))
-    facts = standing_of(found(nothing, []))
-    assert {line.why for line in facts.groups} == {"leader pod yet to be created"}
+    facts = report_on(found(nothing, []))
+    assert {line.why for line in facts.groups} == {"it has no leader pod"}
     assert not facts.is_settled
     assert status_data(facts)["revision"] is None

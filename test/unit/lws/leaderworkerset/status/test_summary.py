@@ -7,8 +7,11 @@ from dataclasses import replace
 import pytest
 
 from lws.leaderworkerset.rollout.groups import GroupState
-from lws.leaderworkerset.status.summary import MOST_NAMED, summarise
+from lws.leaderworkerset.rollout.state import Budget, RolloutState
+from lws.leaderworkerset.status.summary import MOST_NAMED, group_standings, summarise
 from test.unit.stories.letters import groups
+
+BUDGET = Budget(unavailable=1, surge=0)
 
 
 def told(letters: str, replicas: int, floor: int = 0, paused: bool = False) -> tuple[object, list[str]]:
@@ -83,3 +86,40 @@ def test_it_is_bounded_however_large_the_set_is() -> None:
 def test_what_is_empty_is_left_out() -> None:
     assert summarise(groups("R"), 1, 0, False).stored("demo") == {"counts": {"Ready": 1}}
     assert summarise((), 0, 0, False).stored("demo") == {}
+
+
+@pytest.mark.parametrize(
+    ("rollout", "reasons"),
+    [
+        pytest.param(RolloutState(2, BUDGET, groups=groups("RR")), ["", ""], id="nothing to wait for"),
+        pytest.param(
+            RolloutState(2, BUDGET, floor=1, groups=groups("rr")),
+            ["it keeps its revision: the partition is 1", "it waits for its turn in the rollout"],
+            id="behind a partition",
+        ),
+        pytest.param(
+            RolloutState(1, BUDGET, groups=groups("rr")),
+            ["it waits for its turn in the rollout", "it goes when the rollout is done"],
+            id="on top",
+        ),
+        pytest.param(
+            RolloutState(1, BUDGET, groups=groups("rr"), paused=True),
+            ["the rollout is paused"] * 2,
+            id="paused",
+        ),
+        pytest.param(
+            RolloutState(1, BUDGET, groups=groups("t")), ["its leader pod is being deleted"], id="going"
+        ),
+    ],
+)
+def test_the_reasons_of_all_groups(rollout: RolloutState, reasons: list[str]) -> None:
+    assert [each.reason for each in group_standings(rollout)] == reasons
+
+
+@pytest.mark.parametrize("letters", ["R-", "rtxTu-", "rR", "xrRR"])
+@pytest.mark.parametrize("paused", [False, True])
+def test_the_status_gives_the_reasons_of_all_groups(letters: str, paused: bool) -> None:
+    """Commands show all of them: each group that the status names has the same reason in both."""
+    rollout = RolloutState(len(letters), BUDGET, groups=groups(letters), paused=paused)
+    summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused)
+    assert set(summary.unsettled) <= set(group_standings(rollout))

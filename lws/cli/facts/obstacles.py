@@ -1,7 +1,7 @@
-"""Why is a group not ready, or not yet on the revision that the set asks for?
+"""What keeps the pods of a group from being ready?
 
-In: its state, what the controller knows of it, and its pods as they are. Out: one short sentence; empty if
-the group is where it should be.
+In: what the controller knows of the group, and its pods as they are. Out: one short clause that adds to the
+reason in the status, which may not speak of single pods; empty if there is nothing to add.
 """
 
 from __future__ import annotations
@@ -14,25 +14,16 @@ from lws.group.snapshot import GroupSnapshot
 from lws.kube import conditions
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import is_ready
-from lws.leaderworkerset.rollout.groups import GroupState
-from lws.leaderworkerset.rollout.state import RolloutState
 
 _LONGEST = 100
 
 
-def why_waiting(
-    rollout: RolloutState, state: GroupState, group: GroupSnapshot | None, pods: Sequence[Object], size: int
-) -> str:
-    """pods: of the group, the leader first. size: pods of the group when it is complete."""
-    if state.terminating:
-        return "being replaced: its pods are on their way out"
-    if not state.ready:
-        return next(_obstacles(group, pods, size), "StatefulSet controller has yet to report")
-    return _turn(rollout, state)
+def obstacle(group: GroupSnapshot | None, pods: Sequence[Object], size: int) -> str:
+    """The worst one. pods: of the group, the leader first. size: pods of the group when it is complete."""
+    return next(_obstacles(group, pods, size), "")
 
 
 def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int) -> Iterator[str]:
-    """The worst first."""
     for pod in pods:
         yield from _troubles(pod)
     plan = plan_group(group) if group is not None else None
@@ -42,7 +33,9 @@ def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int) -
         missing = size - len(pods)
         yield f"{missing} pod{'' if missing == 1 else 's'} yet to be created"
     unready = [pod["metadata"]["name"] for pod in pods if not is_ready(pod)]
-    if unready:
+    if not unready:
+        yield "StatefulSet controller has yet to report"
+    elif unready != [pods[0]["metadata"]["name"]]:
         more = f" and {len(unready) - 1} more" if len(unready) > 1 else ""
         yield f"pod {unready[0]}{more} not ready"
 
@@ -68,16 +61,6 @@ def _troubles(pod: Object) -> Iterator[str]:
                 yield _short(
                     f"pod {name}, container {container['name']}: {reason} {waiting.get('message', '')}"
                 )
-
-
-def _turn(rollout: RolloutState, state: GroupState) -> str:
-    if not state.outdated:
-        return ""
-    if state.index in rollout.pinned:
-        return f"keeps its revision: the partition is {rollout.floor}"
-    if state.index >= rollout.replicas:
-        return "goes when the rollout is done"
-    return "the rollout is paused" if rollout.paused else "its turn in the rollout"
 
 
 def _short(text: str) -> str:
