@@ -99,10 +99,11 @@ format: $(READY) ## Let ruff put the code in order.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write what is generated: CRDs, the table of pod fields, pictures.
+generate: $(READY) ## Write what is generated: CRDs, the table of pod fields, pictures, plots.
 	@$(BIN)/python -m tools.crdgen
 	@$(BIN)/python -m tools.podtypes
 	@$(BIN)/python -m tools.pictures
+	@$(BIN)/python -m test.bench --page-only
 
 lock: $(READY) ## Resolve the locked requirements anew.
 	@$(BIN)/python -m pip install --quiet uv

@@ -31,6 +31,9 @@ def main() -> int:
     given = _arguments()
     directory: Path = given.results
     directory.mkdir(parents=True, exist_ok=True)
+    if given.page_only:
+        write_page(_PAGE, directory)
+        return 0
     say = _clocked(time.monotonic())
     for shape in map(parse, given.shapes or DEFAULT):
         path = directory / f"{'against-' if given.against else ''}{shape.name}.json"
@@ -95,6 +98,7 @@ def _arguments() -> argparse.Namespace:
         type=int,
         help=f"so many pods, and StatefulSets, of others come in the end ({_CROWD} for {_CROWDED})",
     )
+    parser.add_argument("--page-only", action="store_true", help="draw the page from the results there are")
     parser.add_argument("--profile", action="store_true", help="draw a flame graph of a rollout instead")
     return parser.parse_args()
 

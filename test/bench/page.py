@@ -1,4 +1,4 @@
-"""What does the performance page show? The part between two marks, written anew from the results there are.
+"""What does docs/operations/performance.md show? The parts between marks, written anew from the results.
 
 In: a directory with results. Out: SVGs beside them, and the page.
 """
@@ -6,220 +6,139 @@ In: a directory with results. Out: SVGs beside them, and the page.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from test.bench.charts import charts
 from test.bench.goals import Verdict, growth, verdicts
-from test.bench.plots import Bars, Lines, bars, flames, lines
 from test.bench.shapes import parse
-from test.bench.table import HEAD, pair, rows
+from test.bench.table import HEAD, rows
+from tools.pictures.flames import flames
 
-FLAMES = "flames"
-GROWTH = "growth"
+ONCE = "once.json"
+"""What is not measured with every run: a profile, what changes have brought, single observations."""
+
+_FLAMES = "flames"
 _BEFORE = "before-"
-_WAITERS = {
-    "pod_webhook": "the API server waits for the webhook",
-    "review": "the manager takes",
-    "etcd": "the API server waits for etcd",
-}
 _IDLE_CORES = 0.1
-BEGIN, END = "<!-- figures: written by make bench -->", "<!-- end of figures -->"
+# The shape whose figures are shown by themselves.
+_SHOWN = "1x400x4"
+_TEN = (
+    "writes per group, create",
+    "writes per group, rollout",
+    "Events per group, rollout",
+    "writes in 10 s, settled",
+    "CPU s per group, create",
+    "CPU s per group, rollout",
+    "peak PSS in MB",
+    "create, time ÷ floor",
+    "pod webhook p99 in ms, create",
+    "start to first pass in s",
+)
+_COMPARED = {"seconds": "seconds", "cpu_per_group": "CPU per group", "writes_per_group": "writes per group"}
+_PART = re.compile(r"(<!-- (\w+): written by make bench -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Result = dict[str, Any]
+Judged = Sequence[tuple[str, Verdict]]
+"""Verdicts, each with the shape it is about."""
 
 
 def write_page(page: Path, directory: Path) -> None:
-    """Bring the figures of the page up to date; what stands around the marks stays."""
-    paths = list(directory.glob("*.json"))
-    results, before_ = (
-        sorted(map(_read, kept), key=lambda result: _order(result["shape"]))
-        for kept in (
-            [each for each in paths if not each.name.startswith(_BEFORE)],
-            [each for each in paths if each.name.startswith(_BEFORE)],
-        )
-    )
-    ours = [result for result in results if result["against"] is None]
-    charts = _draw(ours, directory)
-    before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    figures = "\n\n".join([*_sections(ours, results, charts, directory.name), *_side_by_side(ours, before_)])
-    page.write_text(f"{before}{BEGIN}\n\n{figures}\n\n{END}{after}", encoding="utf-8")
-
-
-def _sections(ours: Sequence[Result], all_: Sequence[Result], charts: Iterable[str], where: str) -> list[str]:
+    """Bring plots and figures of the page up to date; what stands around the marks stays."""
+    all_, before = _read_all(directory)
+    ours = [result for result in all_ if result["against"] is None]
     others = [result for result in all_ if result["against"] is not None]
-    found = [_machine(ours), _markdown(HEAD, rows(ours)), _floors(ours)]
-    found += [f"![{name.replace('-', ' ')}]({where}/{name}.svg)" for name in charts]
-    found += ["### Figures to reach", _goals(ours)]
-    found += ["### What a review of a pod waits for", _waits(ours)]
-    found += ["### Requests of the controller", _requests(ours)]
-    if others:
-        found += ["### Another controller", _markdown(HEAD, rows(others))]
-    return found
+    once = directory / ONCE
+    profile = json.loads(once.read_text(encoding="utf-8"))["profile"] if once.exists() else {}
+    for name, text in charts(ours, profile).items():
+        (directory / f"{name}.svg").write_text(text, encoding="utf-8")
+    judged = [(result["shape"], each) for result in ours for each in verdicts(result)]
+    judged += [("1x100x4", each) for each in growth(ours)]
+    figures = [_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]
+    figures += [_markdown(HEAD, rows(others))] if others else []
+    made = {"figures": "\n\n".join(figures), "missed": "\n".join(_missed(judged))}
+    written = _PART.sub(lambda part: f"{part[1]}\n{made[part[2]]}\n\n{part[3]}", page.read_text("utf-8"))
+    page.write_text(written, encoding="utf-8")
 
 
 def keep_before(path: Path) -> None:
-    """The result that is about to be replaced stays, to be shown beside the new one."""
+    """The result that is about to be replaced stays, to be compared with the new one."""
     if path.exists() and not path.name.startswith("against-"):
         path.replace(path.with_name(f"{_BEFORE}{path.name}"))
-
-
-def _side_by_side(results: Iterable[Result], before: Iterable[Result]) -> list[str]:
-    """Two runs in a row: what differs between them is what the machine adds."""
-    former = {result["shape"]: result for result in before}
-    pairs = [(result, former[result["shape"]]) for result in results if result["shape"] in former]
-    if not pairs:
-        return []
-    cells = [
-        (new["shape"], name, *(f"{one} / {two}" for one, two in zip(now[2:9], then[2:9], strict=True)))
-        for new, old in pairs
-        for name, now, then in _same_phases(new, old)
-    ]
-    told = [
-        f"- {parse(old['shape']).label}: commit {old['commit'][:10]}, {old['machine']['others']} cores taken "
-        "by other work meanwhile"
-        for _, old in pairs
-    ]
-    head = ("shape", "phase", *(f"{each}, this run / the one before" for each in HEAD[2:9]))
-    return ["### The run before", "\n".join(told), _markdown(head, cells)]
-
-
-def _same_phases(new: Result, old: Result) -> list[tuple[str, Sequence[str], Sequence[str]]]:
-    then = {row[1]: row for row in rows([old])}
-    return [(row[1], row, then[row[1]]) for row in rows([new]) if row[1] in then]
-
-
-def _machine(results: Sequence[Result]) -> str:
-    lines = []
-    for result in results:
-        machine = result["machine"]
-        lines.append(
-            f"- {parse(result['shape']).label}: {machine['cores']} cores shared with the control plane, "
-            f"{machine['memory_gib']} GiB, Python {machine['python']}, {machine['others']} cores taken by "
-            f"other work meanwhile, commit {result['commit'][:10]}"
-        )
-    if any(result["machine"]["others"] > _IDLE_CORES for result in results):
-        lines.append(
-            "\n**The machine was busy with other work: seconds, ratios and CPU seconds mean little.**"
-        )
-    return "\n".join(lines)
-
-
-def _floors(results: Iterable[Result]) -> str:
-    cells = [
-        (result["shape"], name, title, f"{phase['seconds']:.1f}", f"{phase['control_plane_cpu']:.1f}")
-        for result in results
-        for title, floor in (("floor", "floor"), ("floor with Services", "served_floor"))
-        for name, phase in result[floor].items()
-    ]
-    return _markdown(("shape", "phase", "floor", "s", "control plane CPU s"), cells)
-
-
-def _goals(results: Sequence[Result]) -> str:
-    cells = [(result["shape"], *_verdict(each)) for result in results for each in verdicts(result)]
-    cells += [("both", *_verdict(each)) for each in growth(results)]
-    return _markdown(("shape", "measure", "figure", "to reach", ""), cells)
-
-
-def _verdict(verdict: Verdict) -> tuple[str, ...]:
-    said = "holds" if verdict.holds else "**missed**"
-    return verdict.measure, f"{verdict.figure:.3g}", f"≤ {verdict.bound:g}", said
-
-
-def _requests(results: Iterable[Result]) -> str:
-    cells = [
-        (result["shape"], name, what, str(count), f"{count / phase['groups']:.2f}")
-        for result in results
-        for name, phase in result["phases"].items()
-        for what, count in phase["requests"].items()
-    ]
-    return _markdown(("shape", "phase", "request", "count", "per group"), cells)
-
-
-def _waits(results: Iterable[Result]) -> str:
-    cells = [
-        (result["shape"], name, *(pair(phase[f"{who}_p50"], phase[f"{who}_p99"]) for who in _WAITERS))
-        for result in results
-        for name, phase in result["phases"].items()
-        if name in ("create", "rollout")
-    ]
-    return _markdown(("shape", "phase", *(f"{title}, p50/p99 ms" for title in _WAITERS.values())), cells)
 
 
 def draw_flames(profiles: Iterable[Path], directory: Path) -> None:
     """The flame graph of the process that was looked at most: the one that rolled."""
     texts = [path.read_text() for path in profiles]
     stacks = max(([_stack(line) for line in text.splitlines()] for text in texts), key=_samples)
-    (directory / f"{FLAMES}.svg").write_text(flames(stacks, "Where the CPU time of a rollout goes"))
+    (directory / f"{_FLAMES}.svg").write_text(flames(stacks, "Where the CPU time of a rollout goes"))
 
 
-def _samples(stacks: list[tuple[list[str], int]]) -> int:
-    return sum(count for _, count in stacks)
+def _ten(judged: Judged) -> str:
+    cells = []
+    for measure in _TEN:
+        found = {shape: each for shape, each in judged if each.measure == measure}
+        if not found:
+            continue
+        shown = found.get(_SHOWN, next(iter(found.values())))
+        # Sets of one group have bounds of their own.
+        alike = [each for each in found.values() if each.bound == shown.bound]
+        missed = sum(not each.holds for each in alike)
+        verdict = f"**missed** by {missed} of {len(alike)} shapes" if missed else "holds"
+        ends = dict.fromkeys(_short(end(each.figure for each in alike)) for end in (min, max))
+        cells.append((measure, _short(shown.figure), "–".join(ends), f"≤ {shown.bound:g}", verdict))
+    return _markdown(("figure", _SHOWN, "all with this bound", "to reach", ""), cells)
 
 
-def _draw(results: Sequence[Result], directory: Path) -> list[str]:
-    """Names of the plots, which are files then."""
-    made = {
-        "seconds": Bars(
-            "Seconds of each phase",
-            "s",
-            ("the product", "floor"),
-            {
-                f"{result['shape']} {name}": (phase["seconds"], _floor(result, name))
-                for result in results
-                for name, phase in result["phases"].items()
-            },
-            {},
-        ),
-        "writes-per-group": _per_group(results, "writes_per_group", "writes"),
-        "cpu-per-group": _per_group(results, "cpu_per_group", "CPU s"),
-    }
-    for name, chart in made.items():
-        (directory / f"{name}.svg").write_text(bars(chart))
-    shapes = [(result, parse(result["shape"])) for result in results]
-    growing = [result for result, shape in shapes if (shape.sets, shape.size) == (1, 4)]
-    drawn = [*made]
-    if len(growing) > 1:
-        (directory / f"{GROWTH}.svg").write_text(lines(_growth(growing)))
-        drawn.append(GROWTH)
-    return [*drawn, *([FLAMES] if (directory / f"{FLAMES}.svg").exists() else [])]
+def _count(judged: Judged) -> str:
+    held = sum(each.holds for _, each in judged)
+    return f"Of all {len(judged)} figures with a bound, {held} hold. [The others](#what-is-missed-and-why)."
 
 
-def _growth(results: Sequence[Result]) -> Lines:
-    """Seconds and CPU seconds of one set by its groups; dashes go on as the smallest began."""
-    series: dict[str, list[tuple[float, float]]] = {}
+def _missed(judged: Judged) -> Iterator[str]:
+    found: dict[tuple[str, float], list[str]] = {}
+    for shape, each in judged:
+        if not each.holds:
+            found.setdefault((each.measure, each.bound), []).append(f"{_short(each.figure)} ({shape})")
+    for (measure, bound), figures in sorted(found.items()):
+        yield f"- {measure}, ≤ {bound:g}: {', '.join(figures)}"
+
+
+def _machines(results: Sequence[Result]) -> str:
+    kinds = dict.fromkeys(
+        "{cores} cores shared with the control plane, {memory_gib} GiB, Python {python}".format(
+            **each["machine"]
+        )
+        for each in results
+    )
+    commits: dict[str, list[str]] = {}
     for result in results:
-        for name in ("create", "rollout"):
-            phase = result["phases"].get(name)
-            if phase is not None:
-                groups = parse(result["shape"]).all_groups
-                series.setdefault(f"{name}, s", []).append((groups, phase["seconds"]))
-                series.setdefault(f"{name}, CPU s", []).append((groups, phase["cpu"]))
-    return Lines("One set: seconds by the number of its groups, of 4 pods each", "groups", series)
+        commits.setdefault(result["commit"][:10], []).append(result["shape"])
+    runs = ", ".join(f"{commit} ({', '.join(shapes)})" for commit, shapes in commits.items())
+    most = max((each["machine"]["others"] for each in results), default=0.0)
+    text = f"Measured on {'; '.join(kinds)}; commits {runs}. Other work took {most:g} cores at most."
+    if most <= _IDLE_CORES:
+        return text
+    return f"{text}\n\n**The machine was busy with other work: seconds, ratios and CPU seconds mean little.**"
 
 
-def _per_group(results: Iterable[Result], field: str, unit: str) -> Bars:
-    labelled = {
-        f"{result['shape']} {name}": (result, name, phase)
+def _compared(results: Iterable[Result], before: Iterable[Result]) -> Iterator[str]:
+    """Two runs in a row: what differs between them is what the machine adds."""
+    former = {result["shape"]: result["phases"] for result in before}
+    pairs = [
+        (result["phases"][name], former[result["shape"]][name])
         for result in results
-        for name, phase in result["phases"].items()
-        if name in ("create", "rollout")
-    }
-    measure = {"writes_per_group": "writes per group", "cpu_per_group": "CPU s per group"}[field]
-    limits = {
-        label: each.bound
-        for label, (result, name, _) in labelled.items()
-        for each in verdicts(result)
-        if each.measure == f"{measure}, {name}"
-    }
-    values = {label: (phase[field],) for label, (_, _, phase) in labelled.items()}
-    return Bars(measure.capitalize() if unit == "writes" else measure, unit, ("the product",), values, limits)
-
-
-def _floor(result: Result, name: str) -> float | None:
-    found: Result = result["floor"].get(name) or {}
-    return found.get("seconds")
+        for name in ("create", "rollout")
+        if name in result["phases"] and name in former.get(result["shape"], {})
+    ]
+    if pairs:
+        told = (
+            f"{title} by up to {max(abs(new[field] / old[field] - 1) for new, old in pairs):.0%}"
+            for field, title in _COMPARED.items()
+        )
+        yield f"Between two runs in a row, creations and rollouts differ in {', in '.join(told)}."
 
 
 def _markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -227,16 +146,29 @@ def _markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join(made)
 
 
+def _short(figure: float) -> str:
+    return f"{figure:.0f}" if figure >= 1000 else f"{figure:.3g}"
+
+
+def _samples(stacks: list[tuple[list[str], int]]) -> int:
+    return sum(count for _, count in stacks)
+
+
 def _stack(line: str) -> tuple[list[str], int]:
     frames, _, count = line.rpartition(" ")
     return frames.split(";"), int(count)
 
 
-def _order(shape: str) -> tuple[bool, int]:
+def _read_all(directory: Path) -> tuple[list[Result], list[Result]]:
+    """The results of the last runs, and of those before."""
+    all_: tuple[list[Result], list[Result]] = [], []
+    for path in directory.glob("*x*x*.json"):
+        all_[path.name.startswith(_BEFORE)].append(json.loads(path.read_text(encoding="utf-8")))
+    for results in all_:
+        results.sort(key=lambda result: _order(result["shape"]))
+    return all_
+
+
+def _order(shape: str) -> tuple[bool, int, int]:
     parsed = parse(shape)
-    return parsed.sets > 1, parsed.all_groups
-
-
-def _read(path: Path) -> Result:
-    result: Result = json.loads(path.read_text())
-    return result
+    return parsed.sets > 1, parsed.all_groups, parsed.size

@@ -50,6 +50,10 @@ class Canvas:
         extra = {} if anchor == "start" else {"text-anchor": anchor}
         self.add("text", kind, x=x, y=y, **extra).text = words
 
+    def hint(self, shape: ET.Element, words: str) -> None:
+        """What a browser shows when the pointer rests on a shape."""
+        ET.SubElement(shape, "title").text = words
+
     def render(self, height: float) -> str:
         """The whole SVG."""
         size = {"width": str(self.width), "height": _number(round(height))}
@@ -57,6 +61,11 @@ class Canvas:
         self._page.attrib |= {"width": str(self.width - 1), "height": _number(round(height) - 1)}
         ET.indent(self._root, " ")
         return ET.tostring(self._root, encoding="unicode") + "\n"
+
+
+def text_width(words: str) -> float:
+    """How wide a line gets at most, in pixels."""
+    return len(words) * FONT_SIZE * _LETTER
 
 
 def wrapped(words: str, width: float) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,8 +17,12 @@ from test.bench import __main__ as bench
 from test.bench.goals import growth, verdicts
 from test.bench.guard import BUDGET, counts
 from test.bench.measure import Order
-from test.bench.page import BEGIN, END, draw_flames, keep_before, write_page
+from test.bench.page import ONCE, draw_flames, keep_before, write_page
 from test.bench.table import HEAD, columns, rows
+
+DOCS = Path(__file__).parents[3] / "docs" / "operations"
+MARKS = "<!-- {}: written by make bench -->\n{}<!-- end -->\n"
+EMPTY = MARKS.format("figures", "") + MARKS.format("missed", "")
 
 PHASE: dict[str, Any] = {
     "seconds": 5.0,
@@ -117,6 +123,27 @@ def test_the_guard_counts_what_its_budget_names() -> None:
     assert found["create: passes per group"] == 2.2 and found["rollout: objects listed"] == 3.0
 
 
+def test_the_page_is_what_the_stored_results_say(tmp_path: Path) -> None:
+    shutil.copytree(DOCS / "performance", tmp_path / "performance")
+    page = tmp_path / "performance.md"
+    shutil.copy(DOCS / "performance.md", page)
+    for path in (tmp_path / "performance").glob("*.svg"):
+        if path.name != "flames.svg":
+            path.unlink()
+    write_page(page, tmp_path / "performance")
+    again = "run `python -m test.bench --page-only`"
+    assert page.read_text() == (DOCS / "performance.md").read_text(), again
+    drawn = {path.name: path.read_text() for path in (tmp_path / "performance").glob("*.svg")}
+    assert drawn == {path.name: path.read_text() for path in (DOCS / "performance").glob("*.svg")}, again
+
+
+def test_the_page_is_read_to_its_end_and_shows_every_plot() -> None:
+    page = (DOCS / "performance.md").read_text()
+    assert len(page.split()) <= 1500
+    plots = {path.name for path in (DOCS / "performance").glob("*.svg")}
+    assert set(re.findall(r"!\[[^]]{10,}\]\(performance/([\w-]+\.svg)\)", page)) == plots
+
+
 def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
     figures = tmp_path / "performance"
     figures.mkdir()
@@ -125,29 +152,43 @@ def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
     other = copy.deepcopy(_result()) | {"against": "theirs"}
     (figures / "against-1x100x4.json").write_text(json.dumps(other))
     page = tmp_path / "performance.md"
-    page.write_text(f"before\n{BEGIN}\nyesterday\n{END}\nafter\n")
+    page.write_text(
+        f"before\n{MARKS.format('figures', 'yesterday')}between\n{MARKS.format('missed', '')}after\n"
+    )
     write_page(page, figures)
     written = page.read_text()
-    assert written.startswith(f"before\n{BEGIN}\n") and written.endswith(f"{END}\nafter\n")
-    assert "yesterday" not in written and "Another controller" in written
-    assert "| 1x100x4 | create | 5.0 | 1.25 |" in written and "**missed**" in written
-    for name in ("seconds", "writes-per-group", "cpu-per-group"):
-        assert f"(performance/{name}.svg)" in written
+    assert written.startswith("before\n<!-- figures") and written.endswith("<!-- end -->\nafter\n")
+    assert "yesterday" not in written and "<!-- end -->\nbetween\n" in written
+    assert "| 1x100x4 | create | 5.0 | 1.25 |" in written, "the other controller"
+    assert "| writes per group, create | 1.1 | 1.1 | ≤ 1.2 | holds |" in written
+    assert "- rollout, time ÷ create time, ≤ 2: 4 (1x100x4)\n" in written
+    for name in ("seconds", "writes-per-group", "cpu-per-group", "reviews"):
         ElementTree.parse(figures / f"{name}.svg")
+    assert not (figures / "shares.svg").exists()
     write_page(page, figures)
     assert page.read_text() == written
 
 
+def test_a_shape_is_compared_with_those_of_the_same_bound(tmp_path: Path) -> None:
+    shapes = {"1x100x4": 1.1, "1x400x4": 1.0, "1x1000x4": 1.3, "200x1x4": 6.0}
+    results = [(f"{shape}.json", _result(shape, writes_per_group=writes)) for shape, writes in shapes.items()]
+    assert "| writes per group, create | 1 | 1–1.3 | ≤ 1.2 | **missed** by 1 of 3 shapes |" in _figures(
+        tmp_path, *results
+    )
+
+
+def test_shares_are_drawn_of_the_stored_profile(tmp_path: Path) -> None:
+    profile = {"shape": "1x400x4", "commit": "abc", "percent": {"streams": 30, "rest": 70}}
+    _figures(tmp_path, ("1x100x4.json", _result()), (ONCE, {"profile": profile}))
+    drawn = (tmp_path / "performance" / "shares.svg").read_text()
+    assert "30 %" in drawn and "1 × 400 × 4, commit abc" in drawn
+
+
 def test_a_busy_machine_is_told(tmp_path: Path) -> None:
-    figures, page = tmp_path / "performance", tmp_path / "performance.md"
-    figures.mkdir()
     for cores, told in ((0.04, False), (0.5, True)):
         result = _result()
         result["machine"]["others"] = cores
-        (figures / "1x100x4.json").write_text(json.dumps(result))
-        page.write_text(f"{BEGIN}{END}")
-        write_page(page, figures)
-        assert ("The machine was busy" in page.read_text()) is told
+        assert ("The machine was busy" in _figures(tmp_path, ("1x100x4.json", result))) is told
 
 
 def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
@@ -166,18 +207,18 @@ def _figures(directory: Path, *results: tuple[str, dict[str, Any]]) -> str:
     figures.mkdir(exist_ok=True)
     for name, result in results:
         (figures / name).write_text(json.dumps(result))
-    page.write_text(f"{BEGIN}\n{END}\n")
+    page.write_text(EMPTY)
     write_page(page, figures)
     return page.read_text()
 
 
 def test_two_runs_in_a_row_stand_side_by_side(tmp_path: Path) -> None:
-    assert "The run before" not in _figures(tmp_path, ("1x100x4.json", _result()))
+    assert "two runs" not in _figures(tmp_path, ("1x100x4.json", _result()))
     keep_before(tmp_path / "performance" / "1x100x4.json")
     keep_before(tmp_path / "performance" / "1x400x4.json")
     told = _figures(tmp_path, ("1x100x4.json", _result(seconds=6.0, writes_per_group=1.2)))
-    assert "| create | 6.0 / 5.0 | 1.50 / 1.25 | 1.33 / 1.11 | 1.20 / 1.10 | 0.10 / 0.10 |" in told
-    assert told.count("| create | 6.0 | 1.50 | 1.33 | 1.20 |") == 1, "the figures are those of the new run"
+    assert "in seconds by up to 20%, in CPU per group by up to 0%, in writes per group by up to 9%" in told
+    assert "| writes per group, create | 1.2 |" in told, "the figures are those of the new run"
 
 
 def test_another_controller_is_not_run_twice(tmp_path: Path) -> None:
@@ -189,14 +230,26 @@ def test_another_controller_is_not_run_twice(tmp_path: Path) -> None:
 
 def test_growth_is_drawn_where_there_is_some(tmp_path: Path) -> None:
     small, large = _result(), _result("1x400x4")
-    assert "growth.svg" not in _figures(tmp_path, ("1x100x4.json", small), ("50x4x8.json", _result("50x4x8")))
+    _figures(tmp_path, ("1x100x4.json", small), ("50x4x8.json", _result("50x4x8")))
+    assert not (tmp_path / "performance" / "growth.svg").exists()
     large["phases"]["rollout"]["seconds"] = 90.0
     told = _figures(tmp_path, ("1x400x4.json", large))
-    assert "(performance/growth.svg)" in told
-    assert "| both | rollout, time(400) ÷ time(100) | 4.5 | ≤ 4.4 | **missed** |" in told
+    assert "- rollout, time(400) ÷ time(100), ≤ 4.4: 4.5 (1x100x4)" in told
     drawn = (tmp_path / "performance" / "growth.svg").read_text()
     ElementTree.fromstring(drawn)
-    assert all(each in drawn for each in ("100 groups", "400 groups", "create, s: 5", "rollout, CPU s: 1"))
+    assert all(
+        each in drawn for each in ("100 groups", "400 groups", "create 5 to 5 s", "rollout 20 to 90 s")
+    )
+
+
+def test_the_page_alone_is_written_without_measuring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "1x100x4.json").write_text(json.dumps(_result()))
+    page = tmp_path / "page.md"
+    page.write_text(EMPTY)
+    monkeypatch.setattr(bench, "_PAGE", page)
+    monkeypatch.setattr(sys, "argv", ["bench", "--page-only", f"--results={tmp_path}"])
+    assert bench.main() == 0
+    assert "| start to first pass in s | 1.5 |" in page.read_text()
 
 
 def test_the_command_line_takes_what_make_gives_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
