@@ -18,7 +18,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance lint format generate lock cluster image clean help
+.PHONY: on-linux demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -89,6 +89,12 @@ conformance: on-linux $(READY) ## Run the tests that prove each part of the API,
 	@$(BUILD)
 	@$(BIN)/python -m tools.conformance
 
+docs: $(READY) ## Build the site of docs/ into build/site; a dead link or anchor is an error.
+	@$(BIN)/python -m tools.site
+
+docs-serve: docs ## Build the site and serve it at http://127.0.0.1:8000, until Ctrl-C.
+	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
+
 lint: $(READY) ## ruff, mypy --strict, import contracts.
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -119,4 +125,4 @@ image: ## The container image (needs Docker or Podman).
 	docker build -t lws:$(shell git describe --tags --always --dirty) .
 
 clean: ## Remove the virtual environment and what tools left in the tree.
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
