@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from lws.actions import Object
-from lws.cluster.cache.trim import trim
+from lws.cluster.cache.tables import is_same, trim
 from lws.kube.metadata import controller_of, labels_of
 from lws.kube.nodes import waits_for_kubelet
 from lws.kube.pods import disruption_of
@@ -120,7 +120,7 @@ class Store:
             self._note_end(known)
         self._forget(known)
         self._remember(trimmed)
-        if known is None or not _is_same(known, trimmed):
+        if known is None or not is_same(known, trimmed):
             self._on_change(known, trimmed)
 
     def drop(self, obj: Mapping[str, Any]) -> None:
@@ -218,14 +218,3 @@ def _version(obj: Mapping[str, Any]) -> int:
     """Resource versions are decimal integers that can be compared (KEP-5504)."""
     version = obj["metadata"].get("resourceVersion", "0")
     return int(version) if version.isdigit() else 0
-
-
-def _is_same(before: Object, after: Object) -> bool:
-    """Equal but for the resourceVersion (and managedFields, which move with every status update)."""
-    if any(
-        before.get(part) != after.get(part) for part in before.keys() | after.keys() if part != "metadata"
-    ):
-        return False
-    ignored = {"resourceVersion", "managedFields"}
-    one, two = before["metadata"], after["metadata"]
-    return all(one.get(field) == two.get(field) for field in one.keys() | two.keys() if field not in ignored)

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from lws.actions import Object
+from lws.cluster.cache.fields import Wakes
 from lws.cluster.cache.store import Store
+from lws.cluster.cache.tables import wakes
 from lws.controller.queue.queue import Queue
-from lws.controller.triggers.coalescing import patience
-from lws.controller.triggers.routes import Key, is_same_wish, keys_of
+from lws.controller.triggers.coalescing import delay_of
+from lws.controller.triggers.routes import Key, keys_of
 from lws.kube.metadata import controller_of
 from lws_api.leaderworkerset.v1 import KIND
 
@@ -29,19 +31,19 @@ class Wakeup:
     def on_change(self, before: Object | None, after: Object | None) -> None:
         """An object changed."""
         for key in keys_of(before, after):
-            self._queue.add(key, self._patience(key, before, after))
+            self._queue.add(key, self._delay(key, before, after))
         obj = after if after is not None else before
         if obj is not None and obj["kind"] == KIND:
-            if before is None or after is None or not is_same_wish(before, after):
+            if before is None or after is None or wakes(before, after) is Wakes.ALL:
                 self._groups_of(obj)
         elif after is not None and after["kind"] == "StatefulSet":
             self._on_leaders(before, after)
 
-    def _patience(self, key: Key, before: Object | None, after: Object | None) -> float:
+    def _delay(self, key: Key, before: Object | None, after: Object | None) -> float:
         leader = self.find("Pod", key.namespace, key.name) if key.kind == "group" else None
         if leader is None:
             return 0.0
-        return patience(before, after, leader, self.find("StatefulSet", key.namespace, key.name))
+        return delay_of(before, after, leader, self.find("StatefulSet", key.namespace, key.name))
 
     def everything(self, store: Store, is_meant: Callable[[str], bool] = lambda namespace: True) -> None:
         """Every set and every group, of the namespaces that are meant."""

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from lws.actions import Object
-from lws.controller.triggers.predicates import is_counting, is_routine
+from lws.cluster.cache.fields import Wakes
+from lws.cluster.cache.tables import wakes
 from lws.kube.metadata import controller_of, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.kube.nodes import waits_for_kubelet
@@ -28,19 +29,11 @@ class Key(NamedTuple):
 
 def keys_of(before: Object | None, after: Object | None) -> set[Key]:
     """Sets and groups that a change may concern."""
-    if (
-        before is not None
-        and after is not None
-        and after["kind"] == "LeaderWorkerSet"
-        and is_same_wish(before, after)
-    ):
-        # Our own status writes come back as events too. Of these only restarts, which passes over groups
-        # write, are news to the pass over the set.
-        return set() if _restarts(before) == _restarts(after) else set(_of_set(after))
+    woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
+    if woken is Wakes.NOBODY:
+        return set()
     keys = {key for obj in (before, after) if obj is not None for key in _ROUTES[obj["kind"]](obj)}
-    if before is not None and after is not None and is_routine(before, after):
-        return set() if is_counting(before, after) else {key for key in keys if key.kind == "set"}
-    return keys
+    return {key for key in keys if key.kind == "set"} if woken is Wakes.SET else keys
 
 
 def _of_set(lws: Object) -> Iterator[Key]:
@@ -100,19 +93,6 @@ def _of_pod_group(pod_group: Object) -> Iterator[Key]:
     owner = controller_of(pod_group)
     if owner is not None and owner["kind"] == "Pod":
         yield Key("group", pod_group["metadata"]["namespace"], owner["name"])
-
-
-def is_same_wish(before: Object, after: Object) -> bool:
-    """Of a set, spec (by its generation), labels, annotations and deletion are as they were."""
-    one, two = before["metadata"], after["metadata"]
-    return one["uid"] == two["uid"] and all(
-        one.get(field) == two.get(field)
-        for field in ("generation", "labels", "annotations", "deletionTimestamp")
-    )
-
-
-def _restarts(lws: Object) -> object:
-    return (lws.get("status") or {}).get("restarts")
 
 
 _ROUTES = {

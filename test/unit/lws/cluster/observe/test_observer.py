@@ -11,7 +11,7 @@ import pytest
 
 from lws.actions import Apply, Create
 from lws.cluster.cache.store import Store
-from lws.cluster.cache.trim import trim
+from lws.cluster.cache.tables import trim
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import Forbidden, NotFound
 from lws.cluster.observe.observer import Environment, Observer

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.controller.triggers.coalescing import patience
+from lws.controller.triggers.coalescing import delay_of
 from test.unit.builders import make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
 LEADER = make_leader_pod()
@@ -31,7 +31,7 @@ GONE, LEFT = (WORKER, None), (WORKER, make_worker_pod(WORKERS, terminating=True)
     ],
 )
 def test_a_group_on_its_way_out_is_in_no_hurry(change: Change) -> None:
-    assert patience(*change, make_leader_pod(terminating=True), WORKERS) == 2.0
+    assert delay_of(*change, make_leader_pod(terminating=True), WORKERS) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_a_group_on_its_way_out_is_in_no_hurry(change: Change) -> None:
     ],
 )
 def test_a_group_that_comes_up_brings_more(change: Change, workers: dict[str, Any] | None) -> None:
-    assert patience(*change, LEADER, workers) == 1.0
+    assert delay_of(*change, LEADER, workers) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -67,4 +67,4 @@ def test_a_group_that_comes_up_brings_more(change: Change, workers: dict[str, An
     ],
 )
 def test_what_a_next_step_waits_for_cannot_wait(change: Change, workers: dict[str, Any] | None) -> None:
-    assert patience(*change, LEADER, workers) == 0.0
+    assert delay_of(*change, LEADER, workers) == 0.0

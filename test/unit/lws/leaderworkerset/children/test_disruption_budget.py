@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Create, Delete, Merge, SetOwner
-from lws.cluster.cache.trim import trim
+from lws.cluster.cache.tables import trim
 from lws.kube.conditions import find
 from lws.leaderworkerset.children.disruption_budget import (
     allowed_groups,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lws.actions import SetOwner
-from lws.cluster.cache.trim import trim
+from lws.cluster.cache.tables import trim
 from lws.group.objects import build_group_service
 from lws.kube.conditions import find
 from lws.kube.ownership import Standing

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache.trim import trim
+from lws.cluster.cache.tables import trim
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.revisions.keys import (
     STATEFULSET_REVISION_LABEL,

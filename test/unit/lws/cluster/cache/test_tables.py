@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache.trim import trim
+from lws.cluster.cache.tables import trim
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
 
 

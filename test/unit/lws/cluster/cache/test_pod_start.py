@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lws.controller.triggers.predicates import is_routine
+from lws.cluster.cache.fields import Wakes
+from lws.cluster.cache.tables import wakes
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
 
@@ -44,7 +45,7 @@ RESTARTED = {"containerStatuses": [{"name": "server", "restartCount": 1}]}
 STARTED = {"containerStatuses": [{"name": "server", "state": {"running": {"startedAt": "now"}}}]}
 ENDED = {"containerStatuses": [{"name": "server", "state": {"terminated": {"exitCode": 1}}}]}
 
-ROUTINE = [
+STEPS = [
     pytest.param(_pod(node=""), _pod(), id="placed"),
     pytest.param(_pod(), _pod("Running"), id="runs"),
     pytest.param(_pod("Running"), _pod("Running", "True"), id="worker-ready"),
@@ -80,11 +81,11 @@ NEWS = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after"), ROUTINE)
+@pytest.mark.parametrize(("before", "after"), STEPS)
 def test_what_no_group_has_to_know(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert is_routine(before, after)
+    assert wakes(before, after) <= Wakes.SET
 
 
 @pytest.mark.parametrize(("before", "after"), NEWS)
 def test_what_a_group_has_to_know(before: dict[str, Any], after: dict[str, Any]) -> None:
-    assert not is_routine(before, after)
+    assert wakes(before, after) >= Wakes.LATER

@@ -1,0 +1,68 @@
+"""Which changes of a pod are steps of its start, and what do they wake?
+
+In: a pod before and after a change. Out: passes. Half of all changes while a set is created are of this kind,
+and a pass over the group would find nothing to do. Too few passes cost correctness, too many only time.
+"""
+
+from __future__ import annotations
+
+from lws.actions import Object
+from lws.cluster.cache.fields import ALL, LATER, SET, Wakes
+from lws.kube.metadata import controller_of, labels_of
+from lws.kube.nodes import node_of
+from lws.kube.pods import is_ready
+from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
+
+_STARTING = frozenset({("Pending", "Pending"), ("Pending", "Running"), ("Running", "Running")})
+
+
+def is_undisturbed(pod: Object) -> bool:
+    """Nothing has happened to a container. A restart that was ignored while the pod was Pending may count
+    once it runs.
+    """
+    status = pod.get("status") or {}
+    if status.get("reason"):
+        return False
+    for field in ("containerStatuses", "initContainerStatuses"):
+        for entry in status.get(field) or ():
+            if (
+                entry.get("restartCount")
+                or entry.get("lastState")
+                or "terminated" in (entry.get("state") or ())
+            ):
+                return False
+    return True
+
+
+def on_node(before: Object, after: Object) -> Wakes:
+    """It got its node. Workers may wait for that of their leader."""
+    return ALL if node_of(before) else _step(after)
+
+
+def on_phase(before: Object, after: Object) -> Wakes:
+    """It runs."""
+    return SET if (_phase(before), _phase(after)) in _STARTING else ALL
+
+
+def on_conditions(before: Object, after: Object) -> Wakes:
+    """It is ready. Workers may wait for their leader to be."""
+    was, now = is_ready(before), is_ready(after)
+    if was == now:
+        return SET
+    return ALL if was else _step(after)
+
+
+def _step(pod: Object) -> Wakes:
+    return LATER if _is_leader(pod) else SET
+
+
+def _phase(pod: Object) -> str:
+    return str((pod.get("status") or {}).get("phase", "Pending"))
+
+
+def _is_leader(pod: Object) -> bool:
+    """By either of the two labels that say it: one of them may be edited."""
+    labels, owner = labels_of(pod), controller_of(pod)
+    return labels.get(WORKER_INDEX_LABEL) == "0" or (
+        owner is not None and owner["name"] == labels.get(NAME_LABEL)
+    )
