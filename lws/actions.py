@@ -176,12 +176,12 @@ class Status:
 class Problem:
     """What keeps an owner from getting what it needs.
 
-    reason: one word, such as NameClash or QuotaExceeded. is_told: an Event has said so already.
+    reason: one word, such as NameClash or QuotaExceeded. is_reported: an Event has said so already.
     """
 
     reason: str
     message: str
-    is_told: bool = False
+    is_reported: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +192,7 @@ class Plan:
     statuses: written last, whatever happened above.
     announce: what users are told without any write (a refusal, a wait).
     again_after: seconds until the next pass; for waiting that no event will end.
-    held: pods that a lost node keeps from going.
+    stuck_pods: pods that a lost node keeps from going.
     problems: what stands in the way; whoever puts the parts together says it in a condition or an Event.
     """
 
@@ -201,7 +201,7 @@ class Plan:
     announce: tuple[Announce, ...] = ()
     again_after: float | None = None
     waiting_for: str = ""
-    held: int = 0
+    stuck_pods: int = 0
     problems: tuple[Problem, ...] = ()
 
     @property
@@ -218,7 +218,7 @@ def together(*parts: Plan) -> Plan:
         announce=tuple(announce for each in parts for announce in each.announce),
         again_after=soonest(each.again_after for each in parts),
         waiting_for="; ".join(each.waiting_for for each in parts if each.waiting_for),
-        held=sum(each.held for each in parts),
+        stuck_pods=sum(each.stuck_pods for each in parts),
         problems=tuple(problem for each in parts for problem in each.problems),
     )
 

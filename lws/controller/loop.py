@@ -57,7 +57,7 @@ class Loop:
         self._kinds = kinds
         self._applier = applier
         self._metrics = metrics
-        self._held: dict[Key, int] = {}
+        self._stuck_pods: dict[Key, int] = {}
 
     async def work(self, key: Key) -> Again:
         """One pass over a key; never raises for anything that a cluster can do to us."""
@@ -69,7 +69,7 @@ class Loop:
             again = Again()
         except ClusterError as error:
             log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
-            again = Again(after=_asked_to_wait(error), failed=True)
+            again = Again(after=_retry_after(error), failed=True)
         result = "error" if again.failed else "requeue_after" if again.after is not None else "success"
         self._metrics.observe_pass(kind.label, result, self._clock() - started)
         return again
@@ -78,11 +78,11 @@ class Loop:
         began = self._clock()
         snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
         if snapshot is None:
-            self._count_held(key, 0)
+            self._count_stuck(key, 0)
             # What comes back under this name, such as the next leader of a group, is new.
             return Again(rest=0.0)
         plan = kind.plan(snapshot)
-        self._count_held(key, plan.held)
+        self._count_stuck(key, plan.stuck_pods)
         rest = min(max(_SHORTEST_REST, _REST_PER_SECOND * (self._clock() - began)), _LONGEST_REST)
         if plan.waiting_for:
             log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
@@ -95,17 +95,17 @@ class Loop:
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """Whoever leads these namespaces from now on counts what is held there."""
-        for key in [key for key in self._held if is_meant(key.namespace)]:
-            del self._held[key]
-        self._metrics.observe_held(sum(self._held.values()))
+        for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
+            del self._stuck_pods[key]
+        self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
 
-    def _count_held(self, key: Key, pods: int) -> None:
-        if pods == self._held.get(key, 0):
+    def _count_stuck(self, key: Key, pods: int) -> None:
+        if pods == self._stuck_pods.get(key, 0):
             return
-        self._held[key] = pods
+        self._stuck_pods[key] = pods
         if not pods:
-            del self._held[key]
-        self._metrics.observe_held(sum(self._held.values()))
+            del self._stuck_pods[key]
+        self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
 
 
 def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
@@ -125,5 +125,5 @@ def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
     return Again(after=outcome.retry_after, failed=True)
 
 
-def _asked_to_wait(error: ClusterError) -> float | None:
+def _retry_after(error: ClusterError) -> float | None:
     return error.retry_after if isinstance(error, ApiError) else None

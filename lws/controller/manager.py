@@ -98,7 +98,7 @@ class Manager:
             return None
         alive: dict[str, Check] = {name: self._wrong(name) for name in self._engine.wrong()}
         ready: dict[str, Check] = {
-            "api": self._preconditions.not_met,
+            "api": self._preconditions.missing,
             "webhooks": self._serving.not_ready,
             "caches": lambda: self._engine.not_listed(),
         }

@@ -25,7 +25,7 @@ class Preconditions:
         self._cluster = cluster
         self._missing: str | None = "the API server was not asked yet"
 
-    def not_met(self) -> str | None:
+    def missing(self) -> str | None:
         """What is missing, for the readiness probe; None once nothing was."""
         return self._missing
 

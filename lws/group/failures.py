@@ -17,7 +17,7 @@ from lws.kube.conditions import moment_of
 from lws.kube.metadata import annotations_of, is_controlled_by, is_terminating, labels_of
 from lws.kube.pods import (
     ContainerEnd,
-    deletion_asked_at,
+    deletion_requested_at,
     disruption_of,
     ended_containers,
     is_failed,
@@ -64,7 +64,7 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
     workers = members(group, size)
     pods = (group.leader, *workers)
     since = max(map(left_pending_at, pods)) if _waits_for_start(group) else ""
-    found = [*_befallen(group, pods, since), *_replaced(group, workers, size)]
+    found = [*_visible_failures(group, pods, since), *_replaced(group, workers, size)]
     if not found:
         return None
     chosen = next((each for each in found if each.is_disruption), found[0])
@@ -109,14 +109,14 @@ def _waits_for_start(group: GroupSnapshot) -> bool:
     )
 
 
-def _befallen(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
+def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
     """What shows on the pods themselves. since: restarts before this moment belong to the start."""
     exempt, spares_sidecars = spec.restart_exempt_containers(group.lws), spec.exempts_sidecars(group.lws)
     for pod in pods:
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
         if is_terminating(pod):
             why = f"it is being deleted ({disruption})" if disruption else "it is being deleted"
-            yield Incident(name, why, bool(disruption), deletion_asked_at(pod) or _LONG_AGO)
+            yield Incident(name, why, bool(disruption), deletion_requested_at(pod) or _LONG_AGO)
         if is_failed(pod):
             yield Incident(name, _failure(pod), bool(disruption), _created(pod))
         for end in restarted_containers(pod):

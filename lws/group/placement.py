@@ -38,7 +38,7 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Kin:
+class Peers:
     """Pods that belong together, and against whom their place is theirs.
 
     label: of the pods' keys. key: the one that they have in common. scope: whose pods of other keys are kept
@@ -52,14 +52,14 @@ class Kin:
     namespace: str = ""
 
 
-def kin_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: str, namespace: str) -> Kin:
-    """Kin of a pod that has these annotations and labels, by the key in one of them."""
+def peers_of(annotations: Mapping[str, str], labels: Mapping[str, str], label: str, namespace: str) -> Peers:
+    """Peers of a pod that has these annotations and labels, by the key in one of them."""
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION) or ExclusiveTopologyScope.NAMESPACE
-    return Kin(label, labels[label], scope, labels.get(NAME_LABEL, ""), namespace)
+    return Peers(label, labels[label], scope, labels.get(NAME_LABEL, ""), namespace)
 
 
-def exclusive(affinity: Mapping[str, Any], kin: Kin, topology: str) -> dict[str, Any]:
-    """The affinity of a pod with terms more: beside its kin, and with no others that have a key.
+def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
+    """The affinity of a pod with terms more: beside its peers, and with no others that have a key.
 
     topology: label of nodes. A pod that has required terms of both kinds about this topology already keeps
     them: whoever wrote them decides.
@@ -67,27 +67,27 @@ def exclusive(affinity: Mapping[str, Any], kin: Kin, topology: str) -> dict[str,
     if has_both_terms(affinity, topology):
         return dict(affinity)
     apart: list[dict[str, Any]] = [
-        {"key": kin.label, "operator": "Exists"},
-        {"key": kin.label, "operator": "NotIn", "values": [kin.key]},
+        {"key": peers.label, "operator": "Exists"},
+        {"key": peers.label, "operator": "NotIn", "values": [peers.key]},
     ]
-    if kin.scope == ExclusiveTopologyScope.LEADER_WORKER_SET:
-        apart.append({"key": NAME_LABEL, "operator": "In", "values": [kin.set_name]})
+    if peers.scope == ExclusiveTopologyScope.LEADER_WORKER_SET:
+        apart.append({"key": NAME_LABEL, "operator": "In", "values": [peers.set_name]})
     terms = [term(apart, topology)]
-    if kin.scope == ExclusiveTopologyScope.CLUSTER:
+    if peers.scope == ExclusiveTopologyScope.CLUSTER:
         # A term of its own: keys of subgroups are unique within a namespace only.
-        elsewhere = {"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [kin.namespace]}
-        strangers = term([{"key": kin.label, "operator": "Exists"}], topology)
+        elsewhere = {"key": _NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [peers.namespace]}
+        strangers = term([{"key": peers.label, "operator": "Exists"}], topology)
         terms.append({**strangers, "namespaceSelector": {"matchExpressions": [elsewhere]}})
     return {
         **affinity,
-        "podAffinity": with_terms(affinity.get("podAffinity"), [_together(kin, topology)]),
+        "podAffinity": with_terms(affinity.get("podAffinity"), [_together(peers, topology)]),
         "podAntiAffinity": with_terms(affinity.get("podAntiAffinity"), terms),
     }
 
 
-def shared(affinity: Mapping[str, Any], kin: Kin, topology: str) -> dict[str, Any]:
-    """The affinity of a pod with a term more: beside its kin, whoever else is there."""
-    term = _together(kin, topology)
+def shared(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
+    """The affinity of a pod with a term more: beside its peers, whoever else is there."""
+    term = _together(peers, topology)
     if term in terms_of(affinity.get("podAffinity")):
         return dict(affinity)
     return {**affinity, "podAffinity": with_terms(affinity.get("podAffinity"), [term])}
@@ -152,5 +152,5 @@ def _beside(leader: Object, node: Object | None, topology: str) -> Placement:
     return Placement({topology: value})
 
 
-def _together(kin: Kin, topology: str) -> dict[str, Any]:
-    return term([{"key": kin.label, "operator": "In", "values": [kin.key]}], topology)
+def _together(peers: Peers, topology: str) -> dict[str, Any]:
+    return term([{"key": peers.label, "operator": "In", "values": [peers.key]}], topology)

@@ -14,7 +14,7 @@ from lws.group.failures import Incident, incident_of, is_to_be_judged
 from lws.group.identity import index_by_name
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.conditions import moment_of, timestamp
-from lws.kube.pods import deletion_asked_at
+from lws.kube.pods import deletion_requested_at
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.memory.restarts import (
     GOING,
@@ -154,7 +154,7 @@ def _at_the_latest(group: GroupSnapshot, incident: Incident) -> datetime:
 
 def _went_at(group: GroupSnapshot, other: GroupFacts) -> datetime:
     """When a group that is not ready began to go; of one that was made anew, when that was."""
-    asked = deletion_asked_at(other.leader)
+    asked = deletion_requested_at(other.leader)
     if asked is None and other.going:
         return group.now
     return asked or moment_of(other.leader["metadata"].get("creationTimestamp")) or group.now

@@ -43,7 +43,7 @@ class Loss:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldPod:
+class StuckPod:
     """A pod that cannot go. since: when its own grace period had ended."""
 
     pod: Mapping[str, Any]
@@ -87,25 +87,25 @@ def is_overdue(pod: Mapping[str, Any], now: datetime) -> bool:
     return waits_for_kubelet(pod) and bool(node_of(pod)) and _overdue_since(pod, now) <= now
 
 
-def held_pods(
+def stuck_pods(
     pods: Iterable[Mapping[str, Any]],
     nodes: Mapping[str, Mapping[str, Any] | None],
     now: datetime,
     policy: NodeLossPolicy,
-) -> tuple[HeldPod, ...]:
+) -> tuple[StuckPod, ...]:
     """The pods that a lost node holds, by name. nodes: those of overdue pods, None for one that is gone.
 
     A node that fell silent counts from that moment. Of one that Kubernetes cleans up itself nobody knows
     since when: its pods count from the end of their grace period, so that only what is left over is told.
     """
-    held = []
+    stuck = []
     for pod in pods:
         if not is_overdue(pod, now) or node_of(pod) not in nodes:
             continue
         loss, since = loss_of(node_of(pod), nodes[node_of(pod)]), _overdue_since(pod, now)
         if loss is not None and (loss.since or since) + policy.after <= now:
-            held.append(HeldPod(pod, loss, since))
-    return tuple(sorted(held, key=lambda each: str(each.pod["metadata"]["name"])))
+            stuck.append(StuckPod(pod, loss, since))
+    return tuple(sorted(stuck, key=lambda each: str(each.pod["metadata"]["name"])))
 
 
 def look_again_after(
@@ -114,7 +114,7 @@ def look_again_after(
     now: datetime,
     policy: NodeLossPolicy,
 ) -> float | None:
-    """Seconds until one of the pods may have come to be held; None where none waits for a kubelet."""
+    """Seconds until one of the pods may have come to be stuck; None where none waits for a kubelet."""
     waits = [_wait(pod, nodes, now, policy) for pod in pods if waits_for_kubelet(pod)]
     return min(waits, default=None)
 

@@ -19,7 +19,7 @@ __all__ = [
     "SCHEDULED",
     "ContainerEnd",
     "NodeWait",
-    "deletion_asked_at",
+    "deletion_requested_at",
     "disruption_of",
     "ended_containers",
     "is_failed",
@@ -121,7 +121,7 @@ def disruption_of(pod: Mapping[str, Any]) -> str:
     return str(found.get("reason") or DISRUPTED)
 
 
-def deletion_asked_at(pod: Mapping[str, Any]) -> datetime | None:
+def deletion_requested_at(pod: Mapping[str, Any]) -> datetime | None:
     """When the deletion was accepted; its timestamp is the end of the grace period."""
     metadata = pod["metadata"]
     end, grace = moment_of(metadata.get("deletionTimestamp")), metadata.get("deletionGracePeriodSeconds")

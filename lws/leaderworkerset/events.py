@@ -143,7 +143,7 @@ def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:
     return tuple(
         _warning(lws, problem.reason, "Create", problem.message)
         for problem in found
-        if not problem.is_told and problem.message not in told
+        if not problem.is_reported and problem.message not in told
     )
 
 

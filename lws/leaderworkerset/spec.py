@@ -64,7 +64,7 @@ def namespace_of(lws: Object) -> str:
 
 
 def replicas_of(lws: Object) -> int:
-    """Number of groups asked for."""
+    """Number of groups that the set asks for."""
     return int(_or(lws["spec"].get("replicas"), 1))
 
 
@@ -154,8 +154,8 @@ def history_limit_of(lws: Object) -> int:
 
 def progress_deadline_of(lws: Object) -> int | None:
     """Seconds without progress after which the set counts as stalled; None where it never does."""
-    asked = lws["spec"].get("progressDeadlineSeconds")
-    return int(asked) if asked is not None else None
+    requested = lws["spec"].get("progressDeadlineSeconds")
+    return int(requested) if requested is not None else None
 
 
 def placement_annotations(lws: Object) -> dict[str, str]:
@@ -175,17 +175,17 @@ def placement_annotations(lws: Object) -> dict[str, str]:
     return found
 
 
-def placement_given(pod: Object, template: Object, asked: Mapping[str, str]) -> dict[str, str]:
+def placement_given(pod: Object, template: Object, requested: Mapping[str, str]) -> dict[str, str]:
     """Annotations about where groups run that a pod (or a template in use) has from its set.
 
     template: the one that the user wrote for it. What that says itself is honoured at the pod and belongs to
-    the template, unless the set asks for the same. asked: as from `placement_annotations`.
+    the template, unless the set asks for the same. requested: as from `placement_annotations`.
     """
     found, own = annotations_of(pod), annotations_of(template)
     return {
         key: found[key]
         for key in PLACEMENT_ANNOTATIONS
-        if found.get(key) and (own.get(key) != found[key] or asked.get(key) == found[key])
+        if found.get(key) and (own.get(key) != found[key] or requested.get(key) == found[key])
     }
 
 
@@ -199,8 +199,8 @@ def group_topology(placement: Mapping[str, str]) -> str:
 
 def leader_service_of(lws: Object) -> Mapping[str, Any] | None:
     """The Service of leaders that the set asks for; None where it asks for none."""
-    asked: Mapping[str, Any] | None = lws["spec"].get("leaderService")
-    return asked
+    requested: Mapping[str, Any] | None = lws["spec"].get("leaderService")
+    return requested
 
 
 def subgroup_annotations(lws: Object) -> dict[str, str]:

@@ -95,7 +95,7 @@ def make_leader_statefulset(
     key: str = KEY,
     replicas: int | None = None,
     partition: int = 0,
-    asked: int | str | None = "as the set",
+    last_replicas: int | str | None = "as the set",
     max_unavailable: int | None = None,
     generation: int = 1,
     observed_generation: int | None = None,
@@ -105,9 +105,9 @@ def make_leader_statefulset(
 ) -> dict[str, Any]:
     """The StatefulSet of the leaders, as we build it.
 
-    asked: value of the replicas annotation, None for none. max_unavailable: None as where the API server
-    drops it. observed_generation: that of the object by default. applied: time of our last server-side apply,
-    None if unknown.
+    last_replicas: value of the replicas annotation, None for none. max_unavailable: None as where the API
+    server drops it. observed_generation: that of the object by default. applied: time of our last server-side
+    apply, None if unknown.
     """
     lws = lws if lws is not None else make_set()
     name, wanted = lws["metadata"]["name"], lws["spec"].get("replicas", 1)
@@ -115,10 +115,10 @@ def make_leader_statefulset(
     made = build_leader_statefulset(lws, key, RollingUpdate(partition, count, max_unavailable or 1))
     if max_unavailable is None:
         del made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
-    if asked is None:
+    if last_replicas is None:
         del made["metadata"]["annotations"][REPLICAS_ANNOTATION]
-    elif asked != "as the set":
-        made["metadata"]["annotations"][REPLICAS_ANNOTATION] = str(asked)
+    elif last_replicas != "as the set":
+        made["metadata"]["annotations"][REPLICAS_ANNOTATION] = str(last_replicas)
     _store(made, "leaders", generation, terminating)
     if applied is not None:
         made["metadata"]["managedFields"] = [{"manager": "lws", "operation": "Apply", "time": applied}]
@@ -232,8 +232,8 @@ def make_group(
     pod = make_leader_pod(lws, index, **leader)
     has_workers = pod["metadata"]["annotations"][SIZE_ANNOTATION] != "1" if workers is None else workers
     statefulset = make_worker_statefulset(pod, ready=workers_ready) if has_workers else None
-    asked = statefulset["spec"]["replicas"] if statefulset is not None else 0
-    uids = tuple(f"uid-of-pod-{pod['metadata']['name']}-{worker}" for worker in range(1, asked + 1))
+    workers = statefulset["spec"]["replicas"] if statefulset is not None else 0
+    uids = tuple(f"uid-of-pod-{pod['metadata']['name']}-{worker}" for worker in range(1, workers + 1))
     return GroupFacts(index=index, leader=pod, workers=statefulset, worker_uids=uids)
 
 

@@ -17,7 +17,7 @@ from lws.admission.pods.tpu import tpu_variables
 from lws.admission.shapes import object_in, objects_in
 from lws.group.gang.provider import Marks
 from lws.group.identity import group_key, is_leader, leader_address, leader_name
-from lws.group.placement import exclusive, kin_of, shared
+from lws.group.placement import exclusive, peers_of, shared
 from lws.group.subgroups import subgroup_key, subgroup_of
 from lws.kube.affinity import REQUIRED
 from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
@@ -175,10 +175,10 @@ def _placed(member: _Member, label: str, apart: str, together: str) -> _Member:
     told = member.annotations
     if not told.get(apart) and not told.get(together):
         return member
-    kin = kin_of(told, member.labels, label, member.namespace)
+    peers = peers_of(told, member.labels, label, member.namespace)
     if topology := told.get(apart):
-        return replace(member, affinity=exclusive(member.affinity, kin, topology))
-    return replace(member, affinity=shared(member.affinity, kin, told[together]))
+        return replace(member, affinity=exclusive(member.affinity, peers, topology))
+    return replace(member, affinity=shared(member.affinity, peers, told[together]))
 
 
 def _in_gang(member: _Member, marks: Marks) -> _Member:

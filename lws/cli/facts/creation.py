@@ -64,6 +64,6 @@ def update_from_rest(lws: Object, now: datetime) -> RolloutState:
         for index in range(state.replicas)
     )
     stored = LeaderStatefulSet(
-        replicas=state.replicas, partition=state.floor, asked=state.replicas, is_current=False
+        replicas=state.replicas, partition=state.floor, last_replicas=state.replicas, is_current=False
     )
     return replace(state, groups=groups, statefulset=stored)

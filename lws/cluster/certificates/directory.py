@@ -31,7 +31,7 @@ class CertificateDirectory:
         self._install = install
         self._loaded: _Signature = ()
         self._complaint = ""
-        self._asked = asyncio.Event()
+        self._renewal_requested = asyncio.Event()
         self._expires: datetime | None = None
 
     @property
@@ -46,7 +46,7 @@ class CertificateDirectory:
 
     def check_soon(self) -> None:
         """Make `run` check now instead of within seconds."""
-        self._asked.set()
+        self._renewal_requested.set()
 
     async def run(self) -> None:
         """Check every few seconds, for ever."""
@@ -54,10 +54,10 @@ class CertificateDirectory:
             self.check()
             try:
                 async with asyncio.timeout(_POLL_SECONDS):
-                    await self._asked.wait()
+                    await self._renewal_requested.wait()
             except TimeoutError:
                 continue
-            self._asked.clear()
+            self._renewal_requested.clear()
 
     def check(self) -> None:
         """Install what is there if it is not what is served. What is missing or bad is logged, once."""

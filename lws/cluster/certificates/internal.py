@@ -87,7 +87,7 @@ class InternalCertificates:
         self._trusted_since: dict[bytes, datetime] = {}
         self._missing: set[str] = set()
         self._is_injected = False
-        self._asked = asyncio.Event()
+        self._renewal_requested = asyncio.Event()
 
     @property
     def is_ready(self) -> bool:
@@ -101,7 +101,7 @@ class InternalCertificates:
 
     def check_soon(self) -> None:
         """Make `run` check now instead of within a minute."""
-        self._asked.set()
+        self._renewal_requested.set()
 
     async def run(self) -> None:
         """Check once a minute, for ever; what the API server refuses is logged and tried again."""
@@ -114,7 +114,7 @@ class InternalCertificates:
                 backoff, pause = min(backoff * 2, _POLL_SECONDS), backoff
                 log.warning("serving certificate: %s; next try in about %.0f s", error, pause)
             # Replicas that started together need not stay together.
-            await self._asked_within(pause * random.uniform(0.9, 1.1))
+            await self._requested_within(pause * random.uniform(0.9, 1.1))
 
     async def check(self) -> None:
         """One pass: repair what is missing, wrong or too old in Secret and configurations.
@@ -230,13 +230,13 @@ class InternalCertificates:
     def _title(self) -> str:
         return f"Secret {self._place.namespace}/{self._place.secret}"
 
-    async def _asked_within(self, seconds: float) -> None:
+    async def _requested_within(self, seconds: float) -> None:
         try:
             async with asyncio.timeout(seconds):
-                await self._asked.wait()
+                await self._renewal_requested.wait()
         except TimeoutError:
             return
-        self._asked.clear()
+        self._renewal_requested.clear()
 
 
 def _certificates_in(secret: Object | None) -> Certificates:

@@ -28,7 +28,7 @@ _ATTEMPTS = 5
 
 @dataclass(slots=True)
 class _Heard:
-    """What another manager last said, and when that was new, by our clock."""
+    """What another manager last wrote, and when that was new, by our clock."""
 
     beat: int
     holds: frozenset[int]
@@ -73,13 +73,13 @@ class RollCall(Lease):
         lease = await self._cluster.get("Lease", self._namespace, self.name)
         if (lease.get("spec") or {}).get("holderIdentity") != self.identity:
             return True
-        said = self._said(lease)
-        said.pop(self._who, None)
+        entries = self._entries(lease)
+        entries.pop(self._who, None)
         try:
-            await self._cluster.replace(_annotated(lease if said else given_up(lease), said))
+            await self._cluster.replace(_annotated(lease if entries else given_up(lease), entries))
         except Conflict:
             return False
-        log.info("lease %s: left%s", self.name, "" if said else ", and released by the last one")
+        log.info("lease %s: left%s", self.name, "" if entries else ", and released by the last one")
         return True
 
     async def _renew(self) -> dict[str, Any] | None:
@@ -95,20 +95,20 @@ class RollCall(Lease):
         return await super()._take()
 
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
-        said = self._said(lease)
-        self._listen(said)
+        entries = self._entries(lease)
+        self._listen(entries)
         self._beat += 1
         # Who was silent for so long has stopped acting.
         since = self._clock() - self._times.duration
         recent = {who for who, heard in self._heard.items() if heard.at >= since}
-        present = {who: each for who, each in said.items() if who in recent}
+        present = {who: each for who, each in entries.items() if who in recent}
         present[self._who] = {"beat": self._beat, "holds": sorted(self.holds)}
         return _annotated(super()._with_us(lease), present)
 
-    def _listen(self, said: Mapping[str, Any]) -> None:
+    def _listen(self, entries: Mapping[str, Any]) -> None:
         """Our clock decides who is silent: a beat counts when it is another one than before."""
         heard = {}
-        for who, each in said.items():
+        for who, each in entries.items():
             known = self._heard.get(who)
             is_new = known is None or known.beat != each["beat"]
             at = self._clock() if known is None or is_new else known.at
@@ -116,7 +116,7 @@ class RollCall(Lease):
                 heard[who] = _Heard(each["beat"], frozenset(each["holds"]), at)
         self._heard = heard
 
-    def _said(self, lease: Mapping[str, Any]) -> dict[str, Any]:
+    def _entries(self, lease: Mapping[str, Any]) -> dict[str, Any]:
         """The annotation, as far as it can be read; nothing of those who divided the work in another way."""
         if (lease.get("spec") or {}).get("holderIdentity") != self.identity:
             return {}
@@ -136,10 +136,10 @@ class RollCall(Lease):
         )
 
 
-def _annotated(lease: dict[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def _annotated(lease: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
     metadata = lease["metadata"]
     annotations = {**(metadata.get("annotations") or {})}
     annotations.pop(MANAGERS_ANNOTATION, None)
-    if said:
-        annotations[MANAGERS_ANNOTATION] = json.dumps(said, sort_keys=True)
+    if entries:
+        annotations[MANAGERS_ANNOTATION] = json.dumps(entries, sort_keys=True)
     return {**lease, "metadata": {**metadata, "annotations": annotations}}

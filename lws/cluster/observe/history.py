@@ -57,7 +57,7 @@ class History:
             return self.left_keys(lws)
         if not is_controlled_by(leader, spec.uid_of(lws)):
             return frozenset()
-        return carried_keys(leader, self._members.groups_of(leader)) | self.held_keys(leader)
+        return carried_keys(leader, self._members.groups_of(leader)) | self.reported_keys(leader)
 
     def taken(self, lws: Object) -> tuple[Object, ...]:
         """What has names that revisions of the set were to get, and is neither its own nor to be adopted."""
@@ -68,16 +68,20 @@ class History:
         siblings = self._labelled(lws, "StatefulSet")
         return frozenset(key for each in siblings if (key := labels_of(each).get(REVISION_LABEL)))
 
-    def shows_held(self, leader: Object) -> bool:
+    def knows_reported(self, leader: Object) -> bool:
         """Whether the store has every revision of its own that the leader StatefulSet reports."""
         namespace = leader["metadata"]["namespace"]
-        return all(self._store.get("ControllerRevision", namespace, name) for name in _held(leader))
+        return all(
+            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leader)
+        )
 
-    def held_keys(self, leader: Object) -> frozenset[str]:
+    def reported_keys(self, leader: Object) -> frozenset[str]:
         """Keys that leaders may come back with: those of the templates that their StatefulSet holds."""
         namespace = leader["metadata"]["namespace"]
-        held = (self._store.get("ControllerRevision", namespace, name) for name in _held(leader))
-        own = (each for each in held if each is not None and _is_of(leader, each))
+        reported = (
+            self._store.get("ControllerRevision", namespace, name) for name in _reported_revisions(leader)
+        )
+        own = (each for each in reported if each is not None and _is_of(leader, each))
         return frozenset(key for each in own if (key := key_of_template(each)))
 
     async def unrecorded(
@@ -146,7 +150,7 @@ class History:
         return pod is not None and pod["metadata"]["uid"] == owner["uid"] and _is_of(leader, pod)
 
 
-def _held(leader: Object) -> Iterator[str]:
+def _reported_revisions(leader: Object) -> Iterator[str]:
     """Names of its own revisions that a StatefulSet makes pods from: its update's, and the one before."""
     status = leader.get("status") or {}
     yield from (name for field in ("currentRevision", "updateRevision") if (name := status.get(field)))
@@ -155,9 +159,9 @@ def _held(leader: Object) -> Iterator[str]:
 def _templates(leader: Object, listed: Iterable[Object]) -> Iterator[Object]:
     """Pod templates that leaders come back with."""
     yield leader["spec"]["template"]
-    held = frozenset(_held(leader))
+    reported = frozenset(_reported_revisions(leader))
     for each in listed:
-        if each["metadata"]["name"] in held and _is_of(leader, each):
+        if each["metadata"]["name"] in reported and _is_of(leader, each):
             template = _template_in(each.get("data"))
             if is_pod_template(template):
                 yield without_marker(template)

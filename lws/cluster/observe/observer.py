@@ -172,7 +172,7 @@ class Observer:
             # After those that are not: they may be recorded meanwhile.
             revisions=self._history.recorded(lws),
             live_keys=live_keys,
-            knows_live_keys=leader is None or self._history.shows_held(leader),
+            knows_live_keys=leader is None or self._history.knows_reported(leader),
             unrecorded=unrecorded,
         )
 
@@ -209,7 +209,7 @@ class Observer:
         if not is_controlled_by(leader, spec.uid_of(lws)):
             return keys, ()
         unrecorded = await self._history.unrecorded(lws, leader, keys)
-        return keys | self._history.held_keys(leader), unrecorded
+        return keys | self._history.reported_keys(leader), unrecorded
 
     def _claims(self, lws: Object) -> tuple[Object, ...]:
         if not claims_of(lws):

@@ -24,10 +24,13 @@ _MOST_ASKED = 3
 
 @dataclass(slots=True)
 class _Short:
-    """One StatefulSet that is short of pods. asked: when its Events were asked for. words: what they say."""
+    """One StatefulSet that is short of pods.
+
+    checked: when its Events were last listed. words: what they say.
+    """
 
     since: datetime
-    asked: datetime | None = None
+    checked: datetime | None = None
     words: str = ""
 
 
@@ -73,11 +76,11 @@ class Shortages:
     async def _ask(self, statefulset: Object, short: _Short, now: datetime) -> None:
         if _due(short, now) <= 0:
             metadata = statefulset["metadata"]
-            short.asked = now
+            short.checked = now
             short.words = await self._failed.words_about(metadata["namespace"], metadata["uid"], now)
 
 
 def _due(short: _Short, now: datetime) -> float:
     """Seconds until its Events are to be read."""
-    due = short.since + _PATIENCE if short.asked is None else short.asked + _READ_AGAIN
+    due = short.since + _PATIENCE if short.checked is None else short.checked + _READ_AGAIN
     return (due - now).total_seconds()

@@ -57,7 +57,7 @@ class EventRecorder:
         self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_WAITING)
         self._known: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
         self._windows: dict[Hashable, Window] = {}
-        self._said: OrderedDict[tuple[Any, ...], None] = OrderedDict()
+        self._sent: OrderedDict[tuple[Any, ...], None] = OrderedDict()
 
     def announce(self, announce: Announce) -> None:
         """Have an Event written soon; when too many wait already, this one is only logged."""
@@ -79,11 +79,11 @@ class EventRecorder:
 
     def _is_news(self, announce: Announce) -> bool:
         identity = _identity(announce)
-        is_news = identity not in self._said
-        self._said[identity] = None
-        self._said.move_to_end(identity)
-        if len(self._said) > _REMEMBERED:
-            self._said.popitem(last=False)
+        is_news = identity not in self._sent
+        self._sent[identity] = None
+        self._sent.move_to_end(identity)
+        if len(self._sent) > _REMEMBERED:
+            self._sent.popitem(last=False)
         return is_news
 
     def _later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:

@@ -1,7 +1,7 @@
 """Which writes of ours does the API server refuse at the moment?
 
 In: refusals as they come, and successes. Out: the refusals that concern one workload. They are tried
-again, so what is not heard of for a while is over; after a restart they are met again.
+again, so what is not heard of for a while is over; after a restart they are refused again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Refusals:
     def __init__(self, label: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._label = label
         self._clock = clock
-        self._met: dict[_Key, dict[_Key, tuple[float, Obstruction]]] = {}
+        self._refused: dict[_Key, dict[_Key, tuple[float, Obstruction]]] = {}
 
     def remember(self, action: Action, error: ApiError) -> _Key | None:
         """Take in that an object was refused; returns (namespace, name) of the workload that it is for."""
@@ -41,17 +41,17 @@ class Refusals:
         subject, otherwise = f"cannot create {what}", FAILED_CREATE
         if isinstance(action, Apply) and action.uid:
             subject, otherwise = f"cannot update {what}", "FailedUpdate"
-        is_told = action.failure is not None
-        told = Obstruction(subject, error.message, is_told, otherwise)
-        self._met.setdefault(concerned, {})[_key(intent)] = (self._clock(), told)
+        is_reported = action.failure is not None
+        told = Obstruction(subject, error.message, is_reported, otherwise)
+        self._refused.setdefault(concerned, {})[_key(intent)] = (self._clock(), told)
         return concerned
 
     def forget(self, obj: Mapping[str, Any]) -> None:
         """Take in that a write succeeded."""
         concerned = self._concerned(obj)
-        met = self._met.get(concerned)
-        if met is not None and met.pop(_key(obj), None) is not None and not met:
-            del self._met[concerned]
+        refused = self._refused.get(concerned)
+        if refused is not None and refused.pop(_key(obj), None) is not None and not refused:
+            del self._refused[concerned]
 
     def of_set(self, namespace: str, name: str) -> tuple[Obstruction, ...]:
         """What is refused to this set, in a fixed order."""
@@ -65,15 +65,15 @@ class Refusals:
         return obj["metadata"].get("namespace", ""), labels_of(obj).get(self._label, "")
 
     def _recent(self, namespace: str, name: str) -> Mapping[_Key, tuple[float, Obstruction]]:
-        met = self._met.get((namespace, name))
-        if not met:
+        refused = self._refused.get((namespace, name))
+        if not refused:
             return {}
         since = self._clock() - _KEPT_SECONDS
-        for key in [key for key, (moment, _) in met.items() if moment < since]:
-            del met[key]
-        if not met:
-            del self._met[namespace, name]
-        return met
+        for key in [key for key, (moment, _) in refused.items() if moment < since]:
+            del refused[key]
+        if not refused:
+            del self._refused[namespace, name]
+        return refused
 
 
 def _key(obj: Mapping[str, Any]) -> _Key:

@@ -41,7 +41,7 @@ class TakenNames:
     def __init__(self, store: Store) -> None:
         self._store = store
         # By UID of the set: namespace and name.
-        self._met: OrderedDict[str, set[tuple[str, str]]] = OrderedDict()
+        self._taken: OrderedDict[str, set[tuple[str, str]]] = OrderedDict()
 
     def remember(self, action: Create) -> None:
         """Take in that the name is taken; what has it is in the store."""
@@ -49,17 +49,17 @@ class TakenNames:
         if intent["kind"] != "ControllerRevision" or owner is None:
             return
         place = (intent["metadata"]["namespace"], intent["metadata"]["name"])
-        self._met.setdefault(owner["uid"], set()).add(place)
-        self._met.move_to_end(owner["uid"])
-        if len(self._met) > _SETS:
-            self._met.popitem(last=False)
+        self._taken.setdefault(owner["uid"], set()).add(place)
+        self._taken.move_to_end(owner["uid"])
+        if len(self._taken) > _SETS:
+            self._taken.popitem(last=False)
 
     def of_set(self, uid: str) -> tuple[Object, ...]:
         """What has names that revisions of the set with this UID were to get, and is not its own."""
         return tuple(each for each in self._there(uid) if not is_controlled_by(each, uid))
 
     def _there(self, uid: str) -> Iterator[Object]:
-        for place in sorted(self._met.get(uid, ())):
+        for place in sorted(self._taken.get(uid, ())):
             found = self._store.get("ControllerRevision", *place)
             if found is not None:
                 yield found

@@ -99,7 +99,7 @@ class Metrics:
         )
 
     def _count_pods(self, registry: CollectorRegistry) -> None:
-        self._held = Gauge(
+        self._stuck_pods = Gauge(
             "lws_pods_held_by_lost_nodes",
             "Pods that cannot go because the node that would end them is lost.",
             registry=registry,
@@ -135,9 +135,9 @@ class Metrics:
         """The Lease was gained or lost."""
         self._leading.labels(lease).set(1 if leading else 0)
 
-    def observe_held(self, pods: int) -> None:
+    def observe_stuck_pods(self, pods: int) -> None:
         """A pass has found another number of pods that lost nodes hold, all groups together."""
-        self._held.set(pods)
+        self._stuck_pods.set(pods)
 
     def observe_forced(self, pods: int) -> None:
         """Pods were deleted by force."""

@@ -175,20 +175,20 @@ def _lines(path: list[Any], old: Any, new: Any, words: Mapping[str, str]) -> Ite
     if not _is_missing(old) and not _is_missing(new):
         yield f"{_phrase(path, words)}: {_shown(old)} → {_shown(new)}"
     elif _is_missing(old):
-        for place, value in _told(path, new, words):
+        for place, value in _leaves(path, new, words):
             yield f"{place} added" + (f": {_shown(value)}" if _is_scalar(value) else "")
     else:
-        for place, value in _told(path, old, words):
+        for place, value in _leaves(path, old, words):
             yield f"{place} removed" + (f", was {_shown(value)}" if _is_scalar(value) else "")
 
 
-def _told(path: list[Any], value: Any, words: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _leaves(path: list[Any], value: Any, words: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     """What to say of a value that came or went as a whole: its named parts one by one, or itself."""
     is_silent = not path or words.get(path[-1]) == ""
     if isinstance(value, dict) and value and (is_silent or any(key.startswith(_NAME) for key in value)):
         for key, item in value.items():
             if key != _ORDER:
-                yield from _told([*path, key], item, words)
+                yield from _leaves([*path, key], item, words)
     else:
         yield _phrase(path, words), value
 

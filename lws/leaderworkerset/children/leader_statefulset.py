@@ -27,7 +27,7 @@ from lws.leaderworkerset.rollout.groups import (
     GroupState,
     LeaderStatefulSet,
 )
-from lws.leaderworkerset.rollout.limits import told_max_unavailable
+from lws.leaderworkerset.rollout.limits import statefulset_max_unavailable
 from lws.leaderworkerset.rollout.pacing import paced
 from lws.leaderworkerset.rollout.plan import plan_rollout
 from lws.leaderworkerset.rollout.scale_down import leftovers
@@ -103,7 +103,7 @@ def _create_leaders(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> 
     lws_then, key, revision = lws, choice.key, choice.revision
     if begun.former is not None:
         lws_then, key, revision = restore(lws, begun.former), begun.former.key, begun.former.reference
-    update = RollingUpdate(begun.rollout.partition, begun.rollout.replicas, told_max_unavailable(lws))
+    update = RollingUpdate(begun.rollout.partition, begun.rollout.replicas, statefulset_max_unavailable(lws))
     return Apply(
         build_leader_statefulset(lws_then, key, update),
         why=begun.rollout.why,
@@ -116,7 +116,7 @@ def _apply_leaders(
     snapshot: SetSnapshot, stored: Object, choice: Choice, rollout: Rollout
 ) -> tuple[Apply | Merge, ...]:
     lws = snapshot.lws
-    update = RollingUpdate(rollout.partition, rollout.replicas, told_max_unavailable(lws))
+    update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(lws))
     intent = build_leader_statefulset(lws, choice.key, update, stored)
     paths = applied.changed_paths(intent, stored, FIELD_MANAGER, _is_kept_annotation)
     # Without these labels it would drop out of every stream, or count as another revision.
@@ -168,7 +168,7 @@ def _telling_leftovers(
 ) -> tuple[Apply | Merge, ...]:
     """With the write that scales the set down; `told` is what the StatefulSet was told before."""
     wanted = spec.replicas_of(snapshot.lws)
-    if told.asked is None or wanted >= told.asked:
+    if told.last_replicas is None or wanted >= told.last_replicas:
         return applying
     found = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)
     said = events.left_behind(snapshot.lws, wanted, told.replicas, found)

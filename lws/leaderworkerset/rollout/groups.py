@@ -76,7 +76,7 @@ class LeaderStatefulSet:
     """The position of a rollout, as the leader StatefulSet keeps it.
 
     replicas, partition: as stored.
-    asked: `spec.replicas` of the set when it was last applied; None if that is missing or garbled.
+    last_replicas: `spec.replicas` of the set when it was last applied; None if that is missing or garbled.
     is_current: its template carries the wanted key.
     observed: its controller has reported on it as it stands.
     awaited: that report is still out, but our write is young and a report can be expected.
@@ -85,7 +85,7 @@ class LeaderStatefulSet:
 
     replicas: int
     partition: int
-    asked: int | None = None
+    last_replicas: int | None = None
     is_current: bool = True
     observed: bool = True
     awaited: bool = False
@@ -116,7 +116,7 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
     return LeaderStatefulSet(
         replicas=statefulsets.wanted_replicas(statefulset),
         partition=statefulsets.partition_of(statefulset),
-        asked=_whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
+        last_replicas=_whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
         is_current=key_of_template(statefulset) == key,
         observed=observed,
         awaited=not observed and _is_report_due(statefulset, now),

@@ -16,7 +16,7 @@ def budget_of(lws: Object) -> Budget:
     return budget(spec.replicas_of(lws), _unavailable(lws), _surge(lws))
 
 
-def told_max_unavailable(lws: Object) -> int:
+def statefulset_max_unavailable(lws: Object) -> int:
     """What the StatefulSet is told, where it listens: at least 1 (StatefulSet API), the surge on top."""
     return max(1, _unavailable(lws) + min(_surge(lws), spec.replicas_of(lws)))
 

@@ -38,7 +38,7 @@ def status_delay(snapshot: SetSnapshot, status: Status) -> float | None:
     if not status.patch or not status.patch.keys() <= _PROGRESS:
         return None
     stored = (snapshot.lws.get("status") or {}).get("conditions")
-    if "conditions" in status.patch and _told(status.patch["conditions"]) != _told(stored):
+    if "conditions" in status.patch and _significant(status.patch["conditions"]) != _significant(stored):
         return None
     return wait - age
 
@@ -67,7 +67,7 @@ def _moves_few(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout)
     return is_move_alone and 3 * moving < 2 * budget and rollout.partition > state.floor
 
 
-def _told(conditions: Any) -> list[tuple[str, ...]]:
+def _significant(conditions: Any) -> list[tuple[str, ...]]:
     """What holds and why, and what does not: without the numbers in messages, and why not."""
     found = [(each["type"], each["status"], each.get("reason", "")) for each in conditions or ()]
     return [(type_, status, reason if status == "True" else "") for type_, status, reason in found]

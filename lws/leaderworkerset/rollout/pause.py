@@ -8,7 +8,7 @@ from __future__ import annotations
 from lws.leaderworkerset.rollout.state import Moment
 
 
-def held_position(moment: Moment) -> tuple[int, int]:
+def paused_position(moment: Moment) -> tuple[int, int]:
     """Partition and replicas of a paused rollout: no group moves to another revision, scaling goes on.
 
     The partition rises to the lowest group that is on the wanted revision already: a group below it that is
@@ -36,5 +36,5 @@ def _replicas(moment: Moment, partition: int) -> int:
     stored, wanted = moment.stored, moment.wanted
     if stored.replicas < wanted:
         return wanted
-    surge = stored.replicas - (wanted if stored.asked is None else stored.asked)
+    surge = stored.replicas - (wanted if stored.last_replicas is None else stored.last_replicas)
     return moment.shrunk(min(wanted + max(0, surge), moment.ceiling), partition)

@@ -18,7 +18,7 @@ Partition and replicas are those of the original controller, except that
 from __future__ import annotations
 
 from lws.leaderworkerset.rollout import reasons
-from lws.leaderworkerset.rollout.pause import held_position
+from lws.leaderworkerset.rollout.pause import paused_position
 from lws.leaderworkerset.rollout.replacement import leaders_to_replace
 from lws.leaderworkerset.rollout.state import Moment, Rollout, RolloutState
 
@@ -31,7 +31,7 @@ def plan_rollout(state: RolloutState) -> Rollout:
         return Rollout(state.floor, state.replicas, why=f"{reasons.counted(state.replicas)} to be created")
     moment = Moment(state, state.statefulset)
     if state.paused:
-        partition, replicas = held_position(moment)
+        partition, replicas = paused_position(moment)
         return Rollout(
             partition=partition,
             replicas=replicas,
@@ -68,7 +68,7 @@ def _partition(moment: Moment) -> int:
             proposal = min(proposal, moment.state.reached)
     elif moment.is_at_rest or stored.replicas < wanted:
         proposal = stored.partition
-    elif stored.asked not in (None, wanted):
+    elif stored.last_replicas not in (None, wanted):
         proposal = min(stored.partition, moment.ceiling)
     else:
         proposal = min(stored.partition, _window(moment), needed)

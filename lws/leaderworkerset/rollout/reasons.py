@@ -33,7 +33,7 @@ def why_replicas(moment: Moment, replicas: int) -> str:
         return ""
     if replicas > max(stored.replicas, wanted):
         return f"{counted(replicas - wanted)} on top of {wanted} while outdated ones are replaced"
-    if replicas > stored.replicas or stored.asked not in (None, wanted):
+    if replicas > stored.replicas or stored.last_replicas not in (None, wanted):
         return f"scaled from {counted(stored.replicas)} to {replicas}"
     return f"{named(range(replicas, stored.replicas))} on top of {wanted} no longer needed"
 

@@ -124,7 +124,7 @@ class _Model:
             stored,
             partition=rollout.partition,
             replicas=rollout.replicas,
-            asked=self._given.replicas,
+            last_replicas=self._given.replicas,
             is_current=True,
         )
         if told != self._stored:

@@ -119,7 +119,7 @@ class Moment:
     def is_plain_scale_down(self) -> bool:
         """The groups on top are the user's own and not a surge, and no rollout needs them."""
         stored = self.stored
-        is_users_own = stored.is_current and stored.asked == stored.replicas > self.wanted
+        is_users_own = stored.is_current and stored.last_replicas == stored.replicas > self.wanted
         return is_users_own and not self.state.outdated
 
     @cached_property
@@ -158,12 +158,12 @@ class Moment:
         return index in self.groups and self.groups[index].serves_outdated
 
     @cached_property
-    def stake(self) -> int:
+    def risk_budget(self) -> int:
         """How many broken outdated groups may be tried on the new revision, besides those that the partition
         covers.
 
         All of them, unless a group that was replaced is not ready: then the new revision may be what is
-        broken, and those that look broken may only just have lost a node. No more than the budget is at stake
+        broken, and those that look broken may only just have lost a node. No more than the budget is at risk
         so long. Surge groups do not count: they may be waiting for the room that broken ones take up.
         """
         tried = range(self.stored.partition, min(self.wanted, self.stored.replicas))
@@ -176,9 +176,9 @@ class Moment:
         """How far down the partition may go if `allowance` healthy outdated groups may go, from the top on.
 
         First the lowest partition that is safe; second the lowest one that still has something to replace
-        that is worth the stake.
+        that is worth the risk.
         """
-        needed, stake = self.stored.partition, self.stake
+        needed, risk_budget = self.stored.partition, self.risk_budget
         for index in reversed(range(self.stored.replicas)):
             if self.is_serving_outdated(index):
                 if allowance == 0:
@@ -187,8 +187,8 @@ class Moment:
             elif not self.is_broken(index):
                 continue
             elif index < self.stored.partition:
-                stake -= 1
-            if stake >= 0:
+                risk_budget -= 1
+            if risk_budget >= 0:
                 needed = index
         return 0, needed
 

@@ -7,7 +7,7 @@ the status, and when to look again.
 from __future__ import annotations
 
 from lws.actions import Problem
-from lws.kube.nodes import OUT_OF_SERVICE_TAINT, HeldPod, NodeLossPolicy, held_pods, look_again_after
+from lws.kube.nodes import OUT_OF_SERVICE_TAINT, NodeLossPolicy, StuckPod, look_again_after, stuck_pods
 from lws.leaderworkerset.snapshot import SetSnapshot
 
 _MOST_PODS = 10
@@ -15,10 +15,10 @@ _MOST_PODS = 10
 
 def problems(snapshot: SetSnapshot) -> tuple[Problem, ...]:
     """One for each lost node that holds pods of the set."""
-    by_node: dict[str, list[HeldPod]] = {}
-    for each in held_pods(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss):
+    by_node: dict[str, list[StuckPod]] = {}
+    for each in stuck_pods(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss):
         by_node.setdefault(each.loss.node, []).append(each)
-    return tuple(_problem(held, snapshot.node_loss) for _node, held in sorted(by_node.items()))
+    return tuple(_problem(stuck, snapshot.node_loss) for _node, stuck in sorted(by_node.items()))
 
 
 def look_again(snapshot: SetSnapshot) -> float | None:
@@ -26,19 +26,19 @@ def look_again(snapshot: SetSnapshot) -> float | None:
     return look_again_after(snapshot.leaving, snapshot.nodes, snapshot.now, snapshot.node_loss)
 
 
-def _problem(held: list[HeldPod], policy: NodeLossPolicy) -> Problem:
-    loss = held[0].loss
-    names = [str(each.pod["metadata"]["name"]) for each in held]
+def _problem(stuck: list[StuckPod], policy: NodeLossPolicy) -> Problem:
+    loss = stuck[0].loss
+    names = [str(each.pod["metadata"]["name"]) for each in stuck]
     more = len(names) - _MOST_PODS
     shown = ", ".join(names[:_MOST_PODS]) + (f" and {more} more" if more > 0 else "")
     return Problem(
         "NodeLost",
-        f"node {loss.node} {loss.why} and cannot end {shown}: their groups wait; {_advice(held[0], policy)}",
+        f"node {loss.node} {loss.why} and cannot end {shown}: their groups wait; {_advice(stuck[0], policy)}",
     )
 
 
-def _advice(held: HeldPod, policy: NodeLossPolicy) -> str:
-    if held.loss.is_collected:
+def _advice(stuck: StuckPod, policy: NodeLossPolicy) -> str:
+    if stuck.loss.is_collected:
         return "Kubernetes deletes such pods itself (pod garbage collector)"
     if policy.force_delete:
         return "such pods are deleted by force"

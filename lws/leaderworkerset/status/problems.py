@@ -22,9 +22,9 @@ _DROPS_START_ORDINAL = Problem(
 )
 
 
-def problems_of(snapshot: SetSnapshot, met: Iterable[Problem]) -> tuple[Problem, ...]:
-    """met: what the pass itself ran into."""
-    found = list(met)
+def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
+    """encountered: what the pass itself ran into."""
+    found = list(encountered)
     if snapshot.drops_start_ordinal and spec.size_of(snapshot.lws) > 1:
         found.append(_DROPS_START_ORDINAL)
     owner = spec.name_of(snapshot.lws)
@@ -34,7 +34,7 @@ def problems_of(snapshot: SetSnapshot, met: Iterable[Problem]) -> tuple[Problem,
     if too_long is not None:
         found.append(too_long)
     # Refusals come last: whatever else is wrong may be the reason for them.
-    refused = (Problem(each.reason, each.message, each.is_told) for each in snapshot.obstructions)
+    refused = (Problem(each.reason, each.message, each.is_reported) for each in snapshot.obstructions)
     return (*found, *refused)
 
 

@@ -26,12 +26,12 @@ KNOWN = (
 class Obstruction:
     """A refusal. subject: who or what met it, the beginning of a sentence. words: those of the API server.
 
-    is_told: an Event about the set has said so already.
+    is_reported: an Event about the set has said so already.
     """
 
     subject: str
     words: str
-    is_told: bool = False
+    is_reported: bool = False
     otherwise: str = FAILED_CREATE
 
     @property

@@ -43,7 +43,7 @@ class FakeStatefulSet:
     replicas: int
     revision: str
     partition: int = 0
-    asked: int | None = None
+    last_replicas: int | None = None
     max_unavailable: int | None = None
     generation: int = 1
     observed_generation: int = 0

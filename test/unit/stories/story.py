@@ -46,7 +46,7 @@ class Story:
     def settled(self, revision: str = "A") -> Story:
         """This story, begun with all groups ready on `revision`."""
         replicas = self.wish.replicas
-        self.statefulset = statefulset = FakeStatefulSet(replicas, revision, asked=replicas)
+        self.statefulset = statefulset = FakeStatefulSet(replicas, revision, last_replicas=replicas)
         statefulset.max_unavailable = self._max_unavailable
         statefulset.sync()
         for pod in statefulset.pods.values():
@@ -67,7 +67,7 @@ class Story:
         rollout = plan_rollout(self._rollout_state(states))
         if self.statefulset is None:
             self.statefulset = FakeStatefulSet(rollout.replicas, self.wish.revision, rollout.partition)
-            self.statefulset.asked = self.wish.replicas
+            self.statefulset.last_replicas = self.wish.replicas
             self.statefulset.max_unavailable = self._max_unavailable
             self._tell("-", "-", rollout)
             return True
@@ -160,7 +160,7 @@ class Story:
         stored = LeaderStatefulSet(
             replicas=statefulset.replicas,
             partition=statefulset.partition,
-            asked=statefulset.asked,
+            last_replicas=statefulset.last_replicas,
             is_current=statefulset.revision == wish.revision,
             observed=observed,
             awaited=self.is_patient and not observed and statefulset.observed_generation > 0,
@@ -176,7 +176,7 @@ class Story:
             statefulset.revision,
             statefulset.max_unavailable,
         )
-        asked, statefulset.asked = statefulset.asked, self.wish.replicas
+        asked, statefulset.last_replicas = statefulset.last_replicas, self.wish.replicas
         if wanted == stored:
             return asked != self.wish.replicas
         statefulset.replicas, statefulset.partition, statefulset.revision, statefulset.max_unavailable = (
@@ -222,7 +222,7 @@ def check(wish: Wish, states: tuple[GroupState, ...], statefulset: FakeStatefulS
     if statefulset.observed_generation != statefulset.generation:
         assert not rollout.replace, where()
     # Groups that the user scales away are not missed, as long as they are no surge.
-    is_scaled_down = statefulset.asked == statefulset.replicas > wish.replicas
+    is_scaled_down = statefulset.last_replicas == statefulset.replicas > wish.replicas
     counted = rollout.replicas if is_scaled_down else statefulset.replicas
     before = {state.index for state in states if state.ready and state.index < counted}
     going = set(rollout.replace) | set(range(rollout.replicas, statefulset.replicas))

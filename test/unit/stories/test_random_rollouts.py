@@ -79,7 +79,7 @@ class Player:
         elif event == "budget":
             wish.unavailable, wish.surge = self.random.randint(0, 4), self.random.randint(0, 3)
         elif event == "garble" and statefulset is not None:
-            statefulset.asked = None
+            statefulset.last_replicas = None
         elif event in ("break", "lose") and statefulset is not None and statefulset.pods:
             index = self.random.choice(sorted(statefulset.pods))
             if event == "lose":

@@ -240,12 +240,12 @@ def test_a_garbled_record_of_the_replicas_heals(has_feature: bool, rounds: int) 
     story.wish.revision = "B"
     story.play(rounds)
     assert story.statefulset is not None
-    story.statefulset.asked = None
+    story.statefulset.last_replicas = None
     story.wish.replicas = 5
     course = course_of(story)
     assert course.at_rest
     assert course.fewest_ready >= 3
-    assert story.statefulset.asked == 5
+    assert story.statefulset.last_replicas == 5
 
 
 @FEATURES

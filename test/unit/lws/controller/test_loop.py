@@ -61,7 +61,7 @@ class _Bench:
 
     async def apply(self, plan: Plan) -> Outcome:
         self.carried_out.append(plan)
-        forced = len(plan.sequences) if plan.held else 0
+        forced = len(plan.sequences) if plan.stuck_pods else 0
         return Outcome(self.errors, forced, self.overtaken)
 
     async def work(self) -> Again:
@@ -239,9 +239,9 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
     applier: Any = bench
     loop = Loop({"group": Kind(bench.observe, bench.make_plan, "pod")}, applier, bench.metrics)
     one, two = Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")
-    bench.plan = Plan(held=2)
+    bench.plan = Plan(stuck_pods=2)
     await loop.work(one)
-    bench.plan = Plan(sequences=((CREATE,),), held=1)
+    bench.plan = Plan(sequences=((CREATE,),), stuck_pods=1)
     await loop.work(two)
     await loop.work(two)
     assert (shown("lws_pods_held_by_lost_nodes"), shown("lws_pods_deleted_by_force_total")) == (3, 2)

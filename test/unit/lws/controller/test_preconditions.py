@@ -31,10 +31,10 @@ async def test_what_is_missing_is_said_and_waited_for(trouble: Callable[[], Answ
             preconditions = Preconditions(cluster)
             waiting = asyncio.create_task(preconditions.wait())
             await asyncio.sleep(60.0)
-            assert words in (preconditions.not_met() or "")
+            assert words in (preconditions.missing() or "")
             assert not waiting.done()
             await asyncio.sleep(3600.0)
-            assert waiting.done() and preconditions.not_met() is None
+            assert waiting.done() and preconditions.missing() is None
             assert len(api.requests) == 201
         finally:
             await cluster.close()

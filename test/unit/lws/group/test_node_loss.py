@@ -68,19 +68,19 @@ def test_the_workers_of_a_held_leader_go_before_it() -> None:
 def test_every_held_pod_goes_by_itself() -> None:
     planned = plan_node_loss(group(FORCED, stuck(make_leader_pod(LWS)), a_worker(1), a_worker(2)))
     assert [len(sequence) for sequence in planned.sequences] == [1, 1, 1]
-    assert planned.held == 3
+    assert planned.stuck_pods == 3
 
 
 def test_without_being_asked_nothing_is_deleted() -> None:
     planned = plan_node_loss(group(TOLD, a_worker()))
-    assert planned.is_empty and planned.held == 1 and planned.again_after == 30
+    assert planned.is_empty and planned.stuck_pods == 1 and planned.again_after == 30
     assert planned.waiting_for == "pods on node node-1, which has not been ready since 2026-03-01T11:50:00Z"
 
 
 def test_what_kubernetes_collects_itself_is_only_waited_for() -> None:
     snapshot = group(FORCED, a_worker(), node=None)
     planned = plan_node_loss(replace(snapshot, now=NOW + timedelta(minutes=10)))
-    assert planned.is_empty and planned.held == 1
+    assert planned.is_empty and planned.stuck_pods == 1
 
 
 @pytest.mark.parametrize("terminating", ["leader", "set"])
@@ -90,4 +90,4 @@ def test_a_group_that_is_going_anyway_is_freed_too(terminating: str) -> None:
     snapshot = replace(group(FORCED, a_worker()), lws=lws, leader=leader)
     planned = plan(snapshot)
     assert [each.why for sequence in planned.sequences for each in sequence] != []
-    assert planned.held == 1 and "the leader pod or the set to be gone" in planned.waiting_for
+    assert planned.stuck_pods == 1 and "the leader pod or the set to be gone" in planned.waiting_for

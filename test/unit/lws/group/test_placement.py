@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lws.group.placement import (
-    Kin,
+    Peers,
     Placement,
     exclusive,
     is_placed,
-    kin_of,
+    peers_of,
     restored_for,
     shared,
     topology_of,
@@ -49,7 +49,7 @@ APART = {
     },
     "topologyKey": ZONE,
 }
-KIN = Kin(GROUP_KEY_LABEL, "k")
+KIN = Peers(GROUP_KEY_LABEL, "k")
 OTHER = {"labelSelector": {}, "topologyKey": "kubernetes.io/hostname"}
 OWN = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": ZONE}
 
@@ -96,7 +96,7 @@ def test_terms(affinity: dict[str, Any], expected: dict[str, Any]) -> None:
 def scoped(scope: str) -> list[dict[str, Any]]:
     """The terms that keep others away."""
     labels = {GROUP_KEY_LABEL: "k", NAME_LABEL: "demo"}
-    kin = kin_of({EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: scope}, labels, GROUP_KEY_LABEL, "here")
+    kin = peers_of({EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION: scope}, labels, GROUP_KEY_LABEL, "here")
     made = exclusive({}, kin, ZONE)
     assert made["podAffinity"] == {REQUIRED: [TOGETHER]}
     assert exclusive(made, kin, ZONE) == made

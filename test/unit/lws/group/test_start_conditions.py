@@ -62,7 +62,7 @@ def test_former_workers_are_waited_for_while_they_may_go(
     assert (planned.again_after, planned.waiting_for) == (seconds, FORMER if waits else "")
     created = [each for sequence in planned.sequences for each in sequence]
     assert [isinstance(each, Create) for each in created] == ([] if waits else [True])
-    assert planned.announce == () and planned.held == 0
+    assert planned.announce == () and planned.stuck_pods == 0
 
 
 @pytest.mark.parametrize("field", ["creationTimestamp", "deletionTimestamp"])

@@ -10,9 +10,9 @@ import pytest
 from lws.kube.nodes import (
     OUT_OF_SERVICE_TAINT,
     NodeLossPolicy,
-    held_pods,
     look_again_after,
     loss_of,
+    stuck_pods,
     waits_for_kubelet,
 )
 
@@ -95,18 +95,18 @@ CASES = [
 
 @pytest.mark.parametrize(("one", "found", "is_held"), CASES)
 def test_what_a_lost_node_holds(one: Any, found: Any, is_held: bool) -> None:
-    held = held_pods([one], {"n": found}, NOW, POLICY)
+    held = stuck_pods([one], {"n": found}, NOW, POLICY)
     assert [each.pod for each in held] == ([one] if is_held else [])
 
 
 def test_a_node_of_which_nothing_is_known_holds_nothing() -> None:
-    assert held_pods([pod()], {}, NOW, POLICY) == ()
+    assert stuck_pods([pod()], {}, NOW, POLICY) == ()
 
 
 def test_only_what_kubernetes_does_not_collect_itself_is_ours_to_delete() -> None:
     nodes = {"silent": node(), "gone": None}
     pods = [pod(600, node="silent", name="b"), pod(600, node="gone", name="a")]
-    held = held_pods(pods, nodes, NOW, POLICY)
+    held = stuck_pods(pods, nodes, NOW, POLICY)
     assert [(each.pod["metadata"]["name"], each.loss.is_collected) for each in held] == [
         ("a", True),
         ("b", False),

@@ -10,7 +10,7 @@ import pytest
 from lws.kube.pods import (
     ContainerEnd,
     NodeWait,
-    deletion_asked_at,
+    deletion_requested_at,
     disruption_of,
     ended_containers,
     is_failed,
@@ -212,5 +212,5 @@ def test_wait_for_node(found: dict[str, Any], wait: NodeWait | None) -> None:
 
 def test_a_deletion_was_asked_for_before_its_grace_period() -> None:
     going = {"deletionTimestamp": "2026-03-01T12:00:30Z", "deletionGracePeriodSeconds": 30}
-    assert deletion_asked_at({"metadata": going}) == NOW
-    assert deletion_asked_at({"metadata": {}}) is None
+    assert deletion_requested_at({"metadata": going}) == NOW
+    assert deletion_requested_at({"metadata": {}}) is None

@@ -20,7 +20,7 @@ HISTORY = [revision_of(A, 1), revision_of(B, 2)]
 def test_at_rest() -> None:
     found = assess(snapshot_of(A, HISTORY[:1]))
     assert (found.target.key, found.rollout.replicas, found.ownership) == (record(A).key, 4, Standing.OURS)
-    assert found.rollout.statefulset == LeaderStatefulSet(replicas=4, partition=0, asked=4)
+    assert found.rollout.statefulset == LeaderStatefulSet(replicas=4, partition=0, last_replicas=4)
     assert found.rollout.budget == Budget(unavailable=2, surge=2)
     assert (found.rollout.outdated, found.rollout.pinned, found.rollout.paused) == ((), (), False)
 

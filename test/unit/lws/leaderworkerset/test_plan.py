@@ -863,11 +863,11 @@ def test_surge_counts_for_the_length_of_names() -> None:
     assert problem is not None and problem[0] == "NameTooLong"
 
 
-@pytest.mark.parametrize(("size", "is_told"), [(2, True), (1, False)])
-def test_an_api_server_without_start_ordinals_is_a_condition(size: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("size", "is_reported"), [(2, True), (1, False)])
+def test_an_api_server_without_start_ordinals_is_a_condition(size: int, is_reported: bool) -> None:
     planned = plan(SetSnapshot(make_set(size=size), NOW, drops_start_ordinal=True))
     problem = problem_of(planned)
-    assert (problem is not None) is is_told
+    assert (problem is not None) is is_reported
     if problem is not None:
         assert problem[0] == "StartOrdinalUnsupported"
         assert "requires Kubernetes ≥v1.27 or v1.26 with StatefulSetStartOrdinal feature" in problem[1]

@@ -42,7 +42,7 @@ def test_an_update_from_rest() -> None:
     rolling = {"rollingUpdateConfiguration": {"maxUnavailable": 1, "maxSurge": 1, "partition": 1}}
     state = update_from_rest(as_stored(manifest(replicas=3, rolloutStrategy=rolling)), NOW)
     assert letters_of(state.groups, 3) == "rrr"
-    assert state.statefulset == LeaderStatefulSet(replicas=3, partition=1, asked=3, is_current=False)
+    assert state.statefulset == LeaderStatefulSet(replicas=3, partition=1, last_replicas=3, is_current=False)
     assert (state.floor, state.budget) == (1, Budget(1, 1))
 
 

@@ -11,7 +11,7 @@ from test.unit.stories.letters import groups
 
 
 def test_a_rollout() -> None:
-    stored = LeaderStatefulSet(replicas=2, partition=0, asked=2, is_current=False)
+    stored = LeaderStatefulSet(replicas=2, partition=0, last_replicas=2, is_current=False)
     state = RolloutState(2, budget(2, 1, 0), groups=groups("rr"), statefulset=stored)
     assert list(plain(steps_blocks(simulate(state)))) == [
         "steps, if every new group gets ready:",
@@ -35,6 +35,6 @@ def test_nothing_to_do() -> None:
 
 
 def test_the_last_word() -> None:
-    stored = LeaderStatefulSet(replicas=2, partition=0, asked=2, is_current=False)
+    stored = LeaderStatefulSet(replicas=2, partition=0, last_replicas=2, is_current=False)
     state = RolloutState(2, budget(2, 1, 0), groups=groups("rr"), statefulset=stored, paused=True)
     assert list(plain(steps_blocks(simulate(state))))[-1] == "and then waits for the rollout to be resumed"

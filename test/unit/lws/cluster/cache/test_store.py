@@ -194,7 +194,7 @@ def _whole(version: int, **changed: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("after", "is_told"),
+    ("after", "is_reported"),
     [
         pytest.param(_whole(6), False, id="what-nobody-reads"),
         pytest.param(_whole(6, phase="Failed"), True, id="phase"),
@@ -202,12 +202,12 @@ def _whole(version: int, **changed: Any) -> dict[str, Any]:
     ],
 )
 def test_only_changes_that_a_decision_could_see_are_told(
-    store: Store, changes: Changes, after: dict[str, Any], is_told: bool
+    store: Store, changes: Changes, after: dict[str, Any], is_reported: bool
 ) -> None:
     store.put(_whole(5))
     changes.clear()
     store.put(after)
-    assert bool(changes) is is_told
+    assert bool(changes) is is_reported
     assert _version(store) == 6, "its version must be remembered all the same"
 
 

@@ -115,24 +115,25 @@ def make_workers(index: int, key: str, created: str = "2026-01-01T00:00:00Z") ->
 def test_keys_that_leaders_come_back_with() -> None:
     leader = make_moving_leaders()
     old, new = make_own_revision(leader, OLD), make_own_revision(leader, KEY)
-    assert World(leader, old, new).history.held_keys(leader) == {OLD, KEY}
+    assert World(leader, old, new).history.reported_keys(leader) == {OLD, KEY}
     forgotten = make_own_revision(leader, "key-forgotten")
-    assert World(leader, old, new, forgotten).history.held_keys(leader) == {OLD, KEY}
-    assert World(leader).history.held_keys(leader) == frozenset()
+    assert World(leader, old, new, forgotten).history.reported_keys(leader) == {OLD, KEY}
+    assert World(leader).history.reported_keys(leader) == frozenset()
 
 
 def test_keys_of_a_stranger_of_the_same_name_are_not_held() -> None:
     leader = make_moving_leaders()
     stranger = make_leader_statefulset(make_set("other"))
     assert (
-        World(leader, make_own_revision(leader, OLD, owner=stranger)).history.held_keys(leader) == frozenset()
+        World(leader, make_own_revision(leader, OLD, owner=stranger)).history.reported_keys(leader)
+        == frozenset()
     )
 
 
 def test_a_statefulset_that_has_not_reported_holds_nothing() -> None:
     leader = make_leader_statefulset()
     del leader["status"]
-    assert World(leader, make_own_revision(leader, KEY)).history.held_keys(leader) == frozenset()
+    assert World(leader, make_own_revision(leader, KEY)).history.reported_keys(leader) == frozenset()
 
 
 async def test_nothing_is_asked_where_nothing_is_missing() -> None:

@@ -382,7 +382,7 @@ def _terminating() -> ApiError:
 
 
 @pytest.mark.parametrize(
-    ("error", "is_told"),
+    ("error", "is_reported"),
     [
         pytest.param(Invalid(422, "Invalid", "m"), True, id="invalid"),
         pytest.param(Forbidden(403, "Forbidden", "m"), True, id="forbidden"),
@@ -402,14 +402,14 @@ def _terminating() -> ApiError:
 )
 @pytest.mark.parametrize("kind", [_create, _apply], ids=["create", "apply"])
 async def test_users_are_told_what_the_server_refused(
-    bench: _Bench, kind: Any, error: ClusterError, is_told: bool
+    bench: _Bench, kind: Any, error: ClusterError, is_reported: bool
 ) -> None:
     bench.cluster.failures["x"] = error
     action = kind("x", failure=FAILURE)
     outcome = await bench.run((action,))
     assert outcome.errors == [error]
-    assert bench.refused == ([(action, error)] if is_told else [])
-    assert bench.diary[1:] == (["tell: Failed to create x: m"] if is_told else [])
+    assert bench.refused == ([(action, error)] if is_reported else [])
+    assert bench.diary[1:] == (["tell: Failed to create x: m"] if is_reported else [])
 
 
 async def test_actions_without_a_word_for_failure_fail_in_silence(bench: _Bench) -> None:

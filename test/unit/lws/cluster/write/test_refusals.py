@@ -30,7 +30,7 @@ def test_a_refusal_is_known_until_the_write_succeeds() -> None:
     assert refusals.remember(create(), ERROR) == ("ns", "demo")
     (met,) = refusals.of_set("ns", "demo")
     assert met.message == "cannot create StatefulSet demo-1: exceeded quota: few"
-    assert (met.reason, met.is_told) == ("QuotaExceeded", False)
+    assert (met.reason, met.is_reported) == ("QuotaExceeded", False)
     assert refusals.of_set("ns", "other") == refusals.of_set("other", "demo") == ()
     refusals.forget(intent(name="demo-2"))
     assert len(refusals.of_set("ns", "demo")) == 1
@@ -42,7 +42,7 @@ def test_what_an_event_says_already_is_marked() -> None:
     refusals = Refusals(NAME_LABEL)
     failure = Announce(Reference.to(intent("LeaderWorkerSet")), "FailedCreate", "Create", "Failed")
     refusals.remember(Create(intent(), why="because", failure=failure), ERROR)
-    assert [met.is_told for met in refusals.of_set("ns", "demo")] == [True]
+    assert [met.is_reported for met in refusals.of_set("ns", "demo")] == [True]
 
 
 def test_an_update_is_called_one() -> None:

@@ -57,7 +57,7 @@ def test_reviews(metrics: Metrics) -> None:
 
 def test_pods_of_lost_nodes(metrics: Metrics) -> None:
     assert "lws_pods_held_by_lost_nodes 0.0" in _lines(metrics)
-    metrics.observe_held(3)
+    metrics.observe_stuck_pods(3)
     metrics.observe_forced(2)
     metrics.observe_forced(1)
     assert "lws_pods_held_by_lost_nodes 3.0" in _lines(metrics)

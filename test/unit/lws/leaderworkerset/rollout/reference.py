@@ -25,7 +25,7 @@ class Case:
     unavailable: int
     surge: int
     floor: int = 0
-    asked: int | None = None
+    last: int | None = None
     is_new_revision: bool = False
 
     @property
@@ -57,7 +57,7 @@ def _case_table(case: Case) -> tuple[int, int]:
         return 0, wanted
     if existing < wanted:
         return partition, wanted
-    if case.asked is not None and case.asked != wanted:
+    if case.last is not None and case.last != wanted:
         return min(partition, case.ceiling), _replicas_for(case, _unsettled(case))
     return partition_step(case), _replicas_for(case, _unsettled(case))
 
@@ -105,7 +105,7 @@ def planned(case: Case, **stored: bool) -> Rollout:
     statefulset = LeaderStatefulSet(
         replicas=case.existing,
         partition=case.stored_partition,
-        asked=case.asked,
+        last_replicas=case.last,
         is_current=not case.is_new_revision,
         **stored,
     )

@@ -155,20 +155,20 @@ def test_groups_come_by_index() -> None:
 
 def test_position_at_rest() -> None:
     position = leader_statefulset(make_leader_statefulset(make_set(replicas=3)), KEY, NOW)
-    assert position == LeaderStatefulSet(replicas=3, partition=0, asked=3)
+    assert position == LeaderStatefulSet(replicas=3, partition=0, last_replicas=3)
 
 
 @pytest.mark.parametrize(
     ("asked", "read"), [("4", 4), (None, None), ("", None), ("-1", None), ("4x", None), ("٤", None)]
 )
 def test_the_replicas_annotation_may_be_anything(asked: str | None, read: int | None) -> None:
-    assert leader_statefulset(make_leader_statefulset(asked=asked), KEY, NOW).asked == read
+    assert leader_statefulset(make_leader_statefulset(last_replicas=asked), KEY, NOW).last_replicas == read
 
 
 def test_position_mid_rollout() -> None:
     stored = make_leader_statefulset(key="key-old", replicas=5, partition=3, max_unavailable=2, generation=7)
     position = leader_statefulset(stored, KEY, NOW)
-    assert position == LeaderStatefulSet(5, 3, asked=2, is_current=False, max_unavailable=2)
+    assert position == LeaderStatefulSet(5, 3, last_replicas=2, is_current=False, max_unavailable=2)
 
 
 @pytest.mark.parametrize(

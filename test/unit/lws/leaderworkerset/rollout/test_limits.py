@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.rollout.limits import budget_of, floor_of, told_max_unavailable
+from lws.leaderworkerset.rollout.limits import budget_of, floor_of, statefulset_max_unavailable
 from lws.leaderworkerset.rollout.state import Budget
 from test.unit.builders import make_set
 
@@ -24,7 +24,7 @@ from test.unit.builders import make_set
 )
 def test_limits(replicas: int, unavailable: Any, surge: Any, budget: Budget, told: int) -> None:
     lws = make_set(replicas=replicas, max_unavailable=unavailable, max_surge=surge)
-    assert (budget_of(lws), told_max_unavailable(lws)) == (budget, told)
+    assert (budget_of(lws), statefulset_max_unavailable(lws)) == (budget, told)
 
 
 def test_the_floor_is_the_partition_of_the_set() -> None:

@@ -43,7 +43,7 @@ def _random_case(generator: random.Random) -> Case:
         unavailable=limits.unavailable,
         surge=limits.surge,
         floor=generator.choice([0, 0, 0, generator.randint(0, wanted + 1)]),
-        asked=generator.choice([wanted, wanted, None, existing, generator.randint(0, 9)]),
+        last=generator.choice([wanted, wanted, None, existing, generator.randint(0, 9)]),
         is_new_revision=generator.random() < 0.15,
     )
 
@@ -70,7 +70,7 @@ def _compare_replicas(state: Case, told: tuple[int, int], original: int) -> str:
     if is_rolling(state) and not outdated:
         theirs = state.wanted
     updating = set(state.letters[state.floor : state.wanted]) & set("rt")
-    is_plain = not state.is_new_revision and state.asked == state.existing > state.wanted and not updating
+    is_plain = not state.is_new_revision and state.last == state.existing > state.wanted and not updating
 
     def staying(replicas: int) -> int:
         return state.letters[:replicas].count("R") + state.letters[: min(partition, replicas)].count("r")

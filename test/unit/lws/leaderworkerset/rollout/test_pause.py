@@ -83,7 +83,7 @@ def test_a_resumed_rollout_goes_on_where_it_stood() -> None:
 
 @pytest.mark.parametrize("is_current", [False, True])
 def test_a_change_back_while_paused_moves_no_group_above_those_that_match(is_current: bool) -> None:
-    stored = LeaderStatefulSet(replicas=6, partition=3, asked=6, is_current=is_current)
+    stored = LeaderStatefulSet(replicas=6, partition=3, last_replicas=6, is_current=is_current)
     state = RolloutState(6, budget(6, 1, 0), groups=groups("RRRTrr"), statefulset=stored, paused=True)
     rollout = plan_rollout(state)
     assert (rollout.partition, rollout.replicas, rollout.replace) == (6, 6, ())

@@ -17,7 +17,7 @@ def case(letters: str, stored: str, wanted: int, limits: str, **more: int | bool
     """
     existing, partition = map(int, stored.split(","))
     unavailable, surge = map(int, limits.split(","))
-    return Case(letters, wanted, existing, partition, unavailable, surge, **{"asked": wanted, **more})  # type: ignore[arg-type]
+    return Case(letters, wanted, existing, partition, unavailable, surge, **{"last": wanted, **more})  # type: ignore[arg-type]
 
 
 NEW = {"is_new_revision": True}
@@ -26,25 +26,26 @@ NEW = {"is_new_revision": True}
 @pytest.mark.parametrize(
     ("state", "partition", "replicas"),
     [
-        pytest.param(case("rr", "2,0", 5, "1,0", asked=2, **NEW), 2, 5, id="2a: new revision, scale up"),
+        pytest.param(case("rr", "2,0", 5, "1,0", last=2, **NEW), 2, 5, id="2a: new revision, scale up"),
         pytest.param(case("rrrr", "4,0", 4, "1,1", **NEW), 4, 5, id="2b: new revision, with surge"),
         pytest.param(
             case("rr", "2,0", 2, "1,4", **NEW), 2, 3, id="2b: surge of all groups, but budget of one"
         ),
         pytest.param(case("uuuu", "4,0", 4, "1,1"), 0, 4, id="3: at rest although nothing is ready"),
-        pytest.param(case("rrrr", "4,2", 6, "1,0", asked=4), 2, 6, id="3b: scale up keeps the partition"),
+        pytest.param(case("rrrr", "4,2", 6, "1,0", last=4), 2, 6, id="3b: scale up keeps the partition"),
+        pytest.param(case("rrrruu", "6,3", 6, "1,2", last=4), 3, 8, id="4: scaled up while rolling, surge 2"),
         pytest.param(
-            case("rrrruu", "6,3", 6, "1,2", asked=4), 3, 8, id="4: scaled up while rolling, surge 2"
-        ),
-        pytest.param(
-            case("rrrrRRRR", "8,6", 3, "1,1", asked=8), 4, 4, id="4: partition follows down to the ceiling"
+            case("rrrrRRRR", "8,6", 3, "1,1", last=8),
+            4,
+            4,
+            id="4: partition follows down to the ceiling",
         ),
         pytest.param(case("rrrr-", "5,4", 4, "1,1"), 3, 5, id="5: first window"),
         pytest.param(case("RRRR", "4,0", 4, "1,1", floor=6), 6, 4, id="floor above everything"),
         pytest.param(case("rrrRRR", "6,3", 6, "1,0", floor=4), 4, 6, id="floor raised above the position"),
         pytest.param(case("", "0,0", 0, "1,1", **NEW), 0, 0, id="no replicas, new revision"),
         pytest.param(case("", "0,0", 0, "1,1"), 0, 0, id="no replicas"),
-        pytest.param(case("rrRR", "4,2", 0, "1,0", asked=4), 0, 0, id="scaled to nothing while rolling"),
+        pytest.param(case("rrRR", "4,2", 0, "1,0", last=4), 0, 0, id="scaled to nothing while rolling"),
     ],
 )
 def test_case_table(state: Case, partition: int, replicas: int) -> None:
@@ -96,11 +97,9 @@ def test_ten_groups_with_one_broken_before(state: Case, partition: int, replicas
         pytest.param(
             case("rrrrRRR", "7,4", 6, "1,1", floor=4), 4, 7, id="surge stays while groups are held back"
         ),
-        pytest.param(case("rrr---", "6,3", 6, "1,2", asked=6), 3, 8, id="scaled up with surge"),
-        pytest.param(
-            case("rrrrrr", "6,0", 3, "1,2", asked=6, **NEW), 3, 5, id="scaled down and new revision"
-        ),
-        pytest.param(case("rr", "2,0", 3, "1,1", asked=2, **NEW), 2, 3, id="scaled up and new revision"),
+        pytest.param(case("rrr---", "6,3", 6, "1,2", last=6), 3, 8, id="scaled up with surge"),
+        pytest.param(case("rrrrrr", "6,0", 3, "1,2", last=6, **NEW), 3, 5, id="scaled down and new revision"),
+        pytest.param(case("rr", "2,0", 3, "1,1", last=2, **NEW), 2, 3, id="scaled up and new revision"),
     ],
 )
 def test_short_sequences(state: Case, partition: int, replicas: int) -> None:
@@ -135,7 +134,10 @@ def test_set_of_one_and_empty_budget(state: Case, partition: int, replicas: int)
         ),
         pytest.param(case("RRRuuuu", "7,0", 4, "1,3"), 0, 4, id="unready surge goes"),
         pytest.param(
-            case("xxxxRRRR", "8,4", 4, "1,1", asked=8), 4, 7, id="scaled down while the low ones are broken"
+            case("xxxxRRRR", "8,4", 4, "1,1", last=8),
+            4,
+            7,
+            id="scaled down while the low ones are broken",
         ),
     ],
 )
@@ -147,7 +149,10 @@ def test_surge_goes_only_while_enough_groups_stay_ready(state: Case, partition: 
     ("state", "partition", "replicas"),
     [
         pytest.param(
-            case("uuuRRRRRRR", "10,0", 4, "1,2", asked=10), 0, 4, id="plain scale-down shrinks at once"
+            case("uuuRRRRRRR", "10,0", 4, "1,2", last=10),
+            0,
+            4,
+            id="plain scale-down shrinks at once",
         ),
         pytest.param(
             case("RuuuR", "5,0", 4, "1,2"), 0, 5, id="surge does not grow back without outdated groups"
@@ -244,7 +249,7 @@ def test_a_revision_that_nothing_gets_ready_on_gets_no_more_than_the_budget(
 
 @pytest.mark.parametrize("asked", [None, 4])
 def test_a_lost_record_of_replicas_heals(asked: int | None) -> None:
-    assert told(case("rrruR", "5,3", 4, "1,1", asked=asked)) == (2, 5)
+    assert told(case("rrruR", "5,3", 4, "1,1", last=asked)) == (2, 5)
 
 
 def test_the_partition_is_not_lowered_twice_before_the_controller_has_reported() -> None:
@@ -270,6 +275,6 @@ def test_the_partition_is_not_lowered_twice_before_the_controller_has_reported()
 def test_a_rollout_whose_statefulset_was_lost_goes_on_from_where_it_was(
     letters: str, reached: int | None, observed: bool, partition: int
 ) -> None:
-    stored = LeaderStatefulSet(4, 4, asked=4, is_current=False, observed=observed)
+    stored = LeaderStatefulSet(4, 4, last_replicas=4, is_current=False, observed=observed)
     state = RolloutState(4, budget(4, 1, 0), groups=groups(letters), statefulset=stored, reached=reached)
     assert plan_rollout(state).partition == partition

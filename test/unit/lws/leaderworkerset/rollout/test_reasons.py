@@ -93,14 +93,14 @@ def test_counted(groups: int, text: str) -> None:
         ),
         pytest.param(
             "RR",
-            LeaderStatefulSet(2, 0, asked=2),
+            LeaderStatefulSet(2, 0, last_replicas=2),
             0,
             "scaled from 2 groups to 4",
             "groups 2 to 3 to be ready",
             id="up",
         ),
         pytest.param(
-            "R" * 6, LeaderStatefulSet(6, 0, asked=6), 0, "scaled from 6 groups to 4", "", id="down"
+            "R" * 6, LeaderStatefulSet(6, 0, last_replicas=6), 0, "scaled from 6 groups to 4", "", id="down"
         ),
         pytest.param("RRRR", LeaderStatefulSet(4, 0), 0, "", "", id="at rest"),
         pytest.param(

@@ -106,7 +106,7 @@ def test_with_a_new_template_the_others_wait_for_the_report_too() -> None:
 
 
 def test_groups_that_are_scaled_away_are_left_to_the_controller() -> None:
-    rollout = replaced("xxxxxx", LeaderStatefulSet(6, 0, asked=6), Budget(2, 0), wanted=4)
+    rollout = replaced("xxxxxx", LeaderStatefulSet(6, 0, last_replicas=6), Budget(2, 0), wanted=4)
     assert rollout.replicas == 6, "nothing is ready that could stay"
     moment = Moment(RolloutState(4, Budget(2, 0), 0, groups("xxxxxx")), LeaderStatefulSet(6, 0))
     assert leaders_to_replace(moment, partition=0, replicas=4) == (3, 2, 1, 0)

@@ -16,7 +16,7 @@ from test.unit.stories.story import Story, Wish
 def changed(letters: str, unavailable: int = 1, surge: int = 0, **stored: object) -> RolloutState:
     """A set whose template was changed just now; its groups stand as the letters say."""
     count = len(letters)
-    statefulset = LeaderStatefulSet(replicas=count, partition=0, asked=count, is_current=False)
+    statefulset = LeaderStatefulSet(replicas=count, partition=0, last_replicas=count, is_current=False)
     return RolloutState(
         replicas=count,
         budget=budget(count, unavailable, surge),

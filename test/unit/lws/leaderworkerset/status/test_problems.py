@@ -34,5 +34,5 @@ def test_a_group_of_one_needs_no_start_ordinal() -> None:
 
 
 def test_what_was_told_already_is_not_told_again() -> None:
-    told = Problem("FailedCreate", "cannot create Service demo: no", is_told=True)
+    told = Problem("FailedCreate", "cannot create Service demo: no", is_reported=True)
     assert [each.note for each in problems(make_set(), [CLASH, told])] == [CLASH.message]
