@@ -32,8 +32,8 @@ from lws.leaderworkerset.revisions.target_revision import (
     plan_pruning,
 )
 from lws.leaderworkerset.rollout.groups import GroupState
-from lws.leaderworkerset.rollout.limits import floor_of
 from lws.leaderworkerset.rollout.pacing import status_delay
+from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import node_loss
 from lws.leaderworkerset.status.problems import problems_of
@@ -68,7 +68,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     if ownership in (Standing.OURS, Standing.ABSENT):
         upkeep.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
     revisions = _revisions_to_tell(snapshot, choice, step, is_done)
-    status = _status(snapshot, groups, problems, revisions, step)
+    status = _status(snapshot, rollout, problems, revisions, step)
     written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
     # A step writes the status anyway.
     delay = status_delay(snapshot, written) if not step.has_moved else None
@@ -103,7 +103,7 @@ def _remembered_names(lws: Object) -> tuple[str, ...]:
 
 def _status(
     snapshot: SetSnapshot,
-    groups: tuple[GroupState, ...],
+    rollout: RolloutState,
     problems: Sequence[Problem],
     revisions: Revisions,
     step: Step,
@@ -111,14 +111,14 @@ def _status(
     lws = snapshot.lws
     leader_status = (snapshot.leader or {}).get("status") or {}
     is_ours = snapshot.leader is not None and is_controlled_by(snapshot.leader, spec.uid_of(lws))
-    ready = {group.index for group in groups if group.ready}
+    ready = {group.index for group in rollout.groups if group.ready}
     status = set_status(
         lws,
         Observed(
-            replicas=spec.replicas_of(lws),
+            replicas=rollout.replicas,
             now=snapshot.now,
-            floor=floor_of(lws),
-            groups=groups,
+            floor=rollout.floor,
+            groups=rollout.groups,
             existing=int(leader_status.get("replicas") or 0) if is_ours else 0,
             revisions=revisions,
             problems=tuple(problems),

@@ -16,7 +16,7 @@ import click
 
 from lws.actions import Object, Reference
 from lws.cli.facts.creation import as_stored, creation, update_from_rest
-from lws.cli.facts.impact import impact, told
+from lws.cli.facts.impact import impact, impact_lines
 from lws.cli.facts.kubectl_apply import apply_patch
 from lws.cli.facts.lookup import all_of
 from lws.cli.facts.manifests import sets_in
@@ -93,7 +93,7 @@ async def _planned(session: Session, manifest: Object, manner: Manner, steps: bo
     found = await all_of(session, stored)
     effect = impact(found.snapshot, found.groups, after)
     is_same = after["spec"] == stored["spec"]
-    blocks = [changed(stored, "unchanged" if is_same else "would be changed"), *told(effect)]
+    blocks = [changed(stored, "unchanged" if is_same else "would be changed"), *impact_lines(effect)]
     return blocks + (list(steps_blocks(simulate(effect.after.rollout))) if steps else [])
 
 

@@ -9,7 +9,7 @@ import click
 
 from lws.actions import Reference
 from lws.cli.candidates import complete_revisions
-from lws.cli.facts.impact import impact, told
+from lws.cli.facts.impact import impact, impact_lines
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.retry import write_unless_changed
 from lws.cli.facts.revisions import past_of
@@ -58,5 +58,5 @@ async def _undo(session: Session, name: str, number: int | None, dry_run: bool) 
         ),
     )
     effect = impact(found.snapshot, {}, after)
-    show([changed(lws, f"rolled back to revision {target.number}", dry_run), *told(effect)])
+    show([changed(lws, f"rolled back to revision {target.number}", dry_run), *impact_lines(effect)])
     return 0

@@ -17,12 +17,12 @@ from lws.kube.ownership import Standing
 from lws.leaderworkerset.assessment import Assessment, assess
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.reasons import counted, named
 from lws.leaderworkerset.snapshot import SetSnapshot
 
 _RECORDED = ("leaderWorkerTemplate", "networkConfig")
-_LIVE = ("restartPolicy", "persistentVolumeClaimRetentionPolicy", "maxGroupRestarts")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def impact(snapshot: SetSnapshot, groups: Mapping[int, GroupSnapshot], after: Ob
     )
 
 
-def told(what: Impact) -> Iterator[Text]:
+def impact_lines(what: Impact) -> Iterator[Text]:
     """The impact in sentences; the first one says it all."""
     if what.left_alone:
         yield Text(f"nothing happens: {what.left_alone}", "bold red")
@@ -146,4 +146,4 @@ def _immediate(lws: Object) -> dict[str, object]:
     """What takes effect without a rollout."""
     rest = {key: value for key, value in lws["spec"].items() if key not in _RECORDED}
     template = lws["spec"].get("leaderWorkerTemplate") or {}
-    return {**rest, **{key: template[key] for key in _LIVE if key in template}}
+    return {**rest, **{key: template[key] for key in LIVE if key in template}}

@@ -26,7 +26,7 @@ _MANY = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SetObjects:
     """One set.
 
     lws: the set, whole. groups: what the controller would decide about each group from, by index of the
@@ -53,17 +53,17 @@ async def find_set(session: Session, name: str) -> Object:
     return _readable(lws)
 
 
-async def find_history(session: Session, name: str) -> Found:
+async def find_history(session: Session, name: str) -> SetObjects:
     """The set with its revisions and leaders: all that commands about revisions ask for."""
     return await _read(session, await find_set(session, name), leaders_only=True)
 
 
-async def find_all(session: Session, name: str) -> Found:
+async def find_all(session: Session, name: str) -> SetObjects:
     """The set with everything that belongs to it."""
     return await all_of(session, await find_set(session, name))
 
 
-async def all_of(session: Session, lws: Object) -> Found:
+async def all_of(session: Session, lws: Object) -> SetObjects:
     """Everything that belongs to a set."""
     return await _read(session, _readable(lws), leaders_only=False)
 
@@ -75,7 +75,7 @@ def _readable(lws: Object) -> Object:
     return {**lws, "status": readable_status(lws["status"])} if "status" in lws else lws
 
 
-async def _read(session: Session, lws: Object, leaders_only: bool) -> Found:
+async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects:
     cluster, now = session.cluster, session.now
     namespace, name = lws["metadata"]["namespace"], lws["metadata"]["name"]
     of_set = f"{NAME_LABEL}={name}"
@@ -98,7 +98,7 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> Found:
         found = await observer.observe_group(namespace, group.leader["metadata"]["name"], now)
         if found is not None:
             groups[group.index] = found
-    return Found(lws, snapshot, groups, {pod["metadata"]["name"]: pod for pod in pods}, tuple(revisions))
+    return SetObjects(lws, snapshot, groups, {pod["metadata"]["name"]: pod for pod in pods}, tuple(revisions))
 
 
 async def _missing(session: Session, name: str, error: NotFound) -> Refusal:

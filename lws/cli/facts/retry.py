@@ -31,14 +31,14 @@ async def write_unless_changed(session: Session, lws: Object, write: Write) -> d
             fresh = await session.cluster.get(KIND, lws["metadata"]["namespace"], lws["metadata"]["name"])
             if fresh["metadata"]["resourceVersion"] == read["metadata"]["resourceVersion"]:
                 raise
-            if _asked(fresh) != _asked(lws):
+            if _written_by_users(fresh) != _written_by_users(lws):
                 break
             read = fresh
     name = lws["metadata"]["name"]
     raise Refusal(f"set {name} was changed by somebody else just now: look at it, then try again")
 
 
-def _asked(lws: Object) -> tuple[str, int, object]:
+def _written_by_users(lws: Object) -> tuple[str, int, object]:
     """What users write."""
     metadata = lws["metadata"]
     return metadata["uid"], metadata.get("generation", 0), metadata.get("annotations")

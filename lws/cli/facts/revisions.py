@@ -40,12 +40,12 @@ class Past:
         found = [each for each in self.recorded if each.number == number]
         stranger = next((each for each in self.strangers if each.get("revision") == number), None)
         if not found and stranger is not None:
-            raise Refusal(_told_stranger(stranger))
+            raise Refusal(_about_stranger(stranger))
         if not found:
             there = ", ".join(str(each.number) for each in self.recorded) or "none yet"
             raise Refusal(f"set {self.name} has no revision {number}: there is {there}")
         if len(found) > 1:
-            raise Refusal(_told_twice(number, found))
+            raise Refusal(_about_number(number, found))
         return self._usable(found[0])
 
     def before(self, revision: Recorded | None) -> Recorded:
@@ -62,13 +62,13 @@ class Past:
     def complaints(self) -> Iterator[str]:
         """What is wrong, a sentence each."""
         yield from (each.broken for each in self.recorded if each.broken)
-        yield from map(_told_stranger, self.strangers)
+        yield from map(_about_stranger, self.strangers)
         for number, found in _grouped((each.number, each) for each in self.recorded).items():
             if len(found) > 1:
-                yield _told_twice(number, found)
+                yield _about_number(number, found)
         for key, found in _grouped((each.key, each) for each in self._usable_ones()).items():
             if len({each.form for each in found}) > 1:
-                yield _told_shared(key, found)
+                yield _about_key(key, found)
         known = {each.key for each in self.recorded}
         for key, indices in sorted(self.groups.items()):
             if key not in known:
@@ -81,7 +81,7 @@ class Past:
             raise Refusal(f"revision {revision.number} is being deleted ({revision.name})")
         others = [each for each in self._usable_ones() if each.key == revision.key]
         if len({each.form for each in others}) > 1:
-            raise Refusal(_told_shared(revision.key, others))
+            raise Refusal(_about_key(revision.key, others))
         return revision
 
     def _usable_ones(self) -> Iterator[Recorded]:
@@ -130,7 +130,7 @@ def _grouped(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, list[Any]]:
     return found
 
 
-def _told_stranger(revision: Object) -> str:
+def _about_stranger(revision: Object) -> str:
     return (
         f"ControllerRevision {revision['metadata']['name']} (revision {revision.get('revision')}) has no "
         f"owner, and its data is not what its name says, so it is no revision of the set: delete it if "
@@ -138,16 +138,16 @@ def _told_stranger(revision: Object) -> str:
     )
 
 
-def _told_twice(number: int, found: Iterable[Recorded]) -> str:
-    names = " and ".join(each.name for each in found)
+def _about_number(number: int, revisions: Iterable[Recorded]) -> str:
+    names = " and ".join(each.name for each in revisions)
     return (
         f"more than one revision has the number {number} ({names}), so nothing says which is meant: delete "
         f"the ControllerRevision that is wrong"
     )
 
 
-def _told_shared(key: str, found: Iterable[Recorded]) -> str:
-    names = " and ".join(each.name for each in found)
+def _about_key(key: str, revisions: Iterable[Recorded]) -> str:
+    names = " and ".join(each.name for each in revisions)
     return (
         f"different templates share the key {key} ({names}), so nothing says which one its groups run: "
         f"delete the ControllerRevision that is wrong"

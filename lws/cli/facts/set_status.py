@@ -12,7 +12,7 @@ from typing import Any
 
 from lws.actions import Object
 from lws.cli.facts.ages import age
-from lws.cli.facts.lookup import Found
+from lws.cli.facts.lookup import SetObjects
 from lws.cli.facts.obstacles import obstacle
 from lws.cli.facts.revisions import Past, past_of
 from lws.kube import conditions
@@ -22,6 +22,7 @@ from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment import Assessment, assess
 from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
 from lws.leaderworkerset.status.status import AVAILABLE
 from lws.leaderworkerset.status.summary import READY, GroupStanding, Summary, group_standings, summarise
@@ -50,7 +51,7 @@ class StatusReport:
     recorded, a sentence each. at_risk: what may be lost, a sentence each.
     """
 
-    found: Found
+    objects: SetObjects
     past: Past
     assessment: Assessment
     groups: tuple[GroupLine, ...]
@@ -67,7 +68,7 @@ class StatusReport:
     @property
     def last_progress(self) -> str:
         """When the controller last saw it move (RFC 3339); empty where it has not."""
-        return str((self.found.lws.get("status") or {}).get(LAST_PROGRESS) or "")
+        return str((self.objects.lws.get("status") or {}).get(LAST_PROGRESS) or "")
 
     @property
     def updated(self) -> int:
@@ -75,22 +76,22 @@ class StatusReport:
         return sum(line.is_settled for line in self.groups if line.index < self.replicas)
 
 
-def report_on(found: Found) -> StatusReport:
+def report_on(objects: SetObjects) -> StatusReport:
     """How the set stands."""
-    past, assessment = past_of(found.snapshot, found.revisions), assess(found.snapshot)
+    past, assessment = past_of(objects.snapshot, objects.revisions), assess(objects.snapshot)
     rollout = assessment.rollout
     summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused)
-    is_settled = _is_settled(found, assessment, summary)
-    exposed = claims_at_risk(found.lws, (group.workers for group in found.snapshot.groups))
+    is_settled = _is_settled(objects, assessment, summary)
+    exposed = claims_at_risk(objects.lws, (group.workers for group in objects.snapshot.groups))
     return StatusReport(
-        found=found,
+        objects=objects,
         past=past,
         assessment=assessment,
-        groups=tuple(_lines(found, past, group_standings(rollout))),
+        groups=tuple(_lines(objects, past, group_standings(rollout))),
         summary=summary,
         is_settled=is_settled,
-        waiting_for="" if is_settled else _waiting_for(found, summary),
-        live_only=tuple(_live_only(found.lws, past)),
+        waiting_for="" if is_settled else _waiting_for(objects, summary),
+        live_only=tuple(_live_only(objects.lws, past)),
         at_risk=(risk_of_claims(exposed),) if exposed else (),
     )
 
@@ -101,27 +102,27 @@ def revision_number(past: Past, key: str) -> str:
     return str(numbers[-1]) if numbers else key or "<none>"
 
 
-def _lines(found: Found, past: Past, standings: Iterable[GroupStanding]) -> Iterator[GroupLine]:
-    facts = {group.index: group for group in found.snapshot.groups}
+def _lines(objects: SetObjects, past: Past, standings: Iterable[GroupStanding]) -> Iterator[GroupLine]:
+    facts = {group.index: group for group in objects.snapshot.groups}
     owned: dict[str, list[Object]] = defaultdict(list)
-    for _, pod in sorted(found.pods.items()):
+    for _, pod in sorted(objects.pods.items()):
         owned[(controller_of(pod) or {}).get("uid", "")].append(pod)
     for each in standings:
         group = facts.get(each.index)
         if group is None:
             yield GroupLine(each.index, "-", each.state, (0, 0), "-", each.reason, is_settled=False)
             continue
-        leader = found.pods.get(group.leader["metadata"]["name"], group.leader)
+        leader = objects.pods.get(group.leader["metadata"]["name"], group.leader)
         workers = owned[group.workers["metadata"]["uid"]] if group.workers is not None else []
-        known = found.groups.get(each.index)
-        size = known.size if known is not None else spec.size_of(found.lws)
+        known = objects.groups.get(each.index)
+        size = known.size if known is not None else spec.size_of(objects.lws)
         detail = obstacle(known, [leader, *workers], size) if each.lacks_pods else ""
         yield GroupLine(
             index=each.index,
             revision=revision_number(past, group.leader_key or ""),
             leader=_phase(leader),
             workers=(sum(map(is_ready, workers)), size - 1),
-            age=age(leader["metadata"].get("creationTimestamp"), found.snapshot.now),
+            age=age(leader["metadata"].get("creationTimestamp"), objects.snapshot.now),
             why="; ".join(filter(None, (each.reason, detail))),
             is_settled=each.state == READY,
         )
@@ -134,8 +135,8 @@ def _phase(leader: Object) -> str:
     return "Ready" if phase == "Running" and is_ready(leader) else phase
 
 
-def _is_settled(found: Found, assessment: Assessment, summary: Summary) -> bool:
-    lws, rollout = found.lws, assessment.rollout
+def _is_settled(objects: SetObjects, assessment: Assessment, summary: Summary) -> bool:
+    lws, rollout = objects.lws, assessment.rollout
     stored, status = rollout.statefulset, lws.get("status") or {}
     if assessment.ownership != Standing.OURS or stored is None or summary.unsettled:
         return False
@@ -145,8 +146,8 @@ def _is_settled(found: Found, assessment: Assessment, summary: Summary) -> bool:
     return is_seen and is_in_place and conditions.is_true(status.get("conditions"), AVAILABLE)
 
 
-def _waiting_for(found: Found, summary: Summary) -> str:
-    if planned := plan(found.snapshot).waiting_for:
+def _waiting_for(objects: SetObjects, summary: Summary) -> str:
+    if planned := plan(objects.snapshot).waiting_for:
         return planned
     if not summary.unsettled:
         return "the controller to say in the status that all is done"
@@ -158,7 +159,7 @@ def _live_only(lws: Object, past: Past) -> Iterator[str]:
     if wanted is None:
         return
     template, recorded = lws["spec"]["leaderWorkerTemplate"], wanted.spec["leaderWorkerTemplate"]
-    for key in ("restartPolicy", "persistentVolumeClaimRetentionPolicy"):
+    for key in NOT_IN_PODS:
         now, then = template.get(key), recorded.get(key)
         if now != then:
             yield (

@@ -13,7 +13,7 @@ from lws.cli.facts.revisions import Past, is_same
 from lws.cli.refusal import Refusal
 from lws.kube.metadata import annotations_of
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.revisions.encoding import equality_tree
+from lws.leaderworkerset.revisions.encoding import LIVE, equality_tree
 from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
@@ -22,8 +22,6 @@ FIELD_MANAGER = "lws-undo"
 _CLIENT_SIDE_APPLIERS = ("argocd-controller", "helm", "kubectl-client-side-apply")
 
 _TEMPLATE, _NETWORK = "leaderWorkerTemplate", "networkConfig"
-# No pod depends on them, whether they are recorded or not: they stay as they are.
-_LIVE = ("restartPolicy", "persistentVolumeClaimRetentionPolicy", "maxGroupRestarts")
 
 
 def target_of(past: Past, number: int | None) -> Recorded:
@@ -55,8 +53,8 @@ def check(lws: Object, past: Past, target: Recorded) -> None:
 def operations(lws: Object, target: Recorded) -> list[dict[str, Any]]:
     """The JSON patch (RFC 6902). It fails if somebody else writes the set in between."""
     now = lws["spec"]
-    template = {key: value for key, value in target.spec[_TEMPLATE].items() if key not in _LIVE}
-    template |= {key: now[_TEMPLATE][key] for key in _LIVE if key in now[_TEMPLATE]}
+    template = {key: value for key, value in target.spec[_TEMPLATE].items() if key not in LIVE}
+    template |= {key: now[_TEMPLATE][key] for key in LIVE if key in now[_TEMPLATE]}
     network = target.spec.get(_NETWORK) or {"subdomainPolicy": SubdomainPolicy.SHARED.value}
     version = lws["metadata"]["resourceVersion"]
     return [

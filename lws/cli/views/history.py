@@ -14,6 +14,7 @@ from lws.cli.facts.revisions import Past
 from lws.cli.views.blocks import Block, Table, Text, row
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.rollout.reasons import runs
 
 _LINES = 3
 
@@ -74,18 +75,7 @@ def changes(past: Past, revision: Recorded) -> list[str]:
 def groups_on(past: Past, revision: Recorded) -> str:
     """How many groups, and which: `3 (0-1, 4)`."""
     indices = past.groups.get(revision.key, ()) if revision.key else ()
-    return f"{len(indices)} ({runs(indices)})" if indices else "0"
-
-
-def runs(indices: Sequence[int]) -> str:
-    """Indices in the form `0-1, 4`."""
-    found: list[list[int]] = []
-    for index in sorted(indices):
-        if found and found[-1][-1] == index - 1:
-            found[-1][1:] = [index]
-        else:
-            found.append([index])
-    return ", ".join("-".join(map(str, each)) for each in found)
+    return f"{len(indices)} ({', '.join(runs(indices, '-'))})" if indices else "0"
 
 
 def _in_short(lines: Sequence[str]) -> str:

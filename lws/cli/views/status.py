@@ -21,7 +21,7 @@ _STYLES = {"True": "green", "Unknown": "yellow"}
 
 def status_blocks(facts: StatusReport, most: int | None = None) -> Iterator[Block]:
     """What is shown. most: rows of groups that there is room for; those that wait come first then."""
-    metadata, now = facts.found.lws["metadata"], facts.found.snapshot.now
+    metadata, now = facts.objects.lws["metadata"], facts.objects.snapshot.now
     yield Text(f"LeaderWorkerSet {metadata['namespace']}/{metadata['name']}", "bold")
     yield Bar(facts.updated, facts.replicas, f"groups ready on {_revision(facts)}")
     if facts.assessment.rollout.paused:
@@ -45,8 +45,8 @@ def status_data(facts: StatusReport) -> dict[str, Any]:
     """The same as data."""
     wanted = facts.past.wanted
     return {
-        "name": facts.found.name,
-        "namespace": facts.found.lws["metadata"]["namespace"],
+        "name": facts.objects.name,
+        "namespace": facts.objects.lws["metadata"]["namespace"],
         "settled": facts.is_settled,
         "waitingFor": facts.waiting_for,
         "paused": facts.assessment.rollout.paused,
@@ -91,9 +91,9 @@ def _pace(facts: StatusReport) -> Iterator[Text]:
     if not facts.last_progress or facts.assessment.rollout.paused:
         return
     is_stalled = conditions.is_true(_conditions(facts), STALLED)
-    deadline = spec.progress_deadline_of(facts.found.lws)
-    since = age(facts.last_progress, facts.found.snapshot.now)
-    limit = f"; stalled is what has none for {deadline} s" if deadline is not None else ""
+    deadline = spec.progress_deadline_of(facts.objects.lws)
+    since = age(facts.last_progress, facts.objects.snapshot.now)
+    limit = f"; stalls after {deadline} s without progress" if deadline is not None else ""
     yield Text(f"last progress {since} ago{limit}", "red" if is_stalled else "")
 
 
@@ -127,7 +127,7 @@ def _group_table(lines: Sequence[GroupLine]) -> Table:
 
 
 def _conditions(facts: StatusReport) -> Sequence[Mapping[str, Any]]:
-    return (facts.found.lws.get("status") or {}).get("conditions") or ()
+    return (facts.objects.lws.get("status") or {}).get("conditions") or ()
 
 
 def _condition_table(stored: Sequence[Mapping[str, Any]], now: datetime) -> Table:

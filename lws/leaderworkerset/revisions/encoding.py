@@ -34,17 +34,20 @@ TYPES: Table = {
 }
 """The types of what revisions record."""
 
-_NO_MATTER = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
+NOT_IN_PODS = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
 """Recorded, but no running pod depends on them: an edit takes effect at once and rolls nothing."""
 
 
-_NOT_RECORDED = ("maxGroupRestarts",)
+NOT_RECORDED = ("maxGroupRestarts",)
 """Neither recorded nor compared, as in the original: it takes effect at once, on every revision."""
+
+LIVE = (*NOT_IN_PODS, *NOT_RECORDED)
+"""What of a template takes effect at once, recorded or not."""
 
 
 def _template_defaults(template: Fields) -> None:
     template.setdefault("size", 1)
-    for key in _NO_MATTER:
+    for key in NOT_IN_PODS:
         template.pop(key, None)
 
 
@@ -135,7 +138,7 @@ def _parts(spec: Object, normaliser: Normaliser) -> tuple[Fields, Fields]:
     if network is None:
         network = {"subdomainPolicy": SubdomainPolicy.SHARED.value}
     asked = without_marker(spec.get("leaderWorkerTemplate") or {})
-    template = {key: value for key, value in asked.items() if key not in _NOT_RECORDED}
+    template = {key: value for key, value in asked.items() if key not in NOT_RECORDED}
     return (
         normaliser.write("LeaderWorkerTemplate", template),
         normaliser.write("NetworkConfig", without_marker(network)),

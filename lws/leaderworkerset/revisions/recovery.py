@@ -14,7 +14,7 @@ from typing import Any
 from lws.actions import Object, Reference
 from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.revisions.encoding import equality_form
+from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS, equality_form
 from lws.leaderworkerset.revisions.history import Record, Recorded, record
 from lws.leaderworkerset.templates.claims import claims_of, common_claim
 from lws.leaderworkerset.templates.node_selection import selects_by_group, without_group_nodes
@@ -48,9 +48,6 @@ _OUR_ANNOTATIONS = frozenset(
     }
 )
 _WHOLE_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
-
-# Nothing that runs depends on them: they are recorded as the set has them.
-_NOT_IN_PODS = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +192,7 @@ def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
             template["workerTemplate"] = template["leaderTemplate"]
         if _form(template["leaderTemplate"]) == _form(template["workerTemplate"]):
             del template["leaderTemplate"]
-    template |= {key: asked[key] for key in _NOT_IN_PODS if asked.get(key) is not None}
+    template |= {key: asked[key] for key in NOT_IN_PODS if asked.get(key) is not None}
     return {"leaderWorkerTemplate": template, "networkConfig": shown["networkConfig"]}
 
 

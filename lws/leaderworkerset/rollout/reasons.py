@@ -56,16 +56,21 @@ def waiting_for(moment: Moment, replicas: int) -> str:
 
 def named(indices: Iterable[int]) -> str:
     """Groups by index: "group 3", "groups 0 to 2, 5"; of many runs the first five; empty for none."""
-    runs: list[list[int]] = []
+    texts = runs(indices, " to ")
+    if not texts or (len(texts) == 1 and texts[0].isdigit()):
+        return "".join(f"group {text}" for text in texts)
+    return f"groups {', '.join([*texts[:5], *['…'] * (len(texts) > 5)])}"
+
+
+def runs(indices: Iterable[int], joint: str) -> list[str]:
+    """Indices in order, each run of them as its first and last: "0-2", "5"."""
+    found: list[list[int]] = []
     for index in sorted(indices):
-        if runs and runs[-1][-1] == index - 1:
-            runs[-1][1:] = [index]
+        if found and found[-1][-1] == index - 1:
+            found[-1][1:] = [index]
         else:
-            runs.append([index])
-    texts = [" to ".join(map(str, run)) for run in runs[:5]] + ["…"] * (len(runs) > 5)
-    if not texts:
-        return ""
-    return ("group " if texts == [str(runs[0][0])] else "groups ") + ", ".join(texts)
+            found.append([index])
+    return [joint.join(map(str, each)) for each in found]
 
 
 def counted(groups: int) -> str:

@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lws.actions import Apply, Create, Plan, Verbatim
-from lws.cli.facts.impact import impact, told
-from lws.cli.facts.lookup import Found, find_all, find_history
+from lws.cli.facts.impact import impact, impact_lines
+from lws.cli.facts.lookup import SetObjects, find_all, find_history
 from lws.cli.facts.revisions import past_of
 from lws.cli.facts.set_status import report_on
 from lws.cli.facts.undo_patch import appliers, check, operations, target_of
@@ -200,7 +200,7 @@ def _run_commands(loop: asyncio.AbstractEventLoop, cluster: FakeCluster, pick: r
         command(loop.run_until_complete(find(session, NAME)))
 
 
-def _history(found: Found) -> None:
+def _history(found: SetObjects) -> None:
     now, past = datetime.now(UTC), past_of(found.snapshot, found.revisions)
     list(past.complaints())
     history_table(past, now)
@@ -209,7 +209,7 @@ def _history(found: Found) -> None:
         list(one_revision(past, each, now, yaml_text(template_of(each))))
 
 
-def _undo(found: Found) -> None:
+def _undo(found: SetObjects) -> None:
     past = past_of(found.snapshot, found.revisions)
     for each in past.recorded:
         with contextlib.suppress(Refusal):
@@ -223,14 +223,14 @@ def _undo(found: Found) -> None:
     appliers(found.lws)
 
 
-def _status(found: Found) -> None:
+def _status(found: SetObjects) -> None:
     standing = report_on(found)
     list(status_blocks(standing))
     progress_line(standing)
     status_data(standing)
 
 
-def _plan(found: Found) -> None:
+def _plan(found: SetObjects) -> None:
     template = {**found.lws["spec"]["leaderWorkerTemplate"], "workerTemplate": make_pod_template("B")}
     changed = {**found.lws, "spec": {**found.lws["spec"], "leaderWorkerTemplate": template}}
-    list(told(impact(found.snapshot, found.groups, changed)))
+    list(impact_lines(impact(found.snapshot, found.groups, changed)))

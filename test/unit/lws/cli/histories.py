@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from lws.cli.facts.lookup import Found
+from lws.cli.facts.lookup import SetObjects
 from lws.cli.facts.revisions import Past, past_of
 from lws.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions.history import build_revision, is_ours, parse, record
@@ -57,7 +57,9 @@ def past(*states: Object, running: list[Object] | None = None, extra: list[Objec
     return past_of(snapshot_of(states[-1], revisions, running), revisions)
 
 
-def found(snapshot: SetSnapshot, revisions: list[Object], pods: Mapping[str, Object] | None = None) -> Found:
+def found(
+    snapshot: SetSnapshot, revisions: list[Object], pods: Mapping[str, Object] | None = None
+) -> SetObjects:
     """Everything about a set; the pods are those of its groups' leaders, and `pods`."""
     groups = {
         group.index: GroupSnapshot(
@@ -77,7 +79,7 @@ def found(snapshot: SetSnapshot, revisions: list[Object], pods: Mapping[str, Obj
         for group in snapshot.groups
     }
     leaders = {group.leader["metadata"]["name"]: group.leader for group in snapshot.groups}
-    return Found(snapshot.lws, snapshot, groups, {**leaders, **(pods or {})}, tuple(revisions))
+    return SetObjects(snapshot.lws, snapshot, groups, {**leaders, **(pods or {})}, tuple(revisions))
 
 
 def with_status(snapshot: SetSnapshot, **status: Any) -> SetSnapshot:

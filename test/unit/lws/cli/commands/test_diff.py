@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.cli.commands import diff as module
-from lws.cli.facts.lookup import Found
+from lws.cli.facts.lookup import SetObjects
 from lws.cli.main import main
 from lws.leaderworkerset.snapshot import SetSnapshot
 from test.unit.builders import make_set
@@ -19,9 +19,9 @@ HISTORY = [revision_of(A, 1), revision_of(B, 2)]
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def find(session: Any, name: str) -> Found:
+    async def find(session: Any, name: str) -> SetObjects:
         snapshot: SetSnapshot = snapshot_of(B, HISTORY)
-        return Found(B, snapshot, {}, {}, tuple(HISTORY))
+        return SetObjects(B, snapshot, {}, {}, tuple(HISTORY))
 
     def run(target: Any, action: Any) -> Any:
         coroutine = action(None)

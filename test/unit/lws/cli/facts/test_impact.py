@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Apply
-from lws.cli.facts.impact import Impact, impact, told
+from lws.cli.facts.impact import Impact, impact, impact_lines
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.plan import plan
@@ -28,7 +28,7 @@ def change(after: Object, before: Object = A, running: list[Object] | None = Non
 
 
 def lines(what: Impact) -> list[str]:
-    return [line.text for line in told(what)]
+    return [line.text for line in impact_lines(what)]
 
 
 def test_nothing_changes() -> None:

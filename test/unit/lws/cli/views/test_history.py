@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lws.cli.views.blocks import plain
 from lws.cli.views.history import (
     changes,
@@ -11,7 +9,6 @@ from lws.cli.views.history import (
     history_data,
     history_table,
     one_revision,
-    runs,
     template_of,
 )
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION, record
@@ -72,13 +69,6 @@ def test_a_broken_one_says_so() -> None:
     found = past(A, extra=[{**revision_of(B, 2), "data": None}])
     cell = history_table(found, NOW).rows[1][-1]
     assert cell.text.startswith("broken: ControllerRevision demo-")
-
-
-@pytest.mark.parametrize(
-    ("indices", "expected"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([5, 0, 1, 7, 8], "0-1, 5, 7-8")]
-)
-def test_runs(indices: list[int], expected: str) -> None:
-    assert runs(indices) == expected
 
 
 def test_groups_on() -> None:

@@ -89,7 +89,7 @@ def test_how_long_nothing_has_moved() -> None:
     assert shown[-3:-1] == ["groups: 2 Outdated, 1 Ready", "last progress 15m ago"]
     limited = {**slow.lws, "spec": {**slow.lws["spec"], "progressDeadlineSeconds": 600}}
     _, shown, data = seen(replace(slow, lws=limited))
-    assert shown[-2] == "last progress 15m ago; stalled is what has none for 600 s"
+    assert shown[-2] == "last progress 15m ago; stalls after 600 s without progress"
     assert (data["stalled"], data["lastProgress"]) == (True, "2026-03-01T11:45:00Z")
     assert data["counts"] == {"Outdated": 2, "Ready": 1}
     _, shown, data = seen(rolling)

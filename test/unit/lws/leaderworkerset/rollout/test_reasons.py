@@ -6,7 +6,7 @@ import pytest
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.reasons import counted, named
+from lws.leaderworkerset.rollout.reasons import counted, named, runs
 from lws.leaderworkerset.rollout.state import Budget, RolloutState
 from test.unit.stories.letters import groups
 
@@ -119,3 +119,10 @@ def test_a_rollout_says_why(
     rollout = plan_rollout(RolloutState(4, Budget(1, 1), floor, groups(letters), stored))
     assert rollout.why == why
     assert rollout.waiting_for == waiting_for
+
+
+@pytest.mark.parametrize(
+    ("indices", "expected"), [([], ""), ([3], "3"), ([0, 1, 2], "0-2"), ([5, 0, 1, 7, 8], "0-1, 5, 7-8")]
+)
+def test_runs(indices: list[int], expected: str) -> None:
+    assert ", ".join(runs(indices, "-")) == expected
