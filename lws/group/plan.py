@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from lws.actions import Announce, Create, Delete, Fold, Object, Plan, Reference, together
+from lws.actions import Announce, Create, Delete, EventType, Fold, Object, Plan, Reference, together
 from lws.children import LOOK_AGAIN_SECONDS, Child, Owner, plan_child, relabelled
 from lws.group.edits import plan_existing_workers, put_back
 from lws.group.gang.kubernetes import hand_on
@@ -190,8 +190,7 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
         f"pod webhook of lws was not in place when it was created, or the labels were removed; check the "
         f"webhook configuration, then delete the pod"
     )
-    warning = _failed(group, note)
-    return Plan(announce=(warning,), again_after=LOOK_AGAIN_SECONDS, waiting_for=note)
+    return Plan(announce=(_failed(group, note),), again_after=LOOK_AGAIN_SECONDS, waiting_for=note)
 
 
 def _rebuilt_revision(group: GroupSnapshot) -> Recorded | None:
@@ -215,21 +214,10 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
     if not group.is_shown:
         return _unknown_revision(group, note)
     index = group_index_of(group.leader)
-    delete = Delete(
-        Reference.to(group.leader),
-        "Foreground",
-        why="nothing shows what its workers were",
-        announce=(
-            _event(
-                group,
-                "MissingRevision",
-                "Delete",
-                f"{note}, nor a StatefulSet: group {index} is recreated from the current revision",
-                "Warning",
-            ),
-        ),
-    )
-    return Plan(sequences=((delete,),))
+    note = f"{note}, nor a StatefulSet: group {index} is recreated from the current revision"
+    announce = (_event(group, "MissingRevision", "Delete", note, "Warning"),)
+    why = "nothing shows what its workers were"
+    return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce),),))
 
 
 def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
@@ -246,12 +234,5 @@ def _failed(group: GroupSnapshot, note: str) -> Announce:
     return _event(group, "FailedCreate", "Create", note, "Warning")
 
 
-def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: str = "Normal") -> Announce:
-    return Announce(
-        regarding=Reference.to(group.lws),
-        related=Reference.to(group.leader),
-        reason=reason,
-        action=action,
-        note=note,
-        type="Warning" if kind == "Warning" else "Normal",
-    )
+def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: EventType = "Normal") -> Announce:
+    return Announce(Reference.to(group.lws), reason, action, note, kind, Reference.to(group.leader))

@@ -87,14 +87,9 @@ def failed_leaders(lws: Object, verb: str) -> Announce:
     return _warning(lws, reason, verb.capitalize(), note)
 
 
-def failed_service(lws: Object) -> Announce:
-    """The shared Service was refused."""
-    return _warning(lws, "FailedCreate", "Create", "Failed to create headless service for error")
-
-
-def failed_leader_service(lws: Object, name: str) -> Announce:
-    """The Service of the leaders was refused."""
-    return _warning(lws, "FailedCreate", "Create", f"Failed to create leader service {name}")
+def failed_create(lws: Object, child: str) -> Announce:
+    """A child was refused; child: what and which it is, in the original's words where it has them."""
+    return _warning(lws, "FailedCreate", "Create", f"Failed to create {child}")
 
 
 def left_behind(lws: Object, replicas: int, existing: int, found: Sequence[Leftover]) -> tuple[Announce, ...]:
@@ -115,12 +110,6 @@ def left_behind(lws: Object, replicas: int, existing: int, found: Sequence[Lefto
 def claims_at_risk(lws: Object, statefulsets: Sequence[str]) -> Announce:
     """A set was taken over whose workers lose their claims with each rebuild of their group."""
     return _warning(lws, "ClaimsGoWithGroups", "Update", risk_of_claims(statefulsets))
-
-
-def failed_disruption_budget(lws: Object) -> Announce:
-    """The PodDisruptionBudget was refused."""
-    note = f"Failed to create pod disruption budget {lws['metadata']['name']}"
-    return _warning(lws, "FailedCreate", "Create", note)
 
 
 def broken_revisions(lws: Object, revisions: Iterable[Recorded]) -> tuple[Announce, ...]:

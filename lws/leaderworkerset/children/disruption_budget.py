@@ -44,7 +44,7 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
         return plan_unwanted(snapshot.owner, stored, "the set asks for no disruption budget")
     child = Child(standing_of_budget(snapshot), stored, "the former PodDisruptionBudget")
     intent = build_disruption_budget(lws, allowed_groups(granted, snapshot, groups))
-    failure = events.failed_disruption_budget(lws)
+    failure = events.failed_create(lws, f"pod disruption budget {spec.name_of(lws)}")
     create = Create(intent, why="evictions must not take too many groups at once", failure=failure)
     return plan_child(snapshot.owner, child, create, _put_back)
 

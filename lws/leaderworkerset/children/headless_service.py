@@ -27,7 +27,7 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
         return plan_unwanted(snapshot.owner, service, why) if goes else Plan()
     intent = build_service(name, name, {NAME_LABEL: name}, lws)
     ownership = standing_of_service(service, spec.uid_of(lws), intent, snapshot.owners_alive)
-    failure = events.failed_service(lws)
+    failure = events.failed_create(lws, "headless service for error")
     create = Create(intent, why="pods of the set find each other through it", failure=failure)
     return plan_child(snapshot.owner, Child(ownership, service, "the former Service"), create)
 
@@ -45,7 +45,6 @@ def _was_needed(snapshot: SetSnapshot) -> bool:
     Earlier releases left the Service behind: what they left stays as they left it.
     """
     recorded = [each for each in snapshot.revisions if not each.broken]
-    was_shared = any(
-        spec.subdomain_policy_of(restore(snapshot.lws, each)) == SubdomainPolicy.SHARED for each in recorded
-    )
-    return was_shared and all(find(recorded, key) is not None for key in snapshot.live_keys)
+    policies = {spec.subdomain_policy_of(restore(snapshot.lws, each)) for each in recorded}
+    is_known = all(find(recorded, key) is not None for key in snapshot.live_keys)
+    return is_known and SubdomainPolicy.SHARED in policies

@@ -37,7 +37,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
     child = Child(ownership, stored, "the former Service of the leaders")
     if not intent["spec"]["ports"]:
         return plan_obstacle(owner, child) or _without_ports()
-    failure = events.failed_leader_service(lws, intent["metadata"]["name"])
+    failure = events.failed_create(lws, f"leader service {intent['metadata']['name']}")
     create = Create(intent, why="clients reach the leaders through it", failure=failure)
     return plan_child(owner, child, create, _put_back)
 

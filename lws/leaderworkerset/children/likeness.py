@@ -28,13 +28,8 @@ from lws_api.leaderworkerset.v1 import (
 
 def standing_of_leaders(snapshot: SetSnapshot) -> Standing:
     """Of the StatefulSet that has the name of the set."""
-    name = spec.name_of(snapshot.lws)
-    return standing_of(
-        snapshot.leader,
-        spec.uid_of(snapshot.lws),
-        partial(_is_like_leaders, set_name=name),
-        snapshot.owners_alive,
-    )
+    is_like = partial(_is_like_leaders, set_name=spec.name_of(snapshot.lws))
+    return standing_of(snapshot.leader, spec.uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
 
 def standing_of_workers(
@@ -58,12 +53,8 @@ def standing_of_service(
 
 def standing_of_budget(snapshot: SetSnapshot) -> Standing:
     """Of the PodDisruptionBudget that has the name of the set."""
-    return standing_of(
-        snapshot.disruption_budget,
-        spec.uid_of(snapshot.lws),
-        partial(_is_like_budget, set_name=spec.name_of(snapshot.lws)),
-        snapshot.owners_alive,
-    )
+    uid, is_like = spec.uid_of(snapshot.lws), partial(_is_like_budget, set_name=spec.name_of(snapshot.lws))
+    return standing_of(snapshot.disruption_budget, uid, is_like, snapshot.owners_alive)
 
 
 def standing_of_pod_group(

@@ -100,8 +100,9 @@ def test_refusals_are_announced_with_room_for_the_error() -> None:
     assert told(create) == ("Warning", "FailedCreate", "Create", note, None)
     note = "Failed to update leader statefulset demo"
     assert told(update) == ("Warning", "FailedUpdate", "Update", note, None)
+    child = events.failed_create(LWS, "headless service for error")
     note = "Failed to create headless service for error"
-    assert told(events.failed_service(LWS)) == ("Warning", "FailedCreate", "Create", note, None)
+    assert told(child) == ("Warning", "FailedCreate", "Create", note, None)
 
 
 CLASH, NAME = Problem("NameClash", "StatefulSet demo is taken"), Problem("NameTooLong", "63 bytes")

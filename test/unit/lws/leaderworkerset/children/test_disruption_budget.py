@@ -265,6 +265,7 @@ def test_one_that_was_deleted_is_made_anew() -> None:
     action = the_action(settled(a_set(), disruption_budget=None))
     assert isinstance(action, Create) and action.intent["kind"] == "PodDisruptionBudget"
     assert action.failure is not None and action.failure.reason == "FailedCreate"
+    assert action.failure.note == "Failed to create pod disruption budget demo"
 
 
 @pytest.mark.parametrize(
