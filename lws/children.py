@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lws.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
 from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels
-from lws.kube.ownership import Standing, clash_note
+from lws.kube.ownership import Ownership, clash_note
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 # What belongs to somebody else ends by somebody else's deed, which no event of ours may show.
@@ -39,7 +39,7 @@ class Owner:
 class Child:
     """What has the name of a child. former: how it is called where it has to go first."""
 
-    ownership: Standing
+    ownership: Ownership
     stored: Object | None
     former: str
 
@@ -69,13 +69,13 @@ def plan_unwanted(owner: Owner, stored: Object | None, why: str) -> Plan:
 def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
     """What is done about whatever has the name of a child; None where the child itself is to be written."""
     stored, ownership = child.stored, child.ownership
-    if stored is None or ownership == Standing.OURS:
+    if stored is None or ownership == Ownership.OURS:
         return None
-    if ownership == Standing.LEAVING:
+    if ownership == Ownership.LEAVING:
         return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=f"{child.former} to be gone")
-    if ownership == Standing.ORPHAN:
+    if ownership == Ownership.ORPHAN:
         return adopt(owner, stored)
-    if ownership == Standing.SUFFICIENT:
+    if ownership == Ownership.SUFFICIENT:
         return Plan(again_after=LOOK_AGAIN_SECONDS)
     note = clash_note(stored, owner.kind, owner.name)
     return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=note, problems=(Problem("NameClash", note),))

@@ -26,12 +26,12 @@ from lws.kube.metadata import (
     is_terminating,
     labels_of,
 )
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.children.likeness import (
-    standing_of_pod_group,
-    standing_of_service,
-    standing_of_workers,
+    ownership_of_pod_group,
+    ownership_of_service,
+    ownership_of_workers,
 )
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.history import Recorded
@@ -90,7 +90,7 @@ def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
         return Plan()
     service = build_group_service(spec.name_of(group.lws), group.leader)
     uid = group.leader["metadata"]["uid"]
-    ownership = standing_of_service(group.service, uid, service, group.owners_alive)
+    ownership = ownership_of_service(group.service, uid, service, group.owners_alive)
     failure = _failed(group, "Failed to create headless service for error")
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
     return _plan_child(group, ownership, group.service, create)
@@ -101,10 +101,10 @@ def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
         return Plan()
     leader = group.leader["metadata"]
     name = spec.name_of(group.lws)
-    ownership = standing_of_pod_group(group.pod_group, group.leader, name, group.owners_alive)
+    ownership = ownership_of_pod_group(group.pod_group, group.leader, name, group.owners_alive)
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
         # Deleted or not, it is there for as long as its pods are.
-        ownership = Standing.OURS
+        ownership = Ownership.OURS
     failure = _failed(group, f"Failed to create PodGroup for leader pod {leader['name']}")
     pod_group = group.gang.pod_group(restored, group.leader)
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
@@ -120,7 +120,7 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
         return delay
     leader = group.leader["metadata"]["name"]
     stored = group.worker_statefulset
-    ownership = standing_of_workers(stored, group.leader, spec.name_of(group.lws), group.owners_alive)
+    ownership = ownership_of_workers(stored, group.leader, spec.name_of(group.lws), group.owners_alive)
     intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.leader)
     created = f"Created worker statefulset for leader pod {leader}"
     fold = Fold("Created worker statefulsets for leader pods {}", leader, _leaders(group))
@@ -143,7 +143,7 @@ def _leaders(group: GroupSnapshot) -> Reference | None:
 
 def _plan_child(
     group: GroupSnapshot,
-    ownership: Standing,
+    ownership: Ownership,
     stored: Object | None,
     create: Create,
     keep_up: Callable[[Object, Object], Plan] = relabelled,

@@ -1,7 +1,7 @@
 """Whose object is this: may we act on it, adopt it, wait for it, or is it in our way (ControllerRef rules).
 
 In: an object that has a name we would give, the UID of the owner it should have, and what is known of other
-owners. Out: its `Standing`.
+owners. Out: its `Ownership`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from lws.kube.metadata import controller_of, is_terminating, metadata_of
 
 
-class Standing(Enum):
+class Ownership(Enum):
     """What an object is to the owner that would like to have one of its name."""
 
     ABSENT = auto()
@@ -28,28 +28,28 @@ class Standing(Enum):
     """It belongs to somebody else, or to nobody and is not like ours: never touched."""
 
 
-def standing_of(
+def ownership_of(
     obj: Mapping[str, Any] | None,
     owner_uid: str,
     is_like_ours: Callable[[Mapping[str, Any]], bool],
     owners_alive: Collection[str],
-) -> Standing:
-    """The standing of `obj` towards the owner with `owner_uid`.
+) -> Ownership:
+    """What `obj` is to the owner with `owner_uid`.
 
     is_like_ours: whether we could have made an object that nobody controls. owners_alive: UIDs of other
     controllers known to live.
     """
     if obj is None:
-        return Standing.ABSENT
+        return Ownership.ABSENT
     controller = controller_of(obj)
     if controller is not None and controller.get("uid") == owner_uid:
-        return Standing.LEAVING if is_terminating(obj) else Standing.OURS
+        return Ownership.LEAVING if is_terminating(obj) else Ownership.OURS
     if controller is not None:
         alive = controller.get("uid") in owners_alive
-        return Standing.CLASH if alive and not is_terminating(obj) else Standing.LEAVING
+        return Ownership.CLASH if alive and not is_terminating(obj) else Ownership.LEAVING
     if is_terminating(obj):
-        return Standing.LEAVING
-    return Standing.ORPHAN if is_like_ours(obj) else Standing.CLASH
+        return Ownership.LEAVING
+    return Ownership.ORPHAN if is_like_ours(obj) else Ownership.CLASH
 
 
 def owners_with(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.children.checkpoint import remembered_position
-from lws.leaderworkerset.children.likeness import standing_of_leaders
+from lws.leaderworkerset.children.likeness import ownership_of_leaders
 from lws.leaderworkerset.revisions.target_revision import Choice, choose_revision
 from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states, leader_statefulset
 from lws.leaderworkerset.rollout.limits import budget_of, floor_of
@@ -28,7 +28,7 @@ class Assessment:
     rollout: what the next step is decided from; its StatefulSet is one of ours, or one to be adopted.
     """
 
-    ownership: Standing
+    ownership: Ownership
     target: Choice
     rollout: RolloutState
 
@@ -41,10 +41,10 @@ class Assessment:
 def assess(snapshot: SetSnapshot) -> Assessment:
     """The set as it stands."""
     lws, leader = snapshot.lws, snapshot.leader
-    ownership = standing_of_leaders(snapshot)
+    ownership = ownership_of_leaders(snapshot)
     target = choose_revision(snapshot, ownership)
     update_revision = update_revision_of(leader) if leader is not None else ""
-    usable = leader if ownership in (Standing.OURS, Standing.ORPHAN) else None
+    usable = leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
     position = remembered_position(lws)
     rollout = RolloutState(
         replicas=spec.replicas_of(lws),

@@ -14,7 +14,7 @@ from typing import Any
 from lws.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
 from lws.children import LOOK_AGAIN_SECONDS
 from lws.kube.metadata import is_controlled_by, is_terminating
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events, spec
 from lws.leaderworkerset.assessment import assess
 from lws.leaderworkerset.children.checkpoint import remembered_position
@@ -58,14 +58,14 @@ def plan(snapshot: SetSnapshot) -> Plan:
     found = assess(snapshot)
     ownership, choice, groups, rollout = found.ownership, found.target, found.groups, found.rollout
     step = plan_leaders(snapshot, found)
-    is_done = ownership == Standing.OURS and is_update_done(groups, rollout.replicas, rollout.floor)
+    is_done = ownership == Ownership.OURS and is_update_done(groups, rollout.replicas, rollout.floor)
     services = (plan_service(snapshot, is_done), plan_leader_service(snapshot))
     children = (step.plan, *services, plan_disruption_budget(snapshot, groups))
     blocking = (problem for child in children for problem in child.problems)
     problems = problems_of(snapshot, [*blocking, *node_loss.problems(snapshot)])
     upkeep = [plan_adoption(snapshot, choice)]
     upkeep.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
-    if ownership in (Standing.OURS, Standing.ABSENT):
+    if ownership in (Ownership.OURS, Ownership.ABSENT):
         upkeep.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
     revisions = _revisions_to_tell(snapshot, choice, step, is_done)
     status = _status(snapshot, rollout, problems, revisions, step)

@@ -13,7 +13,7 @@ from lws.cli.views.blocks import Text
 from lws.group.plan import plan as plan_group
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.differences.comparison import explain
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment import Assessment, assess
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.diff import describe
@@ -97,7 +97,7 @@ def impact_lines(what: Impact) -> Iterator[Text]:
         yield Text(f"  {line}", "yellow")
     for line in what.at_once:
         yield Text(f"  {line} (at once)")
-    if what.after.ownership in (Standing.CLASH, Standing.LEAVING):
+    if what.after.ownership in (Ownership.CLASH, Ownership.LEAVING):
         yield Text("  a StatefulSet of this name is in the way: see `status`", "red")
 
 

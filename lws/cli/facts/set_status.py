@@ -17,7 +17,7 @@ from lws.cli.facts.obstacles import obstacle
 from lws.cli.facts.revisions import Past, past_of
 from lws.kube import conditions
 from lws.kube.metadata import controller_of, is_terminating
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment import Assessment, assess
@@ -138,7 +138,7 @@ def _phase(leader: Object) -> str:
 def _is_settled(objects: SetObjects, assessment: Assessment, summary: Summary) -> bool:
     lws, rollout = objects.lws, assessment.rollout
     stored, status = rollout.statefulset, lws.get("status") or {}
-    if assessment.ownership != Standing.OURS or stored is None or summary.unsettled:
+    if assessment.ownership != Ownership.OURS or stored is None or summary.unsettled:
         return False
     is_seen = int(status.get("observedGeneration") or 0) >= int(lws["metadata"].get("generation") or 0)
     is_in_place = len(rollout.groups) == stored.replicas == rollout.replicas

@@ -15,10 +15,10 @@ from lws.cluster.workloads import LEADER_WORKER_SET
 from lws.group.objects import build_group_service
 from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
 from lws.kube.names import parent_and_ordinal
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready, wait_for_node
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.children.likeness import standing_of_service, standing_of_workers
+from lws.leaderworkerset.children.likeness import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.revisions.keys import (
     STATEFULSET_REVISION_LABEL,
     Origin,
@@ -138,15 +138,15 @@ class Membership:
         metadata, set_name = pod["metadata"], (controller_of(pod) or {}).get("name", "")
         uid = metadata["uid"]
         if workers is not None and not is_controlled_by(workers, uid):
-            standing = standing_of_workers(workers, pod, set_name, self._owners.alive(workers))
-            if standing == Standing.CLASH:
+            ownership = ownership_of_workers(workers, pod, set_name, self._owners.alive(workers))
+            if ownership == Ownership.CLASH:
                 return workers
         service = self._store.get("Service", metadata["namespace"], metadata["name"])
         if service is None or is_controlled_by(service, uid) or not _has_own_service(pod):
             return None
         intent = build_group_service(set_name, pod)
-        standing = standing_of_service(service, uid, intent, self._owners.alive(service))
-        return service if standing == Standing.CLASH else None
+        ownership = ownership_of_service(service, uid, intent, self._owners.alive(service))
+        return service if ownership == Ownership.CLASH else None
 
 
 def _has_own_service(leader: Object) -> bool:

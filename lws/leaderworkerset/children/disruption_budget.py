@@ -23,7 +23,7 @@ from lws.kube import quantities
 from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import is_terminating, owner_reference
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.children.likeness import standing_of_budget
+from lws.leaderworkerset.children.likeness import ownership_of_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -42,7 +42,7 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
         return Plan(problems=(Problem("InvalidDisruptionBudget", note),), waiting_for=note)
     if granted is None:
         return plan_unwanted(snapshot.owner, stored, "the set asks for no disruption budget")
-    child = Child(standing_of_budget(snapshot), stored, "the former PodDisruptionBudget")
+    child = Child(ownership_of_budget(snapshot), stored, "the former PodDisruptionBudget")
     intent = build_disruption_budget(lws, allowed_groups(granted, snapshot, groups))
     failure = events.failed_create(lws, f"pod disruption budget {spec.name_of(lws)}")
     create = Create(intent, why="evictions must not take too many groups at once", failure=failure)

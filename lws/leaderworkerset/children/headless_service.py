@@ -8,7 +8,7 @@ from __future__ import annotations
 from lws.actions import Create, Plan
 from lws.children import Child, plan_child, plan_unwanted
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.children.likeness import standing_of_service
+from lws.leaderworkerset.children.likeness import ownership_of_service
 from lws.leaderworkerset.revisions.history import find, restore
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.templates.objects import build_service
@@ -26,7 +26,7 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
         goes = is_done and service is not None and _was_needed(snapshot)
         return plan_unwanted(snapshot.owner, service, why) if goes else Plan()
     intent = build_service(name, name, {NAME_LABEL: name}, lws)
-    ownership = standing_of_service(service, spec.uid_of(lws), intent, snapshot.owners_alive)
+    ownership = ownership_of_service(service, spec.uid_of(lws), intent, snapshot.owners_alive)
     failure = events.failed_create(lws, "headless service for error")
     create = Create(intent, why="pods of the set find each other through it", failure=failure)
     return plan_child(snapshot.owner, Child(ownership, service, "the former Service"), create)

@@ -16,7 +16,7 @@ from lws.kube.differences.applied import covers
 from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.children.likeness import standing_of_service
+from lws.leaderworkerset.children.likeness import ownership_of_service
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
@@ -33,7 +33,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
     if spec.leader_service_of(lws) is None:
         return plan_unwanted(owner, stored, "the set asks for no Service of leaders")
     intent = build_leader_service(lws)
-    ownership = standing_of_service(stored, spec.uid_of(lws), intent, snapshot.owners_alive)
+    ownership = ownership_of_service(stored, spec.uid_of(lws), intent, snapshot.owners_alive)
     child = Child(ownership, stored, "the former Service of the leaders")
     if not intent["spec"]["ports"]:
         return plan_obstacle(owner, child) or _without_ports()

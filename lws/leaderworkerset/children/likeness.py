@@ -1,6 +1,6 @@
 """Could the set have made this object that nobody controls? If not, does it do what one of ours would do?
 
-In: an object under a name that we give, and what would be made there. Out: its standing. Labels prove
+In: an object under a name that we give, and what would be made there. Out: its ownership. Labels prove
 nothing, because anybody copies them: what a set adopts is deleted with it, so it has to be of the shape that
 only we give.
 """
@@ -13,7 +13,7 @@ from functools import partial
 from lws.actions import Object
 from lws.kube.differences.applied import covers
 from lws.kube.metadata import controller_of, labels_of
-from lws.kube.ownership import Standing, standing_of
+from lws.kube.ownership import Ownership, ownership_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -26,43 +26,43 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 
-def standing_of_leaders(snapshot: SetSnapshot) -> Standing:
+def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
     """Of the StatefulSet that has the name of the set."""
     is_like = partial(_is_like_leaders, set_name=spec.name_of(snapshot.lws))
-    return standing_of(snapshot.leader, spec.uid_of(snapshot.lws), is_like, snapshot.owners_alive)
+    return ownership_of(snapshot.leader, spec.uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
 
-def standing_of_workers(
+def ownership_of_workers(
     statefulset: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
-) -> Standing:
+) -> Ownership:
     """Of the StatefulSet that has the name of a leader pod."""
     is_like = partial(_is_like_workers, leader=leader, set_name=set_name)
-    return standing_of(statefulset, leader["metadata"]["uid"], is_like, owners_alive)
+    return ownership_of(statefulset, leader["metadata"]["uid"], is_like, owners_alive)
 
 
-def standing_of_service(
+def ownership_of_service(
     service: Object | None, owner_uid: str, intent: Object, owners_alive: Collection[str]
-) -> Standing:
+) -> Ownership:
     """Of the Service that has a name which we give. intent: the Service that we would make."""
     is_like = partial(_is_like_service, intent=intent)
-    standing = standing_of(service, owner_uid, is_like, owners_alive)
-    if service is None or standing != Standing.CLASH or controller_of(service) is not None:
-        return standing
-    return Standing.SUFFICIENT if _does_the_same(service, intent) else Standing.CLASH
+    ownership = ownership_of(service, owner_uid, is_like, owners_alive)
+    if service is None or ownership != Ownership.CLASH or controller_of(service) is not None:
+        return ownership
+    return Ownership.SUFFICIENT if _does_the_same(service, intent) else Ownership.CLASH
 
 
-def standing_of_budget(snapshot: SetSnapshot) -> Standing:
+def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
     """Of the PodDisruptionBudget that has the name of the set."""
     uid, is_like = spec.uid_of(snapshot.lws), partial(_is_like_budget, set_name=spec.name_of(snapshot.lws))
-    return standing_of(snapshot.disruption_budget, uid, is_like, snapshot.owners_alive)
+    return ownership_of(snapshot.disruption_budget, uid, is_like, snapshot.owners_alive)
 
 
-def standing_of_pod_group(
+def ownership_of_pod_group(
     pod_group: Object | None, leader: Object, set_name: str, owners_alive: Collection[str]
-) -> Standing:
+) -> Ownership:
     """Of the PodGroup that has the name which the group of a leader pod needs."""
     is_like = partial(_is_labelled, set_name=set_name)
-    return standing_of(pod_group, leader["metadata"]["uid"], is_like, owners_alive)
+    return ownership_of(pod_group, leader["metadata"]["uid"], is_like, owners_alive)
 
 
 def may_be_adopted(obj: Object) -> bool:

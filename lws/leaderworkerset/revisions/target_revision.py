@@ -12,7 +12,7 @@ from typing import Any
 
 from lws.actions import Action, Announce, Create, Delete, Merge, Object, Reference, SetOwner
 from lws.kube.metadata import controller_of, labels_of, owner_reference
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events, spec
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.history import (
@@ -81,13 +81,13 @@ class _Fill:
         return name
 
 
-def choose_revision(snapshot: SetSnapshot, standing: Standing) -> Choice:
+def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> Choice:
     """Reuse an equal revision, whatever its age; record a new one only if there is none. What runs without a
     revision is recorded first.
 
-    standing: of the leader StatefulSet; only one of ours, or one about to be, says which key is running.
+    ownership: of the leader StatefulSet; only one of ours, or one about to be, says which key is running.
     """
-    leader = snapshot.leader if standing in (Standing.OURS, Standing.ORPHAN) else None
+    leader = snapshot.leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
     template = leader["spec"]["template"] if leader is not None else None
     running = _running_key(leader, snapshot.revisions)
     fills = _fills(snapshot, leader, running)

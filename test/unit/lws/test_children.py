@@ -19,7 +19,7 @@ from lws.children import (
     repair,
 )
 from lws.kube.metadata import owner_reference
-from lws.kube.ownership import Standing, standing_of
+from lws.kube.ownership import Ownership, ownership_of
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.builders import make_set
 
@@ -37,13 +37,13 @@ def child(*owners: Object, is_like_ours: bool = True, **metadata: Any) -> dict[s
 
 INTENT = child(REFERENCE)
 CREATE = Create(INTENT, why="it is needed")
-STORED: dict[Standing, dict[str, Any] | None] = {
-    Standing.ABSENT: None,
-    Standing.OURS: child(REFERENCE),
-    Standing.LEAVING: child(REFERENCE, deletionTimestamp="2026-03-01T11:59:00Z"),
-    Standing.ORPHAN: child(),
-    Standing.SUFFICIENT: child(is_like_ours=False),
-    Standing.CLASH: child(OTHER),
+STORED: dict[Ownership, dict[str, Any] | None] = {
+    Ownership.ABSENT: None,
+    Ownership.OURS: child(REFERENCE),
+    Ownership.LEAVING: child(REFERENCE, deletionTimestamp="2026-03-01T11:59:00Z"),
+    Ownership.ORPHAN: child(),
+    Ownership.SUFFICIENT: child(is_like_ours=False),
+    Ownership.CLASH: child(OTHER),
 }
 NOTE = (
     "Service demo exists and is controlled by Thing theirs: LeaderWorkerSet demo needs this name and leaves "
@@ -66,7 +66,7 @@ def one(action: Any) -> Plan:
     return Plan(((action,),))
 
 
-def target(ownership: Standing) -> Reference:
+def target(ownership: Ownership) -> Reference:
     return Reference.to(STORED[ownership] or {})
 
 
@@ -74,47 +74,47 @@ def look_again(waiting_for: str = "", problems: tuple[Problem, ...] = ()) -> Pla
     return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=waiting_for, problems=problems)
 
 
-ADOPTED = one(SetOwner(target(Standing.ORPHAN), REFERENCE, "the Service of the set has no owner"))
+ADOPTED = one(SetOwner(target(Ownership.ORPHAN), REFERENCE, "the Service of the set has no owner"))
 LEAVING = look_again("the former Service to be gone")
 CLASH = look_again(NOTE, (Problem("NameClash", NOTE),))
 
 
 def test_the_examples_are_what_they_are_called() -> None:
     for ownership, stored in STORED.items():
-        if ownership != Standing.SUFFICIENT:
-            assert standing_of(stored, REFERENCE["uid"], lambda each: "ports" in each, {"u-9"}) is ownership
-    assert set(STORED) == set(Standing)
+        if ownership != Ownership.SUFFICIENT:
+            assert ownership_of(stored, REFERENCE["uid"], lambda each: "ports" in each, {"u-9"}) is ownership
+    assert set(STORED) == set(Ownership)
 
 
-@pytest.mark.parametrize("ownership", list(Standing))
+@pytest.mark.parametrize("ownership", list(Ownership))
 @pytest.mark.parametrize("is_alive", [True, False], ids=["owner lives", "owner not seen alive"])
-def test_a_child_that_is_wanted(ownership: Standing, is_alive: bool) -> None:
+def test_a_child_that_is_wanted(ownership: Ownership, is_alive: bool) -> None:
     expected = {
-        Standing.ABSENT: one(CREATE),
-        Standing.OURS: Plan(),
-        Standing.LEAVING: LEAVING,
-        Standing.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
-        Standing.SUFFICIENT: look_again(),
-        Standing.CLASH: CLASH,
+        Ownership.ABSENT: one(CREATE),
+        Ownership.OURS: Plan(),
+        Ownership.LEAVING: LEAVING,
+        Ownership.ORPHAN: ADOPTED if is_alive else Plan(waiting_for="the set to be seen alive"),
+        Ownership.SUFFICIENT: look_again(),
+        Ownership.CLASH: CLASH,
     }[ownership]
     of_name = Child(ownership, STORED[ownership], "the former Service")
     assert plan_child(owner(is_alive), of_name, CREATE) == expected
-    if ownership in (Standing.ABSENT, Standing.OURS):
+    if ownership in (Ownership.ABSENT, Ownership.OURS):
         assert plan_obstacle(owner(is_alive), of_name) is None, "whoever writes in another way may begin"
     else:
         assert plan_obstacle(owner(is_alive), of_name) == expected
 
 
-@pytest.mark.parametrize("ownership", list(Standing))
-def test_a_child_that_is_not_wanted(ownership: Standing) -> None:
+@pytest.mark.parametrize("ownership", list(Ownership))
+def test_a_child_that_is_not_wanted(ownership: Ownership) -> None:
     """One that is to stay although nobody asks for it is not planned at all."""
-    delete = one(Delete(target(Standing.OURS), "Background", why="nobody asks"))
-    expected = delete if ownership == Standing.OURS else Plan()
+    delete = one(Delete(target(Ownership.OURS), "Background", why="nobody asks"))
+    expected = delete if ownership == Ownership.OURS else Plan()
     assert plan_unwanted(owner(), STORED[ownership], "nobody asks") == expected
 
 
-@pytest.mark.parametrize("ownership", list(Standing))
-def test_only_ours_is_put_back_and_in_the_way_of_its_kind(ownership: Standing) -> None:
+@pytest.mark.parametrize("ownership", list(Ownership))
+def test_only_ours_is_put_back_and_in_the_way_of_its_kind(ownership: Ownership) -> None:
     asked: list[tuple[Object, Object]] = []
 
     def keep_up(stored: Object, intent: Object) -> Plan:
@@ -123,14 +123,14 @@ def test_only_ours_is_put_back_and_in_the_way_of_its_kind(ownership: Standing) -
 
     of_name = Child(ownership, STORED[ownership], "the former Service")
     planned = plan_child(owner(), of_name, CREATE, keep_up)
-    is_ours = ownership == Standing.OURS
+    is_ours = ownership == Ownership.OURS
     assert asked == ([(STORED[ownership], INTENT)] if is_ours else [])
     assert (planned.waiting_for == "its kind") is is_ours
 
 
 def test_a_name_label_comes_back_unless_its_kind_says_otherwise() -> None:
     bare = child(REFERENCE, labels={"team": "a"})
-    planned = plan_child(owner(), Child(Standing.OURS, bare, ""), CREATE)
+    planned = plan_child(owner(), Child(Ownership.OURS, bare, ""), CREATE)
     patch = {"metadata": {"labels": {NAME_LABEL: "demo"}}}
     assert planned == one(Merge(Reference.to(bare), patch, why="its name label was edited"))
     assert (name_label(bare, INTENT), name_label(INTENT, INTENT)) == (patch, {})

@@ -1,4 +1,4 @@
-"""Standings: every combination of owner, life and looks."""
+"""Ownership: every combination of owner, life and looks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import controller_of, labels_of
-from lws.kube.ownership import Standing, clash_note, standing_of
+from lws.kube.ownership import Ownership, clash_note, ownership_of
 
 OURS, OTHER = "uid-ours", "uid-other"
 LABELS = {"app": "demo", "tier": "web"}
@@ -38,43 +38,49 @@ def _object(
 @pytest.mark.parametrize(
     ("obj", "alive", "expected"),
     [
-        pytest.param(None, [], Standing.ABSENT, id="nothing-of-that-name"),
-        pytest.param(_object(OURS), [], Standing.OURS, id="ours"),
-        pytest.param(_object(OURS, labels={}), [], Standing.OURS, id="ours-though-labels-were-edited"),
-        pytest.param(_object(OURS, is_going=True), [], Standing.LEAVING, id="ours-on-its-way-out"),
+        pytest.param(None, [], Ownership.ABSENT, id="nothing-of-that-name"),
+        pytest.param(_object(OURS), [], Ownership.OURS, id="ours"),
+        pytest.param(_object(OURS, labels={}), [], Ownership.OURS, id="ours-though-labels-were-edited"),
+        pytest.param(_object(OURS, is_going=True), [], Ownership.LEAVING, id="ours-on-its-way-out"),
         pytest.param(
-            _object(OURS, plain_owner=OTHER), [OTHER], Standing.OURS, id="ours-with-another-plain-owner"
+            _object(OURS, plain_owner=OTHER), [OTHER], Ownership.OURS, id="ours-with-another-plain-owner"
         ),
-        pytest.param(_object(OTHER), [OTHER], Standing.CLASH, id="of-a-living-stranger"),
-        pytest.param(_object(OTHER), [], Standing.LEAVING, id="of-an-owner-that-is-gone"),
+        pytest.param(_object(OTHER), [OTHER], Ownership.CLASH, id="of-a-living-stranger"),
+        pytest.param(_object(OTHER), [], Ownership.LEAVING, id="of-an-owner-that-is-gone"),
         pytest.param(
-            _object(OTHER, is_going=True), [OTHER], Standing.LEAVING, id="of-a-stranger-but-on-its-way-out"
-        ),
-        pytest.param(
-            _object(OTHER, labels={}), [OTHER], Standing.CLASH, id="of-a-living-stranger-labels-do-not-matter"
-        ),
-        pytest.param(_object(), [], Standing.ORPHAN, id="nobody's-and-like-ours"),
-        pytest.param(_object(labels={}), [], Standing.CLASH, id="nobody's-and-not-like-ours"),
-        pytest.param(_object(is_going=True), [], Standing.LEAVING, id="nobody's-on-its-way-out"),
-        pytest.param(
-            _object(labels={}, is_going=True), [], Standing.LEAVING, id="nobody's-unlike-ours-on-its-way-out"
+            _object(OTHER, is_going=True), [OTHER], Ownership.LEAVING, id="of-a-stranger-but-on-its-way-out"
         ),
         pytest.param(
-            _object(plain_owner=OURS), [], Standing.ORPHAN, id="an-owner-that-does-not-control-does-not-count"
+            _object(OTHER, labels={}),
+            [OTHER],
+            Ownership.CLASH,
+            id="of-a-living-stranger-labels-do-not-matter",
+        ),
+        pytest.param(_object(), [], Ownership.ORPHAN, id="nobody's-and-like-ours"),
+        pytest.param(_object(labels={}), [], Ownership.CLASH, id="nobody's-and-not-like-ours"),
+        pytest.param(_object(is_going=True), [], Ownership.LEAVING, id="nobody's-on-its-way-out"),
+        pytest.param(
+            _object(labels={}, is_going=True), [], Ownership.LEAVING, id="nobody's-unlike-ours-on-its-way-out"
+        ),
+        pytest.param(
+            _object(plain_owner=OURS),
+            [],
+            Ownership.ORPHAN,
+            id="an-owner-that-does-not-control-does-not-count",
         ),
     ],
 )
-def test_standing(obj: dict[str, Any] | None, alive: list[str], expected: Standing) -> None:
+def test_ownership(obj: dict[str, Any] | None, alive: list[str], expected: Ownership) -> None:
     def is_like_ours(orphan: Mapping[str, Any]) -> bool:
         assert controller_of(orphan) is None, "of what somebody controls the looks do not matter"
         return labels_of(orphan) == LABELS
 
-    assert standing_of(obj, OURS, is_like_ours, alive) is expected
+    assert ownership_of(obj, OURS, is_like_ours, alive) is expected
 
 
 def test_only_the_uid_makes_it_ours_never_the_name() -> None:
     namesake = _object("uid-of-a-former-set-of-this-name")
-    assert standing_of(namesake, OURS, lambda orphan: True, []) is Standing.LEAVING
+    assert ownership_of(namesake, OURS, lambda orphan: True, []) is Ownership.LEAVING
 
 
 @pytest.mark.parametrize(

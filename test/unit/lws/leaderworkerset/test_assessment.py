@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment import assess
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
@@ -19,7 +19,7 @@ HISTORY = [revision_of(A, 1), revision_of(B, 2)]
 
 def test_at_rest() -> None:
     found = assess(snapshot_of(A, HISTORY[:1]))
-    assert (found.target.key, found.rollout.replicas, found.ownership) == (record(A).key, 4, Standing.OURS)
+    assert (found.target.key, found.rollout.replicas, found.ownership) == (record(A).key, 4, Ownership.OURS)
     assert found.rollout.statefulset == LeaderStatefulSet(replicas=4, partition=0, last_replicas=4)
     assert found.rollout.budget == Budget(unavailable=2, surge=2)
     assert (found.rollout.outdated, found.rollout.pinned, found.rollout.paused) == ((), (), False)
@@ -51,7 +51,7 @@ def test_paused() -> None:
 
 def test_a_set_that_does_not_exist_yet() -> None:
     found = assess(SetSnapshot(lws=A, now=NOW))
-    assert (found.target.key, found.ownership) == (record(A).key, Standing.ABSENT)
+    assert (found.target.key, found.ownership) == (record(A).key, Ownership.ABSENT)
     assert found.rollout.statefulset is None
 
 
@@ -61,4 +61,4 @@ def test_a_stranger_has_its_name() -> None:
     uid = other["metadata"]["ownerReferences"][0]["uid"] = "somebody"
     snapshot = replace(snapshot_of(A, HISTORY, [], leader=other), owners_alive=frozenset({uid}))
     found = assess(snapshot)
-    assert (found.ownership, found.rollout.statefulset) == (Standing.CLASH, None)
+    assert (found.ownership, found.rollout.statefulset) == (Ownership.CLASH, None)

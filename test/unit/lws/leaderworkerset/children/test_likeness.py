@@ -13,13 +13,13 @@ from lws.actions import SetOwner
 from lws.cluster.cache.tables import trim
 from lws.group.objects import build_group_service
 from lws.kube.conditions import find
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.leaderworkerset.children.likeness import (
     may_be_adopted,
-    standing_of_budget,
-    standing_of_leaders,
-    standing_of_service,
-    standing_of_workers,
+    ownership_of_budget,
+    ownership_of_leaders,
+    ownership_of_service,
+    ownership_of_workers,
 )
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -47,108 +47,110 @@ def orphan(obj: Any, change: Change = lambda obj: None) -> dict[str, Any]:
 
 
 STATEFULSETS = [
-    pytest.param(lambda obj: None, Standing.ORPHAN, id="as ours"),
+    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as ours"),
     pytest.param(
-        lambda obj: obj["metadata"]["labels"].update(team="a"), Standing.ORPHAN, id="with a label more"
+        lambda obj: obj["metadata"]["labels"].update(team="a"), Ownership.ORPHAN, id="with a label more"
     ),
-    pytest.param(lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Standing.CLASH, id="no name label"),
+    pytest.param(lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL), Ownership.CLASH, id="no name label"),
     pytest.param(
         lambda obj: obj["spec"].update(selector={"matchLabels": {"app": "x"}}),
-        Standing.CLASH,
+        Ownership.CLASH,
         id="another selector",
     ),
     pytest.param(
         lambda obj: obj["spec"]["selector"].update(matchExpressions=[{"key": "a", "operator": "Exists"}]),
-        Standing.CLASH,
+        Ownership.CLASH,
         id="a narrower selector",
     ),
-    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Standing.CLASH, id="another Service"),
+    pytest.param(lambda obj: obj["spec"].update(serviceName="x"), Ownership.CLASH, id="another Service"),
     pytest.param(
-        lambda obj: obj["spec"].update(podManagementPolicy="OrderedReady"), Standing.CLASH, id="pods in order"
+        lambda obj: obj["spec"].update(podManagementPolicy="OrderedReady"),
+        Ownership.CLASH,
+        id="pods in order",
     ),
     pytest.param(
         lambda obj: obj["spec"]["template"]["metadata"]["labels"].pop(REVISION_LABEL),
-        Standing.CLASH,
+        Ownership.CLASH,
         id="pods of no revision",
     ),
 ]
 
 
-@pytest.mark.parametrize(("change", "standing"), STATEFULSETS)
+@pytest.mark.parametrize(("change", "ownership"), STATEFULSETS)
 def test_a_statefulset_is_adopted_only_if_the_set_could_have_made_it(
-    change: Change, standing: Standing
+    change: Change, ownership: Ownership
 ) -> None:
     snapshot = settled(OURS)
     snapshot = replace(snapshot, leader=orphan(snapshot.leader, change), reread=snapshot.lws, groups=())
-    assert standing_of_leaders(snapshot) is standing
+    assert ownership_of_leaders(snapshot) is ownership
     adopted = [each.target.kind for each in actions_of(plan(snapshot)) if isinstance(each, SetOwner)]
-    assert adopted == ["StatefulSet"] * (standing is Standing.ORPHAN)
+    assert adopted == ["StatefulSet"] * (ownership is Ownership.ORPHAN)
 
 
-@pytest.mark.parametrize(("change", "standing"), STATEFULSETS)
+@pytest.mark.parametrize(("change", "ownership"), STATEFULSETS)
 def test_workers_are_adopted_only_if_the_group_could_have_made_them(
-    change: Change, standing: Standing
+    change: Change, ownership: Ownership
 ) -> None:
     leader = make_leader_pod(OURS, 1)
     workers = orphan(make_worker_statefulset(leader), change)
-    assert standing_of_workers(workers, leader, "demo", ()) is standing
+    assert ownership_of_workers(workers, leader, "demo", ()) is ownership
     other = make_leader_pod(OURS, 0)
-    assert standing_of_workers(workers, other, "demo", ()) is Standing.CLASH, "they are of another group"
+    assert ownership_of_workers(workers, other, "demo", ()) is Ownership.CLASH, "they are of another group"
 
 
 @pytest.mark.parametrize("name", names())
 def test_whatever_the_original_has_made_is_adopted(name: str) -> None:
     state = load(name)
     snapshot = SetSnapshot(state.lws, NOW, leader=orphan(state.leaders))
-    assert standing_of_leaders(snapshot) is Standing.ORPHAN
+    assert ownership_of_leaders(snapshot) is Ownership.ORPHAN
     pods = {pod["metadata"]["name"]: pod for pod in state.of_kind("Pod")}
     workers = [each for each in state.of_kind("StatefulSet") if each["metadata"]["name"] in pods]
     for each in workers:
         leader, set_name = pods[each["metadata"]["name"]], state.lws["metadata"]["name"]
-        assert standing_of_workers(orphan(each), leader, set_name, ()) is Standing.ORPHAN
+        assert ownership_of_workers(orphan(each), leader, set_name, ()) is Ownership.ORPHAN
 
 
 SHARED = build_service("demo", "demo", {NAME_LABEL: "demo"}, OURS)
 OWN = build_group_service("demo", make_leader_pod(OURS, 1))
 SERVICES = [
-    pytest.param(lambda obj: None, Standing.ORPHAN, id="as ours"),
-    pytest.param(by_a_user, Standing.SUFFICIENT, id="a user's, like ours"),
+    pytest.param(lambda obj: None, Ownership.ORPHAN, id="as ours"),
+    pytest.param(by_a_user, Ownership.SUFFICIENT, id="a user's, like ours"),
     pytest.param(
-        lambda obj: obj["metadata"].pop("managedFields"), Standing.SUFFICIENT, id="nobody knows whose"
+        lambda obj: obj["metadata"].pop("managedFields"), Ownership.SUFFICIENT, id="nobody knows whose"
     ),
-    pytest.param(lambda obj: obj["metadata"].pop("labels"), Standing.SUFFICIENT, id="without our label"),
+    pytest.param(lambda obj: obj["metadata"].pop("labels"), Ownership.SUFFICIENT, id="without our label"),
     pytest.param(
         lambda obj: (
             by_a_user(obj),
             obj["spec"].pop("publishNotReadyAddresses"),
             obj["spec"].update(ports=[{"port": 80}]),
         ),
-        Standing.SUFFICIENT,
+        Ownership.SUFFICIENT,
         id="a user's, with ports and only for what is ready",
     ),
     pytest.param(
         lambda obj: (by_a_user(obj), obj["spec"].update(clusterIP="10.0.0.1")),
-        Standing.CLASH,
+        Ownership.CLASH,
         id="a user's, not headless",
     ),
     pytest.param(
-        lambda obj: obj["spec"].update(selector={"app": "x"}), Standing.CLASH, id="another selector"
+        lambda obj: obj["spec"].update(selector={"app": "x"}), Ownership.CLASH, id="another selector"
     ),
     pytest.param(
-        lambda obj: obj["spec"]["selector"].update(app="x"), Standing.CLASH, id="a narrower selector"
+        lambda obj: obj["spec"]["selector"].update(app="x"), Ownership.CLASH, id="a narrower selector"
     ),
-    pytest.param(lambda obj: obj["spec"].pop("selector"), Standing.CLASH, id="no selector"),
+    pytest.param(lambda obj: obj["spec"].pop("selector"), Ownership.CLASH, id="no selector"),
 ]
 
 
 @pytest.mark.parametrize("intent", [SHARED, OWN], ids=["of the set", "of a group"])
-@pytest.mark.parametrize(("change", "standing"), SERVICES)
+@pytest.mark.parametrize(("change", "ownership"), SERVICES)
 def test_a_users_own_headless_service_satisfies_the_need(
-    intent: dict[str, Any], change: Change, standing: Standing
+    intent: dict[str, Any], change: Change, ownership: Ownership
 ) -> None:
     service = trim(orphan(api_server.stored(copy.deepcopy(intent)), change))
-    assert standing_of_service(service, "u-owner", intent, ()) is standing
-    assert not may_be_adopted(service) or standing is not Standing.SUFFICIENT
+    assert ownership_of_service(service, "u-owner", intent, ()) is ownership
+    assert not may_be_adopted(service) or ownership is not Ownership.SUFFICIENT
 
 
 def test_with_a_users_own_service_nothing_is_wrong_and_nothing_is_written() -> None:
@@ -166,22 +168,22 @@ def test_a_service_that_somebody_controls_stays_theirs_and_is_in_the_way() -> No
     other = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "u-9", "controller": True}
     service = orphan(api_server.stored(copy.deepcopy(SHARED)))
     service["metadata"]["ownerReferences"] = [other]
-    assert standing_of_service(service, "u-owner", SHARED, {"u-9"}) is Standing.CLASH
+    assert ownership_of_service(service, "u-owner", SHARED, {"u-9"}) is Ownership.CLASH
 
 
 @pytest.mark.parametrize(
-    ("selector", "standing"),
+    ("selector", "ownership"),
     [
-        pytest.param({"matchLabels": {NAME_LABEL: "demo"}}, Standing.ORPHAN, id="ours"),
+        pytest.param({"matchLabels": {NAME_LABEL: "demo"}}, Ownership.ORPHAN, id="ours"),
         pytest.param(
-            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}}, Standing.CLASH, id="of a part"
+            {"matchLabels": {NAME_LABEL: "demo", GROUP_INDEX_LABEL: "0"}}, Ownership.CLASH, id="of a part"
         ),
-        pytest.param({}, Standing.CLASH, id="of everything"),
+        pytest.param({}, Ownership.CLASH, id="of everything"),
     ],
 )
 def test_a_budget_is_adopted_only_if_it_is_over_the_pods_of_the_set(
-    selector: Any, standing: Standing
+    selector: Any, ownership: Ownership
 ) -> None:
     snapshot = settled(OURS)
     budget = orphan(snapshot.disruption_budget, lambda obj: obj["spec"].update(selector=selector))
-    assert standing_of_budget(replace(snapshot, disruption_budget=budget)) is standing
+    assert ownership_of_budget(replace(snapshot, disruption_budget=budget)) is ownership

@@ -11,7 +11,7 @@ import pytest
 
 from lws.actions import Create, Delete, Merge, Reference, SetOwner
 from lws.kube.metadata import owner_reference
-from lws.kube.ownership import Standing
+from lws.kube.ownership import Ownership
 from lws.leaderworkerset.revisions import history, seal
 from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
 from lws.leaderworkerset.revisions.identity import identified
@@ -41,8 +41,8 @@ def choice_of(
 ) -> Choice:
     """running: the key of the leader StatefulSet, None without one."""
     leader = make_leader_statefulset(wanted, key=running) if running is not None else None
-    standing = Standing.OURS if running is not None else Standing.ABSENT
-    return choose_revision(SetSnapshot(wanted, NOW, leader, revisions=history, **changes), standing)
+    ownership = Ownership.OURS if running is not None else Ownership.ABSENT
+    return choose_revision(SetSnapshot(wanted, NOW, leader, revisions=history, **changes), ownership)
 
 
 def the_create(choice: Choice) -> Create:
@@ -109,7 +109,7 @@ def test_an_equal_revision_keeps_its_key_whatever_the_hash_would_be() -> None:
 def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
     orphans = [replace(recorded(each, number), is_orphan=True) for number, each in enumerate((A, B, C), 1)]
     snapshot = SetSnapshot(C, NOW, revisions=tuple(orphans), reread=C if is_alive else None)
-    choice = choose_revision(snapshot, Standing.ABSENT)
+    choice = choose_revision(snapshot, Ownership.ABSENT)
     rest = plan_adoption(snapshot, choice)
     assert choice.key == KEY_C
     adoptions = [action for action in (*choice.actions, *rest) if isinstance(action, SetOwner)]
@@ -125,12 +125,12 @@ def test_an_orphan_is_used_and_adopted_if_the_set_lives(is_alive: bool) -> None:
 def test_a_name_label_that_was_edited_is_put_back(label: str) -> None:
     edited, kept = replace(recorded(A, 1), set_name=label), recorded(B, 2)
     snapshot = SetSnapshot(B, NOW, revisions=(edited, kept))
-    (merge,) = plan_adoption(snapshot, choose_revision(snapshot, Standing.ABSENT))
+    (merge,) = plan_adoption(snapshot, choose_revision(snapshot, Ownership.ABSENT))
     assert isinstance(merge, Merge)
     assert (merge.target, merge.patch) == (edited.reference, {"metadata": {"labels": {NAME_LABEL: "demo"}}})
     leaving = replace(edited, is_leaving=True)
     snapshot = SetSnapshot(B, NOW, revisions=(leaving, kept))
-    assert plan_adoption(snapshot, choose_revision(snapshot, Standing.ABSENT)) == ()
+    assert plan_adoption(snapshot, choose_revision(snapshot, Ownership.ABSENT)) == ()
 
 
 def edited(lws: dict[str, Any], number: int, **metadata: Any) -> Recorded:
@@ -148,7 +148,7 @@ def test_an_edited_key_starts_no_rollout_and_is_put_back_and_told(sealed: bool) 
     found = edited(A, 1, labels={REVISION_LABEL: "garbage"}, sealed=sealed)
     (found,) = identified([found], lambda: [KEY_A])
     snapshot = SetSnapshot(A, NOW, make_leader_statefulset(A, key=KEY_A), revisions=(found,))
-    choice = choose_revision(snapshot, Standing.OURS)
+    choice = choose_revision(snapshot, Ownership.OURS)
     assert (choice.key, choice.name, choice.actions) == (KEY_A, found.name, ())
     (merge,) = plan_adoption(snapshot, choice)
     assert isinstance(merge, Merge)
@@ -172,7 +172,7 @@ def test_an_edited_placement_starts_no_rollout_and_is_put_back_and_told(
     key = record(lws).key
     found = edited(lws, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: edited_to}, sealed=sealed)
     snapshot = SetSnapshot(lws, NOW, make_leader_statefulset(lws, key=key), revisions=(found,))
-    choice = choose_revision(snapshot, Standing.OURS)
+    choice = choose_revision(snapshot, Ownership.OURS)
     assert (choice.key, choice.name, choice.actions) == (key, found.name, ())
     (merge,) = plan_adoption(snapshot, choice)
     assert isinstance(merge, Merge)
@@ -185,7 +185,7 @@ def test_a_placement_that_the_set_asks_for_anew_is_a_rollout_whatever_was_edited
     zone = make_set(image="app:a", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
     found = edited(rack, 1, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
     leader = make_leader_statefulset(rack, key=found.key)
-    choice = choose_revision(SetSnapshot(zone, NOW, leader, revisions=(found,)), Standing.OURS)
+    choice = choose_revision(SetSnapshot(zone, NOW, leader, revisions=(found,)), Ownership.OURS)
     assert choice.key == record(zone).key_at(1) and len(choice.actions) == 1
 
 
@@ -203,10 +203,10 @@ def test_what_is_being_deleted_is_not_reused() -> None:
     assert create.intent["metadata"]["labels"][REVISION_LABEL] == KEY_A
 
 
-@pytest.mark.parametrize("standing", [Standing.CLASH, Standing.LEAVING])
-def test_the_key_of_a_strangers_statefulset_says_nothing(standing: Standing) -> None:
+@pytest.mark.parametrize("ownership", [Ownership.CLASH, Ownership.LEAVING])
+def test_the_key_of_a_strangers_statefulset_says_nothing(ownership: Ownership) -> None:
     theirs = make_leader_statefulset(A, key="their-key")
-    choice = choose_revision(SetSnapshot(A, NOW, theirs), standing)
+    choice = choose_revision(SetSnapshot(A, NOW, theirs), ownership)
     assert choice.key == KEY_A
     assert the_create(choice).announce[0].note.endswith("for a newly created LeaderWorkerSet")
 
@@ -382,14 +382,14 @@ def test_the_current_revision_while_an_update_is_under_way(
     history = (recorded(A, 1), recorded(B, 2))
     leader = make_leader_statefulset(lws, key=KEY_B)
     snapshot = SetSnapshot(lws, NOW, leader, groups=groups, revisions=history)
-    assert former_revision(snapshot, choose_revision(snapshot, Standing.OURS)) == expected
+    assert former_revision(snapshot, choose_revision(snapshot, Ownership.OURS)) == expected
 
 
 def test_pruning_says_what_goes_and_why() -> None:
     history = [recorded(each, number) for number, each in enumerate((A, B, C), 1)]
     lws = make_set(image="app:c", size=4, revisionHistoryLimit=0)
     snapshot = SetSnapshot(lws, NOW, revisions=tuple(history), live_keys=frozenset({KEY_B, KEY_C}))
-    (action,) = plan_pruning(snapshot, choose_revision(snapshot, Standing.ABSENT), ())
+    (action,) = plan_pruning(snapshot, choose_revision(snapshot, Ownership.ABSENT), ())
     assert isinstance(action, Delete)
     assert (action.target, action.propagation) == (history[0].reference, "Background")
     assert action.why == "no pod is of revision 1 any more"
