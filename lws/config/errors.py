@@ -39,9 +39,9 @@ class ConfigError(Exception):
 def config_error(error: ValidationError, origin: Origin) -> ConfigError:
     """The ConfigError for what pydantic found in a Configuration."""
     lines = []
-    for found in error.errors(include_url=False):
-        keys, index = _split(found["loc"])
-        lines.append(f"{origin(keys)}{index}: {_sentence(found, keys)}")
+    for detail in error.errors(include_url=False):
+        keys, index = _split(detail["loc"])
+        lines.append(f"{origin(keys)}{index}: {_sentence(detail, keys)}")
     return ConfigError(lines)
 
 
@@ -50,15 +50,15 @@ def _split(location: tuple[int | str, ...]) -> tuple[KeyPath, str]:
     return keys, "".join(f"[{part}]" for part in location if isinstance(part, int))
 
 
-def _sentence(found: Mapping[str, Any], keys: KeyPath) -> str:
-    value = found["input"]
-    match found["type"]:
+def _sentence(detail: Mapping[str, Any], keys: KeyPath) -> str:
+    value = detail["input"]
+    match detail["type"]:
         case "extra_forbidden":
             return _unknown_key(keys)
         case "missing":
             return f"is required{_REQUIRED.get(keys, '')}"
         case "literal_error":
-            return f"must be {found['ctx']['expected'].strip(chr(39))}, not {value!r}"
+            return f"must be {detail['ctx']['expected'].strip(chr(39))}, not {value!r}"
         case "string_type":
             quoted = "" if isinstance(value, Mapping | list) else f': put it in quotes, "{value}"'
             return f"must be a string, not {value!r}{quoted}"
@@ -73,9 +73,9 @@ def _sentence(found: Mapping[str, Any], keys: KeyPath) -> str:
         case "model_type" | "model_attributes_type":
             return f"must be a mapping with keys among {', '.join(_keys_at(keys))}, not {value!r}"
         case "value_error":
-            return str(found["ctx"]["error"])
+            return str(detail["ctx"]["error"])
         case _:
-            return f"{found['msg'][0].lower()}{found['msg'][1:]}, not {value!r}"
+            return f"{detail['msg'][0].lower()}{detail['msg'][1:]}, not {value!r}"
 
 
 def _unknown_key(keys: KeyPath) -> str:

@@ -92,14 +92,16 @@ def failed_create(lws: Object, child: str) -> Announce:
     return _warning(lws, "FailedCreate", "Create", f"Failed to create {child}")
 
 
-def left_behind(lws: Object, replicas: int, existing: int, found: Sequence[Leftover]) -> tuple[Announce, ...]:
+def left_behind(
+    lws: Object, replicas: int, existing: int, leftovers: Sequence[Leftover]
+) -> tuple[Announce, ...]:
     """Scaling down takes ready groups, and leaves some that would better have gone."""
-    if not found:
+    if not leftovers:
         return ()
     name = lws["metadata"]["name"]
     gone = f"{name}-{replicas}" if replicas + 1 == existing else f"{name}-{replicas} to {name}-{existing - 1}"
-    shown = ", ".join(f"{name}-{each.index} ({each.why})" for each in found[:_MOST_NAMED])
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    shown = ", ".join(f"{name}-{each.index} ({each.why})" for each in leftovers[:_MOST_NAMED])
+    more = f" and {len(leftovers) - _MOST_NAMED} more" if len(leftovers) > _MOST_NAMED else ""
     note = (
         f"Scaling down removes {gone}, because StatefulSets remove the highest index first, ready or not; "
         f"{shown}{more} stay. A group is made anew, perhaps elsewhere, when its leader pod is deleted"
@@ -121,7 +123,7 @@ def broken_revisions(lws: Object, revisions: Iterable[Recorded]) -> tuple[Announ
     )
 
 
-def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:
+def problems(lws: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
     """What keeps the set from getting its groups, once for each new message."""
     conditions = (lws.get("status") or {}).get("conditions") or ()
     told = "; ".join(
@@ -131,7 +133,7 @@ def problems(lws: Object, found: Iterable[Problem]) -> tuple[Announce, ...]:
     )
     return tuple(
         _warning(lws, problem.reason, "Create", problem.message)
-        for problem in found
+        for problem in current
         if not problem.is_reported and problem.message not in told
     )
 

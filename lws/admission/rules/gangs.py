@@ -42,10 +42,10 @@ def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
     return found + _scheduler_warnings(raw)
 
 
-def _timeout_warnings(told: object) -> list[str]:
-    if told is None or timeout_seconds(told) is not None:
+def _timeout_warnings(value: object) -> list[str]:
+    if value is None or timeout_seconds(value) is not None:
         return []
-    path = f"metadata.annotations.{TIMEOUT_ANNOTATION}: {rendered(told)}"
+    path = f"metadata.annotations.{TIMEOUT_ANNOTATION}: {rendered(value)}"
     return [f"{path} is not read: write a number of seconds above 0, such as '120'"]
 
 

@@ -66,29 +66,29 @@ class FailedCreates:
         self._forget_before(now - _FORGOTTEN)
         self._namespaces[namespace] = known
         known.read_at = now
-        found: dict[str, _Words] = {}
+        newest: dict[str, _Words] = {}
         try:
             async for page in pages(self._cluster, EVENTS, {"fieldSelector": _SELECTOR}, namespace=namespace):
-                _take_in(page.get("items") or (), found)
+                _take_in(page.get("items") or (), newest)
         except ClusterError as error:
             log.debug("Events of namespace %s cannot be read: %s", namespace, error.message)
             return
-        known.words = found
+        known.words = newest
 
     def _forget_before(self, moment: datetime) -> None:
         for namespace in [name for name, each in self._namespaces.items() if each.read_at < moment]:
             del self._namespaces[namespace]
 
 
-def _take_in(events: Iterable[Mapping[str, Any]], found: dict[str, _Words]) -> None:
+def _take_in(events: Iterable[Mapping[str, Any]], newest: dict[str, _Words]) -> None:
     """Of the same moment always the same one, in whatever order they come."""
     for event in events:
         uid, words = (event.get("regarding") or {}).get("uid") or "", str(event.get("note") or "")
         if not words:
             continue
-        moment, before = _moment(event), found.get(uid)
+        moment, before = _moment(event), newest.get(uid)
         if before is None or moment > before[0] or (moment == before[0] and words < before[1]):
-            found[uid] = (moment, words)
+            newest[uid] = (moment, words)
 
 
 def _moment(event: Mapping[str, Any]) -> datetime:

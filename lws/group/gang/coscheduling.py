@@ -55,9 +55,9 @@ class Coscheduling:
         return build_pod_group(self.api_version, self.name_of(leader), leader, wanted)
 
 
-def timeout_seconds(told: object) -> int | None:
+def timeout_seconds(value: object) -> int | None:
     """The value of the annotation; None where it is no whole number above 0, of nine digits at most."""
-    return int(told) if isinstance(told, str) and _SECONDS.fullmatch(told) else None
+    return int(value) if isinstance(value, str) and _SECONDS.fullmatch(value) else None
 
 
 def _name(labels: Mapping[str, str]) -> str:

@@ -44,7 +44,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
 
 def build_leader_service(lws: Object) -> dict[str, Any]:
     """The Service of the leaders of every group, surge included."""
-    name, asked = spec.name_of(lws), spec.leader_service_of(lws) or {}
+    name, requested = spec.name_of(lws), spec.leader_service_of(lws) or {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -55,20 +55,20 @@ def build_leader_service(lws: Object) -> dict[str, Any]:
             "ownerReferences": [owner_reference(lws)],
         },
         "spec": {
-            "type": asked.get("type") or LeaderServiceType.CLUSTER_IP.value,
+            "type": requested.get("type") or LeaderServiceType.CLUSTER_IP.value,
             "selector": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"},
-            "ports": ports_of(asked, spec.leader_template_of(lws)),
+            "ports": ports_of(requested, spec.leader_template_of(lws)),
         },
     }
 
 
-def ports_of(asked: Mapping[str, Any], template: Mapping[str, Any]) -> list[dict[str, Any]]:
+def ports_of(requested: Mapping[str, Any], template: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The ports that the set asks for; where it names none, those that containers of its leaders declare.
 
     Declared ports keep their names, by which pods are told: so their numbers may change from one revision to
     the next. Of several with one number and protocol the first counts.
     """
-    if ports := asked.get("ports"):
+    if ports := requested.get("ports"):
         return [_port(each) for each in ports]
     found: dict[tuple[int, str], dict[str, Any]] = {}
     for container in (template.get("spec") or {}).get("containers") or ():
@@ -95,13 +95,13 @@ def _named_once(ports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return made
 
 
-def _port(asked: Mapping[str, Any]) -> dict[str, Any]:
+def _port(requested: Mapping[str, Any]) -> dict[str, Any]:
     port = {
-        "port": asked["port"],
-        "protocol": asked.get("protocol") or LeaderServiceProtocol.TCP.value,
-        "targetPort": asked.get("targetPort") or asked["port"],
+        "port": requested["port"],
+        "protocol": requested.get("protocol") or LeaderServiceProtocol.TCP.value,
+        "targetPort": requested.get("targetPort") or requested["port"],
     }
-    return {"name": asked["name"], **port} if asked.get("name") else port
+    return {"name": requested["name"], **port} if requested.get("name") else port
 
 
 def _without_ports() -> Plan:

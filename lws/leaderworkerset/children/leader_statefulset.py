@@ -162,16 +162,16 @@ def _is_kept_annotation(path: applied.Path) -> bool:
 
 def _telling_leftovers(
     snapshot: SetSnapshot,
-    told: LeaderStatefulSet,
+    stored: LeaderStatefulSet,
     groups: Sequence[GroupState],
     applying: tuple[Apply | Merge, ...],
 ) -> tuple[Apply | Merge, ...]:
-    """With the write that scales the set down; `told` is what the StatefulSet was told before."""
+    """The write that scales the set down, with the Event about groups that stay. stored: before it."""
     wanted = spec.replicas_of(snapshot.lws)
-    if told.last_replicas is None or wanted >= told.last_replicas:
+    if stored.last_replicas is None or wanted >= stored.last_replicas:
         return applying
     found = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)
-    said = events.left_behind(snapshot.lws, wanted, told.replicas, found)
+    said = events.left_behind(snapshot.lws, wanted, stored.replicas, found)
     return tuple(replace(each, announce=(*each.announce, *said)) for each in applying)
 
 

@@ -205,17 +205,17 @@ def _claims_form(shape: Object) -> str:
     return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
 
 
-def _stripped(template: Object, told: Mapping[str, str], domain: str) -> dict[str, Any]:
-    """A pod template without what controllers add to it. told: where its groups run. domain: the node label
-    that all pods of a group share, whose value workers are given as node selector.
+def _stripped(template: Object, placement: Mapping[str, str], domain: str) -> dict[str, Any]:
+    """A pod template without what controllers add to it. placement: where its groups run. domain: the node
+    label that all pods of a group share, whose value workers are given as node selector.
     """
     metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     metadata["labels"] = _without(labels_of(template), _OUR_LABELS)
     metadata["annotations"] = _without(annotations_of(template), _OUR_ANNOTATIONS)
     if domain and pod.get("nodeSelector"):
         pod["nodeSelector"] = _without(pod["nodeSelector"], frozenset({domain}))
-    if selects_by_group(told):
-        pod = without_group_nodes(pod, told)
+    if selects_by_group(placement):
+        pod = without_group_nodes(pod, placement)
     if _is_of_leader(pod.get("schedulingGroup") or {}, labels_of(template)):
         del pod["schedulingGroup"]
     return {**template, "metadata": metadata, "spec": pod}
@@ -228,9 +228,9 @@ def _is_of_leader(scheduling_group: Mapping[str, Any], labels: Mapping[str, str]
 
 
 def _claim(claim: Object) -> dict[str, Any]:
-    told = {key: claim["metadata"].get(key) for key in ("name", "labels", "annotations")}
+    metadata = {key: claim["metadata"].get(key) for key in ("name", "labels", "annotations")}
     return {
-        "metadata": {key: value for key, value in told.items() if value},
+        "metadata": {key: value for key, value in metadata.items() if value},
         "spec": claim.get("spec") or {},
     }
 

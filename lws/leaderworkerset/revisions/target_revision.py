@@ -253,10 +253,10 @@ def _sizes(recorded: tuple[Recorded, ...]) -> dict[str, int]:
     return {each.key: spec.recorded_size(each.spec) for each in recorded if not each.broken}
 
 
-def _collisions(lws: Object, found: int) -> int | None:
+def _collisions(lws: Object, collided: int) -> int | None:
     # Not a sum: a pass whose writes fail is repeated.
     known = int((lws.get("status") or {}).get("collisionCount") or 0)
-    return max(known, found) if found else None
+    return max(known, collided) if collided else None
 
 
 def _place(snapshot: SetSnapshot, fingerprint: str, fills: Sequence[_Fill]) -> Place:

@@ -45,16 +45,16 @@ def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str
 
     ValueError, with what to write instead, for what no pod could be made with.
     """
-    told = {
+    variables = {
         GROUP_INDEX_REFERENCE: str(index),
         GROUP_NAME_REFERENCE: f"{set_name}-{index}",
         NAMESPACE_REFERENCE: namespace,
     }
     selector = dict(
-        _label(each, told) for each in _items(annotations.get(GROUP_NODE_SELECTOR_ANNOTATION, ""))
+        _label(each, variables) for each in _items(annotations.get(GROUP_NODE_SELECTOR_ANNOTATION, ""))
     )
     wanted = annotations.get(GROUP_TOLERATIONS_ANNOTATION, "")
-    return GroupNodes(selector, tuple(_toleration(each, told) for each in _items(wanted)))
+    return GroupNodes(selector, tuple(_toleration(each, variables) for each in _items(wanted)))
 
 
 def with_tolerations(own: Iterable[Any], added: Iterable[Toleration]) -> list[Any]:
@@ -102,21 +102,21 @@ def _items(text: str) -> list[str]:
     return [each.strip() for each in text.split(",")] if text else []
 
 
-def _label(item: str, told: Mapping[str, str]) -> tuple[str, str]:
+def _label(item: str, variables: Mapping[str, str]) -> tuple[str, str]:
     key, equals, value = item.partition("=")
     if not equals:
         raise ValueError(f"{item!r} must be <label>=<value>, as in example.com/pool=pool-$(GROUP_INDEX)")
-    return _checked_key(key), _checked_value(key, value, told)
+    return _checked_key(key), _checked_value(key, value, variables)
 
 
-def _toleration(item: str, told: Mapping[str, str]) -> Toleration:
+def _toleration(item: str, variables: Mapping[str, str]) -> Toleration:
     taint, colon, effect = item.partition(":")
     key, equals, value = taint.partition("=")
     if colon and effect not in _EFFECTS:
         raise ValueError(f"the effect of {item!r} must be one of {', '.join(_EFFECTS)}")
     toleration = {"key": _checked_key(key), "operator": "Equal" if equals else "Exists"}
     if equals:
-        toleration["value"] = _checked_value(key, value, told)
+        toleration["value"] = _checked_value(key, value, variables)
     if colon:
         toleration["effect"] = effect
     return toleration
@@ -128,8 +128,8 @@ def _checked_key(key: str) -> str:
     return key
 
 
-def _checked_value(key: str, value: str, told: Mapping[str, str]) -> str:
-    for reference, meant in told.items():
+def _checked_value(key: str, value: str, variables: Mapping[str, str]) -> str:
+    for reference, meant in variables.items():
         value = value.replace(reference, meant)
     if "$(" in value:
         raise ValueError(f"{key}={value} has a reference that is none of {', '.join(_REFERENCES)}")
