@@ -22,10 +22,12 @@ _COLOURS = {
     "new": ("#0969da", "#4493f8"),
     "wash": ("#ddf4ff", "#15233a"),
     "alert": ("#bc4c00", "#f0883e"),
+    "amber": ("#9a6700", "#d29922"),
     "third": ("#1a7f37", "#3fb950"),
     "fourth": ("#8250df", "#ab7df8"),
 }
 _FONT = "font-family:system-ui,-apple-system,'Segoe UI',Helvetica,Arial,sans-serif"
+_MONOSPACE = "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12px"
 
 
 class Canvas:
@@ -86,6 +88,6 @@ def _style() -> str:
 
     base = (
         f"text{{{_FONT};font-size:{FONT_SIZE}px}}.b{{font-weight:600}}.n{{fill:none}}"
-        ".w{stroke-width:2}.d{stroke-dasharray:3 3}"
+        f".w{{stroke-width:2}}.d{{stroke-dasharray:3 3}}.m{{{_MONOSPACE}}}"
     )
     return f"{base}{rules(0)}@media(prefers-color-scheme:dark){{{rules(1)}}}"

@@ -1,6 +1,6 @@
 """Which pictures does the documentation show, and from which text is each drawn?
 
-In: golden stories. Out: file names with the text of an SVG each.
+In: golden stories, recorded terminals. Out: file names with the text of an SVG each.
 """
 
 from __future__ import annotations
@@ -9,10 +9,21 @@ from pathlib import Path
 
 from tools.pictures.rollout import drawn_story
 from tools.pictures.story import parse_story
+from tools.pictures.terminal import drawn_terminal
 
 ROOT = Path(__file__).resolve().parents[2]
 DIRECTORY = ROOT / "docs" / "pictures"
 STORIES = ROOT / "test" / "unit" / "stories" / "golden"
+# A screen of a real `make demo`, of 100 columns, in its third step.
+RECORDING = Path(__file__).parent / "recordings" / "demo.ansi"
+_STATUS = ROOT / "test" / "unit" / "lws" / "cli" / "views" / "golden" / "status-watch.ansi"
+_TERMINALS = {
+    "demo": (RECORDING, "make demo: a rolling update of four groups, one at a time"),
+    "status-watch": (
+        _STATUS,
+        "lws status --watch: two groups are updated, one of them cannot pull its image",
+    ),
+}
 _SHOWN_STORIES = (
     "four",
     "four-two-missing",
@@ -30,7 +41,12 @@ _SHOWN_STORIES = (
 
 def pictures() -> dict[str, str]:
     """Every picture by its file name."""
-    return {f"rollout-{name}.svg": _rollout(name) for name in _SHOWN_STORIES}
+    rollouts = {f"rollout-{name}.svg": _rollout(name) for name in _SHOWN_STORIES}
+    terminals = {
+        f"terminal-{name}.svg": drawn_terminal(path.read_text(encoding="utf-8"), title)
+        for name, (path, title) in _TERMINALS.items()
+    }
+    return rollouts | terminals
 
 
 def _rollout(name: str) -> str:

@@ -1,0 +1,51 @@
+"""tools.pictures.terminal: what a terminal showed, as SVG; and the recording that README shows."""
+
+from __future__ import annotations
+
+import inspect
+from xml.etree import ElementTree
+
+from tools.demo import acts
+from tools.pictures.catalogue import RECORDING
+from tools.pictures.terminal import drawn_terminal
+
+TEXT = (
+    "\x1b[1;36m2  \x1b[0m\x1b[1mCreate it\x1b[0m\n   \x1b[2m$ run\x1b[0m  a <b>\n\n"
+    "\x1b[33m●● 2/3   \x1b[0m9s\n"
+)
+
+
+def _words() -> dict[str, ElementTree.Element]:
+    root = ElementTree.fromstring(drawn_terminal(TEXT, "a title"))
+    return {found.text or "": found for found in root.iter() if found.tag.endswith("}text")}
+
+
+def test_words_keep_their_places_and_styles() -> None:
+    words = _words()
+    assert {text: found.get("class") for text, found in words.items()} == {
+        "2": "m f-new b",
+        "Create it": "m f-text b",
+        "$ run": "m f-muted",
+        "a <b>": "m f-text",
+        "●● 2/3": "m f-amber",
+        "9s": "m f-text",
+    }
+    columns = {text: round((float(found.get("x", "")) - 16) / 7.2) for text, found in words.items()}
+    assert columns == {"2": 0, "Create it": 3, "$ run": 3, "a <b>": 10, "●● 2/3": 0, "9s": 9}
+
+
+def test_lines_are_below_each_other_and_empty_ones_take_room() -> None:
+    rows = {text: float(found.get("y", "")) for text, found in _words().items()}
+    assert rows["9s"] - rows["$ run"] == 2 * (rows["$ run"] - rows["2"]) > 0
+
+
+def test_its_width_is_that_of_its_longest_line() -> None:
+    root = ElementTree.fromstring(drawn_terminal("x" * 100, "a title"))
+    assert root.get("width") == "752"
+
+
+def test_the_recording_is_of_the_demo_as_it_is() -> None:
+    text, source = RECORDING.read_text(encoding="utf-8"), inspect.getsource(acts)
+    for words in ("A new image: rolling update, one group at a time", "groups to move to the new revision"):
+        assert words in text and words in source
+    assert f"registry.k8s.io/pause:{acts.NEW_TAG}" in text

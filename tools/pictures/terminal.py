@@ -1,0 +1,66 @@
+"""How does a terminal look at one moment?
+
+In: what a program wrote to it, colours included. Out: the text of an SVG. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tools.pictures.canvas import Canvas
+
+_CELL, _LINE = 7.2, 17
+_MARGIN, _BAR = 16, 34
+_STYLED = re.compile(r"\x1b\[([0-9;]*)m")
+_WORDS = re.compile(r"\S+(?: \S+)*")
+_COLOURS = {
+    31: "f-alert",
+    32: "f-third",
+    33: "f-amber",
+    34: "f-new",
+    35: "f-fourth",
+    36: "f-new",
+    90: "f-old",
+    91: "f-alert",
+}
+_BOLD, _FAINT = 1, 2
+
+
+def drawn_terminal(text: str, title: str) -> str:
+    """A window with these lines in it. title: what is shown, for those who cannot see it."""
+    plain = _STYLED.sub("", text)
+    lines = text.splitlines()
+    columns = max(map(len, plain.splitlines()))
+    width = round(2 * _MARGIN + columns * _CELL)
+    canvas = Canvas(width, title, " / ".join(line.strip() for line in plain.splitlines() if line.strip()))
+    for number, colour in enumerate(("alert", "amber", "third")):
+        canvas.add("circle", f"f-{colour}", cx=_MARGIN + 5 + number * 18, cy=18, r=5)
+    canvas.add("path", "n s-rule", d=f"M1 {_BAR}H{width - 1}")
+    for row, line in enumerate(lines):
+        for column, words, kind in _runs(line):
+            shape = canvas.add("text", kind, x=_MARGIN + column * _CELL, y=_BAR + 22 + row * _LINE)
+            shape.set("textLength", f"{len(words) * _CELL:.1f}")
+            shape.text = words
+    return canvas.render(_BAR + 22 + len(lines) * _LINE)
+
+
+def _runs(line: str) -> Iterator[tuple[int, str, str]]:
+    """Words of one style that stand together: their column, and their classes."""
+    column = 0
+    codes: tuple[int, ...] = ()
+    for number, part in enumerate(_STYLED.split(line)):
+        if number % 2:
+            codes = tuple(int(code or 0) for code in part.split(";"))
+            continue
+        for found in _WORDS.finditer(part):
+            yield column + found.start(), found[0], _kind(codes)
+        column += len(part)
+
+
+def _kind(codes: tuple[int, ...]) -> str:
+    """rich ends every style before the next begins, so that one sequence says all."""
+    colour = next((_COLOURS[code] for code in codes if code in _COLOURS), "f-text")
+    if _FAINT in codes and colour == "f-text":
+        colour = "f-muted"
+    return f"m {colour}{' b' if _BOLD in codes else ''}"
