@@ -11,22 +11,15 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from lws.actions import Action
-from lws.cluster.cache.informer import Source
+from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ApiError
 from lws.cluster.client.rate_limit import renewal_rate
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
-from lws.cluster.observe.observer import Environment, Observer
-from lws.cluster.observe.webhook_coverage import WebhookCoverage
-from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.events import EventRecorder
-from lws.cluster.write.recent_writes import WriteMemory
 from lws.config import Settings
 from lws.controller.election.election import Election, LeaseElection, Scope, Unelected, everywhere
 from lws.controller.election.shard_election import ShardElection
@@ -34,17 +27,15 @@ from lws.controller.election.takeover import Takeover
 from lws.controller.endpoints.health import Check
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.endpoints.stream_liveness import Silence
-from lws.controller.gangs import Gangs
 from lws.controller.lifecycle import cancel, first_end, start
-from lws.controller.loop import Kind, Loop
+from lws.controller.loop import Loop
 from lws.controller.operator import build_registry, build_settings, run_operator
 from lws.controller.queue.queue import Queue
-from lws.controller.triggers.enqueue import Wakeup
-from lws.controller.triggers.routes import Key
-from lws.controller.triggers.watch import SetStream, informers_of
+from lws.controller.registration import Parts, Registration, passes_of
+from lws.controller.triggers.enqueue import Triggers
+from lws.controller.triggers.keys import Key
+from lws.controller.triggers.watch import KopfStream, informers_of
 from lws.controller.webhooks.serving import Serving
-from lws.group.plan import plan as plan_group
-from lws.leaderworkerset.plan import plan as plan_set
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +51,8 @@ _FAREWELL_SECONDS = 3.0
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What an engine is made in, and what outlives it. identity: by which Leases know this process.
-    listen: has signals end the process in our order, after others have taken them.
+    listen: has signals end the process in our order, after others have taken them. registrations: the kinds
+    of workload that are served.
     """
 
     settings: Settings
@@ -69,13 +61,14 @@ class Surroundings:
     serving: Serving
     identity: str
     listen: Callable[[], None]
+    registrations: tuple[Registration, ...]
 
 
 class Engine:
     """Streams and passes over one history of the cluster. `start`, `ended`, `take_down`, in this order."""
 
     def __init__(self, within: Surroundings) -> None:
-        settings, cluster, metrics = within.settings, within.cluster, within.metrics
+        cluster, metrics = within.cluster, within.metrics
         self._within = within
         self._kopf_stop = asyncio.Event()
         self._rollback = Rollback()
@@ -85,32 +78,24 @@ class Engine:
         self._queue = Queue(
             self._work, _WINDOW_SECONDS, _CONCURRENT_PASSES, metrics.observe_depth, self._acts_on
         )
-        self._wakeup = Wakeup(self._queue)
-        self._store = Store(self._wakeup.on_change)
-        self._memory = memory = WriteMemory(self._store)
-        wake = partial(self._wakeup.everything, self._store)
+        self._triggers = Triggers(self._queue)
+        self._store = Store(self._triggers.on_change)
         source = Source(cluster, self._rollback)
-        provider = settings.gang_provider
-        self._gangs = Gangs(provider, source, self._store, wake) if provider is not None else None
-        self._coverage = WebhookCoverage(cluster, wake)
-        gang = self._gangs.served if self._gangs is not None else lambda: None
-        environment = Environment(settings.node_loss, self._coverage.covers, gang)
-        observer = Observer(acting, self._store, memory, environment)
-        self._wakeup.leader_pods_of = observer.members.leader_pods_of
-        self._wakeup.find = self._store.get
-        self._recorder = EventRecorder(acting, "leaderworkerset", f"leaderworkerset-{socket.gethostname()}")
-        written = Memory(
-            memory.put, memory.remember_applied, self._refused, memory.taken.remember, memory.going
-        )
-        applier = Applier(acting, self._recorder, written)
-        kinds = {
-            "set": Kind(observer.observe_set, plan_set, "leaderworkerset"),
-            "group": Kind(observer.observe_group, plan_group, "pod"),
+        self._recorders = [self._recorder_of(each, acting) for each in within.registrations]
+        self._controllers = [
+            each.build(self._parts(acting, source, recorder))
+            for each, recorder in zip(within.registrations, self._recorders, strict=True)
+        ]
+        for each in self._controllers:
+            self._triggers.add(each.routes, each.keys)
+        self._loop = Loop(passes_of(self._controllers), metrics)
+        workloads = [each.workload for each in within.registrations]
+        cluster.learn(*(each for workload in workloads for each in (workload.resource, *workload.children)))
+        self._informers = informers_of(source, self._store, workloads)
+        self._kopf_streams = {
+            each.resource.plural: KopfStream(source, self._store, each.resource) for each in workloads
         }
-        self._loop = Loop(kinds, applier, metrics)
-        self._informers = informers_of(source, self._store)
-        self._sets = SetStream(source, self._store)
-        self._takeover = Takeover(self._refresh, wake)
+        self._takeover = Takeover(self._refresh, self._triggers.everything)
         self._silence = Silence()
         self._tasks: list[asyncio.Task[Any]] = []
         self._is_down = False
@@ -118,15 +103,13 @@ class Engine:
     def start(self) -> None:
         """Begin to list and watch, to stand for Leases, and to act while they are held."""
         self._silence.begin()
-        streams = [start(f"watch {each.resource.plural}", each.run()) for each in self._informers]
-        gangs = [start("gangs", self._gangs.run())] if self._gangs is not None else []
+        streams = self._kopf_streams.items()
         self._tasks = [
-            *streams,
-            *gangs,
+            *(start(f"watch {name}", each.run()) for name, each in self._informers.items()),
+            *(start(f"compare {name}", each.run(_COMPARE_SECONDS)) for name, each in streams),
+            *(start(name, run()) for each in self._controllers for name, run in each.tasks.items()),
+            *(start("events", each.run()) for each in self._recorders),
             start("kopf", self._run_kopf()),
-            start("compare leaderworkersets", self._sets.run(_COMPARE_SECONDS)),
-            start("webhook coverage", self._coverage.run()),
-            start("events", self._recorder.run()),
             start("lead", self._lead()),
             start("take over", self._takeover.run()),
             start("resync", self._resync()),
@@ -141,7 +124,8 @@ class Engine:
         """Finish passes, say what is to be said, give Leases up, then close everything."""
         try:
             await asyncio.wait_for(self._queue.drain(), _DRAIN_SECONDS)
-            await asyncio.wait_for(self._recorder.drain(), _FAREWELL_SECONDS)
+            drained = asyncio.gather(*(each.drain() for each in self._recorders))
+            await asyncio.wait_for(drained, _FAREWELL_SECONDS)
         except TimeoutError:
             log.warning("the API server is slow: not every pass and Event came to its end")
         # A pass that still waits for an answer must not go on to write beside those of the next engine.
@@ -159,16 +143,26 @@ class Engine:
 
     def wrong(self) -> dict[str, Check]:
         """By name of each stream: what is wrong with it, for the liveness probe."""
-        checks: dict[str, Check] = {"leaderworkersets": self._silence.check(self._sets)}
-        checks |= {each.resource.plural: self._silence.check(each) for each in self._informers}
-        return checks | ({"podgroups": self._gangs.wrong} if self._gangs is not None else {})
+        checks = {name: self._silence.check(each) for name, each in self._streams().items()}
+        for each in self._controllers:
+            checks |= each.checks
+        return checks
 
     def not_listed(self) -> str | None:
         """Which kinds were not listed yet, for the readiness probe."""
-        missing = [each.resource.plural for each in self._informers if not each.listed.is_set()]
-        if not self._sets.listed.is_set():
-            missing.append("leaderworkersets")
+        missing = [name for name, each in self._streams().items() if not each.listed.is_set()]
         return f"not listed yet: {', '.join(missing)}" if missing else None
+
+    def _streams(self) -> dict[str, Informer | KopfStream]:
+        return {**self._informers, **self._kopf_streams}
+
+    def _recorder_of(self, registration: Registration, cluster: Cluster) -> EventRecorder:
+        reporter = registration.reporter
+        return EventRecorder(cluster, reporter, f"{reporter}-{socket.gethostname()}")
+
+    def _parts(self, cluster: Cluster, source: Source, recorder: EventRecorder) -> Parts:
+        settings, wake = self._within.settings, self._triggers.everything
+        return Parts(settings, cluster, source, self._store, recorder, self._queue.add, wake)
 
     def _stand(self) -> Election:
         settings, cluster, who = self._within.settings, self._within.cluster, self._within.identity
@@ -193,23 +187,24 @@ class Engine:
 
     async def _run_kopf(self) -> None:
         within, server = self._within, self._within.serving.server
-        registry = build_registry(within.cluster, self._store, server, within.settings.gang_provider)
+        reviewing = within.settings if server is not None else None
+        registry = build_registry(within.cluster, self._store, within.registrations, reviewing)
         await run_operator(registry, build_settings(server), self._kopf_stop, within.listen)
 
     async def _lead(self) -> None:
-        """Stand once every stream has listed, and it is known which namespaces the webhooks see."""
-        await self._coverage.known.wait()
-        await asyncio.gather(self._sets.listed.wait(), *(each.listed.wait() for each in self._informers))
+        """Stand once every stream has listed, and every controller knows what its passes depend on."""
+        await asyncio.gather(*(each.known() for each in self._controllers))
+        await asyncio.gather(*(each.listed.wait() for each in self._streams().values()))
         self._queue.open()
         await self._election.run(self._takeover.gain, self._stand_back)
 
     async def _refresh(self) -> None:
-        gangs = [self._gangs.refresh()] if self._gangs is not None else []
-        await asyncio.gather(self._sets.refresh(), *(each.refresh() for each in self._informers), *gangs)
+        await asyncio.gather(*(each.refresh() for each in (*self._streams().values(), *self._controllers)))
 
     def _stand_back(self, scope: Scope) -> None:
         self._queue.shed()
-        self._recorder.hurry()
+        for each in self._recorders:
+            each.hurry()
         self._loop.forget(scope)
 
     def _is_idle(self, scope: Scope) -> bool:
@@ -219,13 +214,7 @@ class Engine:
         """Look at everything now and then: an event that was missed costs time, never correctness."""
         while True:
             await asyncio.sleep(_RESYNC_SECONDS)
-            self._wakeup.everything(self._store)
-
-    def _refused(self, action: Action, error: ApiError) -> None:
-        """Whatever pass met it: the status of the set says so."""
-        concerned = self._memory.refusals.remember(action, error)
-        if concerned is not None:
-            self._queue.add(Key("set", *concerned))
+            self._triggers.everything()
 
     async def _work(self, key: Any) -> Any:
         return await self._loop.work(key)

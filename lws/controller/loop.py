@@ -14,10 +14,10 @@ from typing import Any
 
 from lws.actions import Plan
 from lws.cluster.client.errors import ApiError, ClusterError, NotLeading
-from lws.cluster.write.apply import Applier, Outcome
+from lws.cluster.write.apply import Outcome
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.queue.queue import Again
-from lws.controller.triggers.routes import Key
+from lws.controller.triggers.keys import Key
 
 log = logging.getLogger(__name__)
 
@@ -34,12 +34,13 @@ _SHORTEST_REST, _LONGEST_REST = 0.1, 1.0
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of pass. observe: (namespace, name, now) → snapshot or None; plan: pure; label: its name in
-    metrics.
+    """A kind of pass. observe: (namespace, name, now) → snapshot or None; plan: pure; apply: carries a plan
+    out; label: its name in metrics.
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
     plan: Callable[[Any], Plan]
+    apply: Callable[[Plan], Awaitable[Outcome]]
     label: str
 
 
@@ -49,13 +50,11 @@ class Loop:
     def __init__(
         self,
         kinds: Mapping[str, Kind],
-        applier: Applier,
         metrics: Metrics,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
         self._kinds = kinds
-        self._applier = applier
         self._metrics = metrics
         self._stuck_pods: dict[Key, int] = {}
 
@@ -88,7 +87,7 @@ class Loop:
             log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
         if plan.is_empty:
             return Again(after=plan.again_after, rest=rest)
-        outcome = await self._applier.apply(plan)
+        outcome = await kind.apply(plan)
         if outcome.forced:
             self._metrics.observe_forced(outcome.forced)
         return replace(_again(key, plan, outcome), rest=rest)

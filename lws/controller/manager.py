@@ -26,11 +26,16 @@ from lws.controller.endpoints.metrics_server import MetricsServer
 from lws.controller.endpoints.ports import check_ports
 from lws.controller.endpoints.tls import TlsPolicy
 from lws.controller.engine import Engine, Surroundings
+from lws.controller.leaderworkerset import registration as leaderworkerset
 from lws.controller.lifecycle import Lifecycle, cancel, start
 from lws.controller.preconditions import Preconditions
+from lws.controller.registration import Registration
 from lws.controller.webhooks.serving import Serving
 
 log = logging.getLogger(__name__)
+
+REGISTRATIONS = (leaderworkerset.REGISTRATION,)
+"""The kinds of workload that are served."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
@@ -38,16 +43,23 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 class Manager:
     """One process that may lead."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        metrics: Metrics,
+        registrations: tuple[Registration, ...] = REGISTRATIONS,
+    ) -> None:
         self._settings = settings
         self._metrics = metrics
         self._cluster = cluster
         self._lifecycle = Lifecycle()
         self._preconditions = Preconditions(cluster)
-        self._serving = Serving(settings, cluster, metrics)
+        endpoints = {webhook: of for each in registrations for webhook, of in each.endpoints.items()}
+        self._serving = Serving(settings, cluster, metrics, endpoints)
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._surroundings = Surroundings(
-            settings, cluster, metrics, self._serving, identity, self._lifecycle.listen
+            settings, cluster, metrics, self._serving, identity, self._lifecycle.listen, registrations
         )
         self._engine = Engine(self._surroundings)
 

@@ -9,20 +9,18 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterator
-from functools import partial
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
 import kopf
 
-from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
+from lws.config import Settings
+from lws.controller.registration import Registration
 from lws.controller.triggers import watch
 from lws.controller.webhooks import handlers
 from lws.controller.webhooks.server import AdmissionServer
-from lws.group.gang.registry import PROVIDERS
-from lws_api.leaderworkerset.v1 import KIND
 
 # What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.
 _REFUSAL = "failed permanently"
@@ -60,9 +58,11 @@ def build_settings(server: AdmissionServer | None) -> kopf.OperatorSettings:
 
 
 def build_registry(
-    cluster: Cluster, store: Store, server: AdmissionServer | None, gang_provider: str | None = None
+    cluster: Cluster, store: Store, registrations: Iterable[Registration], reviewing: Settings | None
 ) -> kopf.OperatorRegistry:
-    """Every handler of the process on an explicit registry. gang_provider: as in Settings."""
+    """Every handler of the process on an explicit registry. reviewing: the settings by which reviews are
+    answered; None where webhooks are switched off.
+    """
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -71,15 +71,11 @@ def build_registry(
         server = cluster.configuration.host
         return kopf.AiohttpSession(server=server, aiohttp_session=cluster.session_of_another_client())
 
-    watch.register(registry, store)
-    if server is not None:
-        gang = PROVIDERS[gang_provider] if gang_provider is not None else None
-        handlers.register(registry, partial(_sets_in, store), gang)
+    for each in registrations:
+        watch.register(registry, store, each.workload.resource)
+        if reviewing is not None:
+            handlers.register(registry, each.endpoints, each.handlers(reviewing, store))
     return registry
-
-
-def _sets_in(store: Store, namespace: str) -> Iterator[Object]:
-    return (each for each in store.of_kind(KIND) if each["metadata"]["namespace"] == namespace)
 
 
 async def run_operator(

@@ -14,11 +14,11 @@ from typing import Any
 import orjson
 
 from lws.cluster.client.resources import LEADERWORKERSETS, Resource
-from lws.controller.triggers.watch import CHILDREN
+from lws.cluster.workloads import LEADER_WORKER_SET
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from tools.localcluster.api import Api, ApiError, Call
 
-STREAMS: tuple[Resource, ...] = (LEADERWORKERSETS, *CHILDREN)
+STREAMS: tuple[Resource, ...] = (LEADERWORKERSETS, *LEADER_WORKER_SET.children)
 
 _WATCH_SECONDS = "3000"
 _RETRY_SECONDS = 0.05

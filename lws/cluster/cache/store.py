@@ -40,8 +40,9 @@ class _Index:
             self._buckets.setdefault((obj["kind"], key), {})[_key(obj)] = obj
 
     def remove(self, obj: Object) -> None:
-        place = (obj["kind"], self._key_of(obj))
-        bucket = self._buckets.get(place)
+        key = self._key_of(obj)
+        place = (obj["kind"], key)
+        bucket = self._buckets.get(place) if key is not None else None
         if bucket is not None:
             bucket.pop(_key(obj), None)
             if not bucket:
@@ -199,15 +200,20 @@ def _controller_uid(obj: Object) -> str | None:
 def _label_key(label: str, obj: Object) -> Key | None:
     # These are reached through their owners: an index of them by label would only grow. The StatefulSet of
     # each group has a ControllerRevision that copies our labels.
-    is_reached = obj["kind"] == "Pod" or (obj["kind"] == "ControllerRevision" and controller_of(obj))
-    value = (obj["metadata"].get("labels") or {}).get(label)
-    return (obj["metadata"]["namespace"], value) if value and not is_reached else None
+    kind = obj["kind"]
+    if kind == "Pod" or (kind == "ControllerRevision" and controller_of(obj)):
+        return None
+    return _place(label, obj)
 
 
 def _leaving_key(label: str, obj: Object) -> Key | None:
-    value = (obj["metadata"].get("labels") or {}).get(label)
-    is_leaving = obj["kind"] == "Pod" and waits_for_kubelet(obj)
-    return (obj["metadata"]["namespace"], value) if value and is_leaving else None
+    return _place(label, obj) if obj["kind"] == "Pod" and waits_for_kubelet(obj) else None
+
+
+def _place(label: str, obj: Object) -> Key | None:
+    metadata = obj["metadata"]
+    value = (metadata.get("labels") or {}).get(label)
+    return (metadata["namespace"], value) if value else None
 
 
 def _key(obj: Mapping[str, Any]) -> Key:

@@ -121,9 +121,9 @@ class Cluster:
         """The Kubernetes version of the server; also tells whether there is one at all."""
         return str((await self._request("GET", "/version")).get("gitVersion", "unknown"))
 
-    def learn(self, resource: Resource) -> None:
-        """From now on this is the resource of its kind, for all clones: the server decides which."""
-        self._resources[resource.kind] = resource
+    def learn(self, *resources: Resource) -> None:
+        """From now on these are the resources of their kinds, for all clones: the server decides which."""
+        self._resources.update({resource.kind: resource for resource in resources})
 
     async def exists(self, path: str) -> bool:
         """Whether the server serves this path (a group and version, or a collection, say)."""

@@ -24,6 +24,11 @@ class Resource:
         """The API group, empty for core."""
         return self.api_version.rpartition("/")[0]
 
+    @property
+    def version(self) -> str:
+        """The version within its group."""
+        return self.api_version.rpartition("/")[2]
+
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The URL path of a collection, an object or a subresource."""
         root = f"/apis/{self.api_version}" if self.group else f"/api/{self.api_version}"

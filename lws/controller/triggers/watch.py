@@ -1,4 +1,4 @@
-"""How changes reach the queue: kopf hands us our own kind, informers hand us what sets produce.
+"""How changes reach the store: kopf hands us kinds of workload, informers hand us what is made for them.
 
 In: events. Out: objects in the store and keys in the queue; nothing is decided here.
 """
@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import kopf
@@ -16,37 +18,41 @@ from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.errors import ClusterError
 from lws.cluster.client.pages import pages
-from lws.cluster.client.resources import (
-    CLAIMS,
-    CONTROLLER_REVISIONS,
-    LEADERWORKERSETS,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    SERVICES,
-    STATEFULSETS,
-)
-from lws_api.leaderworkerset.v1 import GROUP, KIND, NAME_LABEL, VERSION
+from lws.cluster.client.resources import Resource
+from lws.cluster.workloads import Workload
 
 log = logging.getLogger(__name__)
-
-CHILDREN = (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS, CLAIMS, POD_DISRUPTION_BUDGETS)
 
 _CATCH_UP_SECONDS = 0.1
 _RETRY_SECONDS = 2.0
 
 
-def informers_of(source: Source, store: Store) -> list[Informer]:
-    """One stream for each kind that sets produce, narrowed by the server to objects with the name label."""
-    return [Informer(source, resource, NAME_LABEL, store) for resource in CHILDREN]
+def informers_of(source: Source, store: Store, workloads: Iterable[Workload]) -> dict[str, Informer]:
+    """By name, one stream for each kind that is made for a workload, narrowed by the server to objects with
+    its label. What is a workload itself comes by kopf.
+    """
+    labels: defaultdict[Resource, list[str]] = defaultdict(list)
+    for workload in workloads:
+        for child in workload.children:
+            labels[child].append(workload.label)
+    for workload in workloads:
+        labels.pop(workload.resource, None)
+    return {
+        child.plural if label == of_child[0] else f"{child.plural} with {label}": Informer(
+            source, child, label, store, frozenset(of_child) - {label}
+        )
+        for child, of_child in labels.items()
+        for label in of_child
+    }
 
 
-def register(registry: kopf.OperatorRegistry, store: Store) -> None:
-    """Have kopf put our own kind into the store.
+def register(registry: kopf.OperatorRegistry, store: Store, resource: Resource) -> None:
+    """Have kopf put a kind of workload into the store.
 
     Only `on.event`: kopf's other handlers write annotations and finalizers to users' objects.
     """
 
-    @kopf.on.event(GROUP, VERSION, "leaderworkersets", registry=registry)
+    @kopf.on.event(resource.group, resource.version, resource.plural, registry=registry)
     async def take(event: kopf.RawEvent, **_: Any) -> None:
         if event["type"] == "DELETED":
             store.drop(event["object"])
@@ -54,14 +60,15 @@ def register(registry: kopf.OperatorRegistry, store: Store) -> None:
             store.put(event["object"])
 
 
-class SetStream:
-    """Whether kopf's stream of sets is alive: it is compared with the API server now and then.
+class KopfStream:
+    """Whether kopf's stream of one kind is alive: it is compared with the API server now and then.
 
     kopf tells neither that its first list is complete, nor that a watch went silent, nor what went while it
     was interrupted, so all of it is observed from outside.
     """
 
-    def __init__(self, source: Source, store: Store) -> None:
+    def __init__(self, source: Source, store: Store, resource: Resource) -> None:
+        self.resource = resource
         self._cluster, self._rollback, self._clock = source.cluster, source.rollback, source.clock
         self._store = store
         self._agreed_at = self._clock()
@@ -70,13 +77,13 @@ class SetStream:
 
     @property
     def silent_for(self) -> float:
-        """Seconds since the store last agreed with the API server about which sets there are, or the API
+        """Seconds since the store last agreed with the API server about which objects there are, or the API
         server did not answer, which is no fault of this process.
         """
         return self._clock() - self._agreed_at
 
     async def refresh(self) -> None:
-        """Return once the store has every set as it was stored before the call, or later. Raises
+        """Return once the store has every object as it was stored before the call, or later. Raises
         ClusterError.
         """
         pause = _CATCH_UP_SECONDS
@@ -86,6 +93,7 @@ class SetStream:
 
     async def run(self, interval: float) -> None:
         """Compare for ever: at short intervals until the first agreement and while they differ."""
+        plural = self.resource.plural
         while True:
             pause = _RETRY_SECONDS if self.listed.is_set() else _CATCH_UP_SECONDS
             try:
@@ -95,31 +103,32 @@ class SetStream:
                     pause = interval
                 elif self.silent_for > interval:
                     behind = self.silent_for
-                    log.warning("leaderworkersets: the stream is behind the API server for %.0f s", behind)
+                    log.warning("%s: the stream is behind the API server for %.0f s", plural, behind)
             except ClusterError as error:
-                log.warning("leaderworkersets: %s", error.message)
+                log.warning("%s: %s", plural, error.message)
                 self._agreed_at = self._clock()
                 pause = _RETRY_SECONDS
             await asyncio.sleep(pause)
 
     async def _agrees(self) -> bool:
-        """Every set that the API server lists is in the store, at least in the version that was listed.
+        """Every object that the API server lists is in the store, at least in the version that was listed.
 
         What is no longer listed is dropped: kopf lists anew after an interruption, but never says what has
         gone meanwhile.
         """
+        kind, plural = self.resource.kind, self.resource.plural
         listed: dict[str, int] = {}
         version, newest = "", self._newest
-        async for page in pages(self._cluster, LEADERWORKERSETS, {}, metadata_only=True):
+        async for page in pages(self._cluster, self.resource, {}, metadata_only=True):
             for item in page.get("items") or ():
                 listed[item["metadata"]["uid"]] = int(item["metadata"]["resourceVersion"])
             version = page["metadata"]["resourceVersion"]
-            read = self._rollback.check(LEADERWORKERSETS.plural, version, newest)
+            read = self._rollback.check(plural, version, newest)
             self._newest = max(self._newest, read)
-        self._store.retain(KIND, listed.keys(), version)
-        known = {_uid(lws): _version(lws) for lws in self._store.of_kind(KIND)}
+        self._store.retain(kind, listed.keys(), version)
+        known = {_uid(obj): _version(obj) for obj in self._store.of_kind(kind)}
         for uid, read in listed.items():
-            self._rollback.compare(LEADERWORKERSETS.plural, version, read, known.get(uid, 0))
+            self._rollback.compare(plural, version, read, known.get(uid, 0))
         return all(known.get(uid, -1) >= read for uid, read in listed.items())
 
 

@@ -1,111 +1,39 @@
-"""Which admission webhooks are there, and which decision answers which?
+"""How handlers of admission reviews are put on kopf's registry, and how they refuse.
 
-In: reviews, by way of kopf. Out: nothing of its own: each handler is a line to `lws.admission`. The ids are
-the paths that webhook configurations have always called.
+In: handlers by id; the ids are the paths that webhook configurations call. Out: nothing of its own.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from functools import partial
-from types import MappingProxyType
-from typing import Any
+from collections.abc import Callable, Coroutine, Mapping
+from typing import NoReturn
 
 import kopf
 
-from lws.actions import Object
-from lws.admission import defaulting, leaderworkerset
-from lws.admission.errors import Refused, aggregate
-from lws.admission.pods import pod
-from lws.cluster.client.resources import LEADERWORKERSETS, PODS, Resource
-from lws.controller.webhooks.mutation import change_object
-from lws.group.gang.provider import GangProvider
-
-MUTATE_SET = "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
-VALIDATE_SET = "validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
-MUTATE_POD = "mutate--v1-pod"
-VALIDATE_POD = "validate--v1-pod"
-
-ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
-    {
-        MUTATE_SET: LEADERWORKERSETS,
-        VALIDATE_SET: LEADERWORKERSETS,
-        MUTATE_POD: PODS,
-        VALIDATE_POD: PODS,
-    }
-)
-"""Handler id, which is the URL path without its slash → what it reviews."""
+from lws.cluster.client.resources import Resource
+from lws.controller.webhooks.mutation import is_mutating
 
 _FORBIDDEN = 403
 
 Handler = Callable[..., Coroutine[None, None, None]]
 
 
-Siblings = Callable[[str], Iterable[Object]]
-"""The sets of a namespace, as far as they are known."""
-
-
-def _nobody(namespace: str) -> Iterable[Object]:
-    return ()
-
-
 def register(
-    registry: kopf.OperatorRegistry, siblings: Siblings = _nobody, gang: GangProvider | None = None
+    registry: kopf.OperatorRegistry, endpoints: Mapping[str, Resource], handlers: Mapping[str, Handler]
 ) -> None:
-    """Put the handlers of all `ENDPOINTS` on a registry. gang: who schedules groups as a whole."""
-    kopf.on.mutate(**_options(MUTATE_SET, registry))(_default_set)
-    kopf.on.validate(**_options(VALIDATE_SET, registry))(_set_validator(siblings, gang))
-    kopf.on.mutate(**_options(MUTATE_POD, registry))(_pod_admitter(gang))
-    kopf.on.validate(**_options(VALIDATE_POD, registry))(_allow_pod)
+    """Put handlers on a registry. endpoints: handler id → what it reviews."""
+    for webhook, handler in handlers.items():
+        resource = endpoints[webhook]
+        decorate = (kopf.on.mutate if is_mutating(webhook) else kopf.on.validate)(
+            group=resource.group,
+            version=resource.version,
+            plural=resource.plural,
+            id=webhook,
+            registry=registry,
+        )
+        decorate(handler)
 
 
-def _options(webhook: str, registry: kopf.OperatorRegistry) -> dict[str, Any]:
-    resource = ENDPOINTS[webhook]
-    version = resource.api_version.rpartition("/")[2]
-    return {
-        "group": resource.group,
-        "version": version,
-        "plural": resource.plural,
-        "id": webhook,
-        "registry": registry,
-    }
-
-
-async def _default_set(**_: Any) -> None:
-    change_object(defaulting.default)
-
-
-def _set_validator(siblings: Siblings, gang: GangProvider | None) -> Handler:
-    async def validate_set(*, warnings: list[str], namespace: str | None, **review: Any) -> None:
-        new, old = review["new"], review["old"]
-        # Nothing is new when a set is deleted.
-        if new is None:
-            return
-        after, before = dict(new), None if old is None else dict(old)
-        warnings.extend(leaderworkerset.warnings_in(after, before, gang))
-        errors = leaderworkerset.errors_in(after, before, siblings(namespace or ""))
-        if errors:
-            raise kopf.AdmissionError(aggregate(errors), code=_FORBIDDEN)
-
-    return validate_set
-
-
-def _pod_admitter(gang: GangProvider | None) -> Handler:
-    async def admit_pod(*, namespace: str | None, **_: Any) -> None:
-        # A rule has no randomness of its own.
-        marks = partial(gang.marks, unique=secrets.token_hex(4)) if gang is not None else None
-
-        def admit(raw: dict[str, Any]) -> None:
-            try:
-                pod.admit(raw, namespace or "", marks)
-            except Refused as refused:
-                raise kopf.AdmissionError(str(refused), code=_FORBIDDEN) from refused
-
-        change_object(admit)
-
-    return admit_pod
-
-
-async def _allow_pod(**_: Any) -> None:
-    """Configurations of earlier releases send every update of a pod here, and every pod is good."""
+def refuse(message: str, error: Exception | None = None) -> NoReturn:
+    """What is reviewed is not admitted."""
+    raise kopf.AdmissionError(message, code=_FORBIDDEN) from error

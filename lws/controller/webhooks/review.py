@@ -91,8 +91,7 @@ def _check(request: Mapping[str, Any], resource: Resource) -> None:
         raise BadReview("request.uid is missing: an answer could not be told from another one")
     if operation not in _OPERATIONS:
         raise BadReview(f"request.operation must be one of {', '.join(_OPERATIONS)}, not {_text(operation)}")
-    version = resource.api_version.rpartition("/")[2]
-    expected = {"group": resource.group, "version": version, "resource": resource.plural}
+    expected = {"group": resource.group, "version": resource.version, "resource": resource.plural}
     if request.get("resource") != expected:
         found = _text(request.get("resource"))
         raise BadReview(f"this endpoint reviews {resource.plural} of {resource.api_version}, not {found}")

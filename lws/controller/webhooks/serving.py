@@ -7,28 +7,31 @@ check.
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 from lws.cluster.certificates.directory import CertificateDirectory
 from lws.cluster.certificates.internal import InternalCertificates, Place
 from lws.cluster.client.connection import Cluster
+from lws.cluster.client.resources import Resource
 from lws.config import Settings
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.endpoints.tls import ServerTls, TlsPolicy
-from lws.controller.webhooks.handlers import ENDPOINTS
 from lws.controller.webhooks.server import Address, AdmissionServer
 
 
 class Serving:
-    """Certificates and admission server of one process."""
+    """Certificates and admission server of one process. endpoints: handler id → what it reviews."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, metrics: Metrics) -> None:
+    def __init__(
+        self, settings: Settings, cluster: Cluster, metrics: Metrics, endpoints: Mapping[str, Resource]
+    ) -> None:
         webhook = settings.webhook
         self._tls = ServerTls(TlsPolicy(settings.tls.minimum_version, settings.tls.ciphers))
         self._certificates = self._supplier(settings, cluster)
         address = Address(webhook.host, webhook.port)
-        self._server = AdmissionServer(address, ENDPOINTS, self._tls, metrics.observe_review)
+        self._server = AdmissionServer(address, endpoints, self._tls, metrics.observe_review)
         metrics.export_in_flight(lambda: self._server.in_flight)
         self._is_enabled = webhook.enabled
 

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from lws.controller.triggers.watch import CHILDREN
+from lws.cluster.workloads import LEADER_WORKER_SET
 from test.harness.fault_proxy import Asked, Fault, Hold
 from test.harness.groups import revisions_of, settle
 from test.harness.manifests import a_set, new_image, scaled_to
@@ -99,7 +99,11 @@ def test_a_new_leader_knows_what_the_former_one_has_done_although_its_streams_ar
         successor = stage.start(proxy=proxy)
         proxy.rule = frozen
         proxy.cut_streams()
-        eventually("its streams are frozen", lambda: proxy.seen["Hold"], lambda seen: seen >= len(CHILDREN))
+        eventually(
+            "its streams are frozen",
+            lambda: proxy.seen["Hold"],
+            lambda seen: seen >= len(LEADER_WORKER_SET.children),
+        )
         world.create(a_set("web", replicas=2, size=2))
         settle(world, "web")
         assert acting.stop() == 0

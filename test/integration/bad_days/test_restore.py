@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from lws.controller.triggers.watch import CHILDREN
+from lws.cluster.workloads import LEADER_WORKER_SET
 from test.harness.audit import AuditLog, Request
 from test.harness.groups import images_of, settle
 from test.harness.manifests import a_set, new_image
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.local_only
 
 STORE, API_SERVER = "etcd", "kube-apiserver"
 CLIENTS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubelet")
-LISTED = {"leaderworkersets", *(each.plural for each in CHILDREN)}
+LISTED = {"leaderworkersets", *(each.plural for each in LEADER_WORKER_SET.children)}
 # One that lasts until etcd is back: whoever holds it may write at once.
 LONG_LEASE = (
     "--leader-elect-lease-duration=120s",

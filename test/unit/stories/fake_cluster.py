@@ -1,4 +1,4 @@
-"""An API server in memory, with its garbage collector: what one set and its children meet.
+"""An API server in memory, with its garbage collector: what workloads and their children go through.
 
 In: writes, by the same methods as `lws.cluster.client.connection.Cluster`. Out: objects, and the history of
 every kind for streams to read. Objects are never changed in place.
@@ -230,7 +230,7 @@ class FakeCluster:
         _validate(intent)
         made = api_server.applied(dict(intent))
         made["metadata"]["managedFields"][0]["time"] = self._timestamp()
-        if self.has_feature:
+        if self.has_feature and intent["kind"] == "StatefulSet":
             update = intent["spec"]["updateStrategy"]["rollingUpdate"]
             made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"] = update["maxUnavailable"]
         if known is None:

@@ -7,29 +7,24 @@ it; a new one begins with a list.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, cast
 
-from lws.actions import Action, Announce, Plan
+from lws.actions import Announce, Plan
+from lws.cluster.cache.informer import Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ApiError
-from lws.cluster.observe.observer import Observer
-from lws.cluster.write.apply import Applier, Memory
-from lws.cluster.write.recent_writes import WriteMemory
+from lws.config import load
+from lws.controller.manager import REGISTRATIONS
 from lws.controller.queue.queue import Queue
-from lws.controller.triggers.enqueue import Wakeup
-from lws.controller.triggers.routes import Key
-from lws.group.plan import plan as plan_group
-from lws.leaderworkerset.plan import plan as plan_set
-from lws_api.leaderworkerset.v1 import KIND
+from lws.controller.registration import Parts, Registration, passes_of
+from lws.controller.triggers.enqueue import Triggers
+from lws.controller.triggers.keys import Key
 from test.unit.stories.fake_cluster import FakeCluster
 
-KINDS = (
-    *(KIND, "StatefulSet", "Pod", "Service"),
-    *("ControllerRevision", "PodDisruptionBudget", "PersistentVolumeClaim"),
-)
+_SETTINGS = load(None, {}, {}, namespace_file=Path("there-is-none"))
 
 OnPlan = Callable[[Key, Any, Plan], None]
 
@@ -49,44 +44,57 @@ class _Queue:
         self.keys[key] = None
 
 
-class _Silence:
-    """Events are not written."""
+class FakeRecorder:
+    """Events, as they are announced."""
+
+    def __init__(self) -> None:
+        self.announced: list[Announce] = []
 
     def announce(self, announce: Announce) -> None:
-        return None
+        self.announced.append(announce)
 
 
 class FakeManager:
-    """on_plan: told each pass's key, snapshot and plan before anything is written."""
+    """on_plan: told each pass's key, snapshot and plan before anything is written. registrations: the kinds
+    of workload that it serves.
+    """
 
-    def __init__(self, cluster: FakeCluster, loop: asyncio.AbstractEventLoop, on_plan: OnPlan) -> None:
+    def __init__(
+        self,
+        cluster: FakeCluster,
+        loop: asyncio.AbstractEventLoop,
+        on_plan: OnPlan,
+        registrations: Sequence[Registration] = REGISTRATIONS,
+    ) -> None:
         self.queue = _Queue()
         self.timers: dict[Key, datetime] = {}
+        self.recorder = FakeRecorder()
         self._cluster = cluster
         self._loop = loop
         self._on_plan = on_plan
-        self._read = dict.fromkeys(KINDS, 0)
+        workloads = [each.workload for each in registrations]
+        streamed = (each for workload in workloads for each in (workload.resource, *workload.children))
+        self.kinds = tuple(dict.fromkeys(each.kind for each in streamed))
+        self._read = dict.fromkeys(self.kinds, 0)
         self._now: Key | None = None
-        client = cast(Cluster, cluster)
-        wakeup = Wakeup(cast(Queue, self.queue))
-        self._store = Store(wakeup.on_change)
-        memory = WriteMemory(self._store, clock=lambda: cluster.now.timestamp())
-        self._observer = Observer(client, self._store, memory)
-        wakeup.leader_pods_of = self._observer.members.leader_pods_of
-        wakeup.find = self._store.get
-        self._everything = lambda: wakeup.everything(self._store)
-        self._memory = memory
-        written = Memory(
-            memory.put, memory.remember_applied, self._refused, memory.taken.remember, memory.going
-        )
-        self._applier = Applier(client, _Silence(), written)
-        for kind in KINDS:
+        self._triggers = Triggers(cast(Queue, self.queue))
+        self._store = Store(self._triggers.on_change)
+        controllers = [each.build(self._parts()) for each in registrations]
+        for controller in controllers:
+            self._triggers.add(controller.routes, controller.keys)
+        self._passes = passes_of(controllers)
+        for kind in self.kinds:
             self.relist(kind)
+
+    def _parts(self) -> Parts:
+        client = cast(Cluster, self._cluster)
+        source = Source(client, clock=lambda: self._cluster.now.timestamp())
+        return Parts(_SETTINGS, client, source, self._store, self.recorder, self._add, self.resync)
 
     @property
     def late(self) -> list[str]:
         """Kinds of which there is news that has not been read."""
-        return [kind for kind in KINDS if self._read[kind] < len(self._cluster.log[kind])]
+        return [kind for kind in self.kinds if self._read[kind] < len(self._cluster.log[kind])]
 
     def read(self, kind: str, events: int | None = None) -> None:
         """Take in the next events of a stream, all of them by default."""
@@ -111,7 +119,7 @@ class FakeManager:
 
     def resync(self) -> None:
         """A pass over everything, now."""
-        self._everything()
+        self._triggers.everything()
 
     def run_pass(self, key: Key | None = None) -> bool:
         """One pass over a waiting key, the first by name by default; True if there was one.
@@ -137,24 +145,22 @@ class FakeManager:
             self.queue.add(key)
         return True
 
-    def _refused(self, action: Action, error: ApiError) -> None:
-        concerned = self._memory.refusals.remember(action, error)
+    def _add(self, key: Key) -> None:
         # That of this very pass backs off.
-        if concerned is not None and Key("set", *concerned) != self._now:
-            self.queue.add(Key("set", *concerned))
+        if key != self._now:
+            self.queue.add(key)
 
     def _pass(self, key: Key) -> None:
-        now, is_set, self._now = self._cluster.now, key.kind == "set", key
-        observe = self._observer.observe_set if is_set else self._observer.observe_group
-        snapshot: Any = _at_once(observe(key.namespace, key.name, now))
+        now, kind, self._now = self._cluster.now, self._passes[key.kind], key
+        snapshot: Any = _at_once(kind.observe(key.namespace, key.name, now))
         if snapshot is None:
             return
-        plan = plan_set(snapshot) if is_set else plan_group(snapshot)
+        plan = kind.plan(snapshot)
         self._on_plan(key, snapshot, plan)
         after = plan.again_after
         if not plan.is_empty:
             # Sequences run side by side, as tasks.
-            outcome = self._loop.run_until_complete(self._applier.apply(plan))
+            outcome = self._loop.run_until_complete(kind.apply(plan))
             after = 1.0 if outcome.errors else after
         if after is not None:
             self.timers[key] = now + timedelta(seconds=after)

@@ -33,7 +33,7 @@ from lws.cli.views.history import history_data, history_table, one_revision, tem
 from lws.cli.views.screen import yaml_text
 from lws.cli.views.status import progress_line, status_blocks, status_data
 from lws.cluster.client.user_cluster import UserCluster
-from lws.controller.triggers.routes import Key
+from lws.controller.triggers.keys import Key
 from lws.kube.metadata import is_terminating, labels_of
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL
 from test.unit.builders import make_pod_template, make_set

@@ -12,7 +12,7 @@ from typing import Any
 
 from lws.actions import Plan
 from lws.cluster.client.errors import Conflict, Throttled
-from lws.controller.triggers.routes import Key
+from lws.controller.triggers.keys import Key
 from lws.kube.metadata import controller_of, is_terminating
 from lws_api.leaderworkerset.v1 import KIND, REPLICAS_ANNOTATION
 from test.unit.builders import make_pod_template, make_set

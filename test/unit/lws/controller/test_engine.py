@@ -15,7 +15,8 @@ from lws.config import load
 from lws.controller.election.election import everywhere
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.engine import Engine, Surroundings
-from lws.controller.triggers.routes import Key
+from lws.controller.manager import REGISTRATIONS
+from lws.controller.triggers.keys import Key
 from lws.controller.webhooks.serving import Serving
 from test.unit.fake_api import FakeApi
 from test.unit.fake_time import in_fake_time
@@ -28,8 +29,8 @@ A_SET = Key("set", "ns", "a")
 @asynccontextmanager
 async def an_engine() -> AsyncIterator[Engine]:
     cluster, metrics = FakeApi("http://127.0.0.1:1").cluster(), Metrics()
-    serving = Serving(ALONE, cluster, metrics)
-    yield Engine(Surroundings(ALONE, cluster, metrics, serving, "one", lambda: None))
+    serving = Serving(ALONE, cluster, metrics, {})
+    yield Engine(Surroundings(ALONE, cluster, metrics, serving, "one", lambda: None, REGISTRATIONS))
     await cluster.close()
 
 

@@ -27,6 +27,7 @@ from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ApiError, Unreachable
 from lws.cluster.transport import trust
 from lws.cluster.transport.credentials import Lifetime, Renewal
+from lws.controller.manager import REGISTRATIONS
 from lws.controller.operator import build_registry, build_settings
 from test.unit.connect_proxy import proxying
 from test.unit.fake_api import FakeApi, answer_json, failure, serving
@@ -63,7 +64,7 @@ def settings_of_kopf() -> kopf.OperatorSettings:
 async def clients(configuration: Configuration) -> AsyncIterator[dict[str, Ask]]:
     """A request of ours and one of kopf, which logs in as in the manager."""
     cluster = Cluster(configuration, "test")
-    registry = build_registry(cluster, Store(lambda before, after: None), None)
+    registry = build_registry(cluster, Store(lambda before, after: None), REGISTRATIONS, None)
     (login,) = registry._activities.get_all_handlers()
     info: kopf.AiohttpSession = await cast(Any, login.fn)()
     vault = Vault({"login": info})

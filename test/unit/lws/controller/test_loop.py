@@ -25,7 +25,7 @@ from lws.cluster.write.apply import Outcome
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.loop import Kind, Loop
 from lws.controller.queue.queue import Again
-from lws.controller.triggers.routes import Key
+from lws.controller.triggers.keys import Key
 
 KEY = Key("set", "ns", "demo")
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1")
@@ -65,9 +65,8 @@ class _Bench:
         return Outcome(self.errors, forced, self.overtaken)
 
     async def work(self) -> Again:
-        applier: Any = self
-        kinds = {"set": Kind(self.observe, self.make_plan, "leaderworkerset")}
-        return await Loop(kinds, applier, self.metrics).work(KEY)
+        kinds = {"set": Kind(self.observe, self.make_plan, self.apply, "leaderworkerset")}
+        return await Loop(kinds, self.metrics).work(KEY)
 
     def results(self) -> list[str]:
         """Results of passes as the metrics show them."""
@@ -223,9 +222,8 @@ async def test_durations_are_measured(bench: _Bench) -> None:
 )
 async def test_a_key_rests_as_its_passes_are_long(bench: _Bench, seconds: float, rest: float) -> None:
     moments = itertools.count()
-    applier: Any = bench
-    kinds = {"set": Kind(bench.observe, bench.make_plan, "leaderworkerset")}
-    loop = Loop(kinds, applier, bench.metrics, clock=lambda: next(moments) * seconds)
+    kinds = {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}
+    loop = Loop(kinds, bench.metrics, clock=lambda: next(moments) * seconds)
     assert (await loop.work(KEY)).rest == pytest.approx(rest)
 
 
@@ -236,8 +234,7 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
         ]
         return float(line.rpartition(" ")[2])
 
-    applier: Any = bench
-    loop = Loop({"group": Kind(bench.observe, bench.make_plan, "pod")}, applier, bench.metrics)
+    loop = Loop({"group": Kind(bench.observe, bench.make_plan, bench.apply, "pod")}, bench.metrics)
     one, two = Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")
     bench.plan = Plan(stuck_pods=2)
     await loop.work(one)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sized
-from typing import Any, cast
+from pathlib import Path
+from typing import cast
 
 import kopf
 
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
+from lws.config import Settings, load
+from lws.controller.leaderworkerset.admission import ENDPOINTS
+from lws.controller.manager import REGISTRATIONS
 from lws.controller.operator import build_registry, build_settings
-from lws.controller.webhooks.handlers import ENDPOINTS
 from lws.controller.webhooks.server import AdmissionServer
 
 SERVER = cast(AdmissionServer, object())
+SETTINGS = load(None, {}, {}, namespace_file=Path("there-is-none"))
 
 
-def registry_of(server: Any = SERVER) -> kopf.OperatorRegistry:
+def registry_of(reviewing: Settings | None = SETTINGS) -> kopf.OperatorRegistry:
     store = Store(lambda before, after: None)
-    return build_registry(cast(Cluster, object()), store, server)
+    return build_registry(cast(Cluster, object()), store, REGISTRATIONS, reviewing)
 
 
 def test_kopf_does_not_keep_sets_that_nothing_happens_to() -> None:
@@ -48,7 +52,7 @@ def test_kopf_never_gives_a_request_up() -> None:
 
 def test_without_webhooks_there_is_no_server() -> None:
     assert build_settings(None).admission.server is None
-    assert list(registry_of(server=None)._webhooks.get_all_handlers()) == []
+    assert list(registry_of(reviewing=None)._webhooks.get_all_handlers()) == []
 
 
 def test_what_kopf_is_given() -> None:

@@ -17,8 +17,9 @@ from lws.cluster.cache.rollback import Rollback
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import Unreachable
-from lws.cluster.client.resources import LEADERWORKERSETS, Resource
-from lws.controller.triggers.watch import SetStream, informers_of, register
+from lws.cluster.client.resources import LEADERWORKERSETS, PODS, SERVICES, Resource
+from lws.cluster.workloads import LEADER_WORKER_SET, Workload
+from lws.controller.triggers.watch import KopfStream, informers_of, register
 from test.unit.builders import make_set
 from test.unit.fake_time import in_fake_time, now
 
@@ -66,7 +67,8 @@ class World:
 
     def __post_init__(self) -> None:
         self.rollback = Rollback()
-        self.stream = SetStream(Source(cast(Cluster, self.cluster), self.rollback, now), self.store)
+        source = Source(cast(Cluster, self.cluster), self.rollback, now)
+        self.stream = KopfStream(source, self.store, LEADERWORKERSETS)
 
     def shown(self, **sets: int) -> World:
         for name, version in sets.items():
@@ -209,7 +211,7 @@ async def test_a_refresh_waits_until_the_store_has_what_the_api_server_lists() -
 
 def handler_of(store: Store) -> Callable[..., Any]:
     registry = kopf.OperatorRegistry()
-    register(registry, store)
+    register(registry, store, LEADERWORKERSETS)
     (handler,) = registry._watching.get_all_handlers()
     return cast("Callable[..., Any]", handler.fn)
 
@@ -232,7 +234,7 @@ async def test_sets_are_put_and_dropped_as_kopf_tells() -> None:
 
 async def test_kopf_watches_nothing_but_sets_and_has_no_reason_to_write() -> None:
     registry = kopf.OperatorRegistry()
-    register(registry, Store(lambda before, after: None))
+    register(registry, Store(lambda before, after: None), LEADERWORKERSETS)
     (handler,) = registry._watching.get_all_handlers()
     selector = handler.selector
     assert selector is not None
@@ -246,8 +248,9 @@ async def test_kopf_watches_nothing_but_sets_and_has_no_reason_to_write() -> Non
 
 
 async def test_streams_of_children_are_narrowed_by_the_server() -> None:
-    informers = informers_of(Source(cast(Cluster, object())), Store(lambda before, after: None))
-    assert [each.resource.plural for each in informers] == [
+    source, store = Source(cast(Cluster, object())), Store(lambda before, after: None)
+    informers = informers_of(source, store, [LEADER_WORKER_SET])
+    assert list(informers) == [
         "statefulsets",
         "pods",
         "services",
@@ -255,4 +258,19 @@ async def test_streams_of_children_are_narrowed_by_the_server() -> None:
         "persistentvolumeclaims",
         "poddisruptionbudgets",
     ]
-    assert {each._query["labelSelector"] for each in informers} == {"leaderworkerset.sigs.k8s.io/name"}
+    for name, informer in informers.items():
+        assert informer.resource.plural == name
+        assert informer._query["labelSelector"] == "leaderworkerset.sigs.k8s.io/name"
+
+
+async def test_a_kind_that_is_made_for_two_workloads_has_a_stream_for_each_label() -> None:
+    one = Workload(Resource("example.com/v1", "One", "ones"), "example.com/one", (SERVICES, PODS))
+    # What is made for it are workloads themselves, too, and come by kopf.
+    two = Workload(Resource("example.com/v1", "Two", "twos"), "example.com/two", (SERVICES, one.resource))
+    source, store = Source(cast(Cluster, object())), Store(lambda before, after: None)
+    informers = informers_of(source, store, [one, two])
+    assert {name: (each._query["labelSelector"], each._spared) for name, each in informers.items()} == {
+        "services": ("example.com/one", {"example.com/two"}),
+        "services with example.com/two": ("example.com/two", {"example.com/one"}),
+        "pods": ("example.com/one", set()),
+    }

@@ -21,7 +21,9 @@ import pytest
 from lws.cluster.certificates.serving_certificate import Certificates
 from lws.cluster.client.resources import LEADERWORKERSETS, PODS
 from lws.controller.endpoints.tls import ServerTls, TlsPolicy
-from lws.controller.webhooks.handlers import MUTATE_POD, VALIDATE_POD, register
+from lws.controller.leaderworkerset import admission
+from lws.controller.leaderworkerset.admission import MUTATE_POD, VALIDATE_POD, handlers_with
+from lws.controller.webhooks.handlers import register
 from lws.controller.webhooks.server import MAX_BODY_BYTES, Address, AdmissionServer, reviewed
 
 JSON = {"Content-Type": "application/json"}
@@ -407,7 +409,7 @@ WireKopf = Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]]
 )
 async def test_reviews_leave_nothing_behind(wire_kopf: WireKopf, webhook: str, operation: str) -> None:
     registry = kopf.OperatorRegistry()
-    register(registry)
+    register(registry, admission.ENDPOINTS, handlers_with(lambda namespace: (), None))
     serve, memories = wire_kopf(registry)
 
     async def answer(count: int) -> None:

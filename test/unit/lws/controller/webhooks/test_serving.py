@@ -36,7 +36,7 @@ def settings_of(
 
 
 def made(settings: Settings) -> Serving:
-    return Serving(settings, cast(Cluster, object()), Metrics())
+    return Serving(settings, cast(Cluster, object()), Metrics(), {})
 
 
 async def review(*_: Any, **__: Any) -> Any:

@@ -14,14 +14,15 @@ import pytest
 from lws.admission import leaderworkerset
 from lws.admission.pods import pod
 from lws.cluster.client.resources import LEADERWORKERSETS, PODS
-from lws.controller.webhooks.handlers import (
+from lws.controller.leaderworkerset.admission import (
     ENDPOINTS,
     MUTATE_POD,
     MUTATE_SET,
     VALIDATE_POD,
     VALIDATE_SET,
-    register,
+    handlers_with,
 )
+from lws.controller.webhooks.handlers import register
 from lws.controller.webhooks.server import reviewed
 from lws.group.gang.registry import PROVIDERS
 
@@ -33,7 +34,7 @@ PREFIX = "leaderworkerset.sigs.k8s.io"
 def review(wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, Any]]) -> Review:
     """webhook, object, old object → the `response` of the answer."""
     registry = kopf.OperatorRegistry()
-    register(registry)
+    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None))
     serve, _ = wire_kopf(registry)
 
     async def call(webhook: str, new: Any, old: Any = None, operation: str = "") -> dict[str, Any]:
@@ -346,7 +347,7 @@ async def test_no_two_leaders_are_given_the_same_pod_group(
 ) -> None:
     """One that takes the place of a former leader would be placed by that leader's."""
     registry = kopf.OperatorRegistry()
-    register(registry, gang=PROVIDERS["kubernetes"])
+    register(registry, ENDPOINTS, handlers_with(lambda namespace: (), PROVIDERS["kubernetes"]))
     serve, _ = wire_kopf(registry)
     leader = make_pod("vllm-0", container())
     request = {
@@ -376,7 +377,7 @@ async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
         return [{**make_set(), "metadata": {"name": "vllm-1", "namespace": "default"}}]
 
     registry = kopf.OperatorRegistry()
-    register(registry, siblings, PROVIDERS["volcano"])
+    register(registry, ENDPOINTS, handlers_with(siblings, PROVIDERS["volcano"]))
     serve, _ = wire_kopf(registry)
 
     async def ask(webhook: str, new: dict[str, Any]) -> dict[str, Any]:

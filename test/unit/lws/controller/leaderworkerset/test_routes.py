@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lws.controller.triggers.routes import Key, keys_of
+from lws.controller.leaderworkerset.routes import keys_of
+from lws.controller.triggers.keys import Key
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 SET = Key("set", "ns", "demo")

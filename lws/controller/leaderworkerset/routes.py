@@ -1,30 +1,22 @@
-"""Which passes does a change concern?
+"""Which passes over sets and groups does a change concern?
 
-In: one object before and after a change. Out: keys. Ownership decides, by controller reference; labels only
-say whom an orphan could concern. A key too many costs a pass that writes nothing, a key too few costs
-correctness.
+In: one object before and after a change. Out: keys, of a set by its name, of a group by that of its leader
+pod. Ownership decides, by controller reference; labels only say whom an orphan could concern. A key too many
+costs a pass that writes nothing, a key too few costs correctness.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
 
 from lws.actions import Object
 from lws.cluster.cache.fields import Wakes
 from lws.cluster.cache.tables import wakes
+from lws.controller.triggers.keys import Key
 from lws.kube.metadata import controller_of, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.kube.nodes import waits_for_kubelet
 from lws_api.leaderworkerset.v1 import NAME_LABEL
-
-
-class Key(NamedTuple):
-    """What a pass is about: a set by its name, or a group by the name of its leader pod."""
-
-    kind: Literal["set", "group"]
-    namespace: str
-    name: str
 
 
 def keys_of(before: Object | None, after: Object | None) -> set[Key]:
@@ -105,3 +97,6 @@ _ROUTES = {
     "PersistentVolumeClaim": _of_claim,
     "PodGroup": _of_pod_group,
 }
+
+ROUTED = frozenset(_ROUTES)
+"""The kinds of objects whose changes may concern a set or a group."""

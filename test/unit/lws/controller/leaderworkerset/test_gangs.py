@@ -1,4 +1,4 @@
-"""lws.controller.gangs: PodGroups are made for as long as somebody serves them."""
+"""lws.controller.leaderworkerset.gangs: PodGroups are made for as long as somebody serves them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from lws.cluster.cache.informer import Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import Forbidden, Unreachable
-from lws.controller import gangs
-from lws.controller.gangs import Gangs
+from lws.controller.leaderworkerset import gangs
+from lws.controller.leaderworkerset.gangs import Gangs
 from lws.group.gang.registry import PROVIDERS
 from test.unit.fake_time import in_fake_time
 

@@ -1,0 +1,1 @@
+"""LeaderWorkerSet as the manager knows it: which changes wake its passes, which reviews it answers."""

@@ -1,0 +1,104 @@
+"""Which admission webhooks of LeaderWorkerSet are there, and which decision answers which?
+
+In: reviews, by way of kopf. Out: nothing of its own: each handler is a line to `lws.admission`. The ids are
+the paths that webhook configurations have always called.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from lws.actions import Object
+from lws.admission import defaulting, leaderworkerset
+from lws.admission.errors import Refused, aggregate
+from lws.admission.pods import pod
+from lws.cluster.cache.store import Store
+from lws.cluster.client.resources import LEADERWORKERSETS, PODS, Resource
+from lws.config import Settings
+from lws.controller.webhooks.handlers import Handler, refuse
+from lws.controller.webhooks.mutation import change_object
+from lws.group.gang.provider import GangProvider
+from lws.group.gang.registry import PROVIDERS
+from lws_api.leaderworkerset.v1 import KIND
+
+MUTATE_SET = "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+VALIDATE_SET = "validate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
+MUTATE_POD = "mutate--v1-pod"
+VALIDATE_POD = "validate--v1-pod"
+
+ENDPOINTS: Mapping[str, Resource] = MappingProxyType(
+    {
+        MUTATE_SET: LEADERWORKERSETS,
+        VALIDATE_SET: LEADERWORKERSETS,
+        MUTATE_POD: PODS,
+        VALIDATE_POD: PODS,
+    }
+)
+"""Handler id, which is the URL path without its slash → what it reviews."""
+
+Siblings = Callable[[str], Iterable[Object]]
+"""The sets of a namespace, as far as they are known."""
+
+
+def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
+    """The handlers of all `ENDPOINTS`."""
+    provider = settings.gang_provider
+    gang = PROVIDERS[provider] if provider is not None else None
+    return handlers_with(partial(_sets_in, store), gang)
+
+
+def _sets_in(store: Store, namespace: str) -> Iterable[Object]:
+    return (each for each in store.of_kind(KIND) if each["metadata"]["namespace"] == namespace)
+
+
+def handlers_with(siblings: Siblings, gang: GangProvider | None) -> Mapping[str, Handler]:
+    """The handlers of all `ENDPOINTS`. gang: who schedules groups as a whole."""
+    return {
+        MUTATE_SET: _default_set,
+        VALIDATE_SET: _set_validator(siblings, gang),
+        MUTATE_POD: _pod_admitter(gang),
+        VALIDATE_POD: _allow_pod,
+    }
+
+
+async def _default_set(**_: Any) -> None:
+    change_object(defaulting.default)
+
+
+def _set_validator(siblings: Siblings, gang: GangProvider | None) -> Handler:
+    async def validate_set(*, warnings: list[str], namespace: str | None, **review: Any) -> None:
+        new, old = review["new"], review["old"]
+        # Nothing is new when a set is deleted.
+        if new is None:
+            return
+        after, before = dict(new), None if old is None else dict(old)
+        warnings.extend(leaderworkerset.warnings_in(after, before, gang))
+        errors = leaderworkerset.errors_in(after, before, siblings(namespace or ""))
+        if errors:
+            refuse(aggregate(errors))
+
+    return validate_set
+
+
+def _pod_admitter(gang: GangProvider | None) -> Handler:
+    async def admit_pod(*, namespace: str | None, **_: Any) -> None:
+        # A rule has no randomness of its own.
+        marks = partial(gang.marks, unique=secrets.token_hex(4)) if gang is not None else None
+
+        def admit(raw: dict[str, Any]) -> None:
+            try:
+                pod.admit(raw, namespace or "", marks)
+            except Refused as refused:
+                refuse(str(refused), refused)
+
+        change_object(admit)
+
+    return admit_pod
+
+
+async def _allow_pod(**_: Any) -> None:
+    """Configurations of earlier releases send every update of a pod here, and every pod is good."""

@@ -1,0 +1,79 @@
+"""The registration of LeaderWorkerSet: where everything that is known of it meets.
+
+In: parts of an engine. Out: passes over sets and groups, their routes, and what runs beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lws.actions import Action
+from lws.cluster.client.errors import ApiError
+from lws.cluster.observe.observer import Environment, Observer
+from lws.cluster.observe.webhook_coverage import WebhookCoverage
+from lws.cluster.workloads import LEADER_WORKER_SET
+from lws.cluster.write.apply import Applier, Memory
+from lws.cluster.write.recent_writes import WriteMemory
+from lws.controller.leaderworkerset.admission import ENDPOINTS, handlers
+from lws.controller.leaderworkerset.gangs import Gangs
+from lws.controller.leaderworkerset.routes import ROUTED
+from lws.controller.leaderworkerset.routing import Routing
+from lws.controller.loop import Kind
+from lws.controller.registration import Controller, Parts, Registration
+from lws.controller.triggers.keys import Key
+from lws.group.plan import plan as plan_group
+from lws.leaderworkerset.plan import plan as plan_set
+
+
+def _build(parts: Parts) -> Controller:
+    settings, store = parts.settings, parts.store
+    provider = settings.gang_provider
+    gangs = Gangs(provider, parts.source, store, parts.resync) if provider is not None else None
+    coverage = WebhookCoverage(parts.source.cluster, parts.resync)
+    memory = WriteMemory(store, parts.source.clock)
+    environment = Environment(
+        settings.node_loss, coverage.covers, gangs.served if gangs is not None else lambda: None
+    )
+    observer = Observer(parts.cluster, store, memory, environment)
+    apply = _applier(parts, memory).apply
+    routing = Routing(store, observer.members.leader_pods_of)
+    controller = Controller(
+        passes={
+            "set": Kind(observer.observe_set, plan_set, apply, "leaderworkerset"),
+            "group": Kind(observer.observe_group, plan_group, apply, "pod"),
+        },
+        routes=dict.fromkeys(ROUTED, routing.of_change),
+        keys=routing.keys,
+        tasks={"webhook coverage": coverage.run},
+        known=coverage.known.wait,
+    )
+    return controller if gangs is None else _with_gangs(controller, gangs)
+
+
+def _with_gangs(controller: Controller, gangs: Gangs) -> Controller:
+    return replace(
+        controller,
+        tasks={**controller.tasks, "gangs": gangs.run},
+        refresh=gangs.refresh,
+        checks={"podgroups": gangs.wrong},
+    )
+
+
+def _applier(parts: Parts, memory: WriteMemory) -> Applier:
+    def refused(action: Action, error: ApiError) -> None:
+        """Whatever pass met it: the status of the set says so."""
+        concerned = memory.refusals.remember(action, error)
+        if concerned is not None:
+            parts.add(Key("set", *concerned))
+
+    written = Memory(memory.put, memory.remember_applied, refused, memory.taken.remember, memory.going)
+    return Applier(parts.cluster, parts.recorder, written)
+
+
+REGISTRATION = Registration(
+    workload=LEADER_WORKER_SET,
+    reporter="leaderworkerset",
+    build=_build,
+    endpoints=ENDPOINTS,
+    handlers=handlers,
+)

@@ -1,0 +1,91 @@
+"""What the manager is given of a kind of workload: all that it knows of it.
+
+In: nothing. Out: types. The plumbing, that is streams, store, queue, Events and webhooks, is driven by
+registrations; a kind of workload is added by making one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lws.cluster.cache.informer import Source
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.client.resources import Resource
+from lws.cluster.workloads import Workload
+from lws.cluster.write.apply import Recorder
+from lws.config import Settings
+from lws.controller.election.election import Scope
+from lws.controller.endpoints.health import Check
+from lws.controller.loop import Kind
+from lws.controller.triggers.keys import Key, Route
+from lws.controller.webhooks.handlers import Handler
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a controller is built from, anew in each engine.
+
+    cluster: for passes; its writes are refused while another process leads. source: for streams. recorder:
+    of Events. add: puts a key into the queue; resync: puts all keys there.
+    """
+
+    settings: Settings
+    cluster: Cluster
+    source: Source
+    store: Store
+    recorder: Recorder
+    add: Callable[[Key], None]
+    resync: Callable[[], None]
+
+
+async def _at_once() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A kind of workload at work in one engine.
+
+    passes: by kind of key. routes: by kind of object. keys: of all that there is in some namespaces.
+    tasks: what runs beside the passes, by name. known: returns once passes may begin. refresh: returns once
+    all is known that was stored before the call, beside the streams of the registration; raises ClusterError.
+    checks: for the liveness probe, by name.
+    """
+
+    passes: Mapping[str, Kind]
+    routes: Mapping[str, Route]
+    keys: Callable[[Scope], Iterable[Key]]
+    tasks: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
+    known: Callable[[], Awaitable[object]] = _at_once
+    refresh: Callable[[], Awaitable[None]] = _at_once
+    checks: Mapping[str, Check] = field(default_factory=dict)
+
+
+def _unreviewed(settings: Settings, store: Store) -> Mapping[str, Handler]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A kind of workload. reporter: the controller that its Events name. endpoints: handler id → what it
+    reviews; handlers: those of all endpoints.
+    """
+
+    workload: Workload
+    reporter: str
+    build: Callable[[Parts], Controller]
+    endpoints: Mapping[str, Resource] = field(default_factory=dict)
+    handlers: Callable[[Settings, Store], Mapping[str, Handler]] = _unreviewed
+
+
+def passes_of(controllers: Iterable[Controller]) -> dict[str, Kind]:
+    """The passes of all controllers by kind of key. Raises ValueError where two share one."""
+    passes: dict[str, Kind] = {}
+    for controller in controllers:
+        if shared := passes.keys() & controller.passes.keys():
+            raise ValueError(f"two kinds of workload have passes over the same keys: {sorted(shared)}")
+        passes.update(controller.passes)
+    return passes
