@@ -1,0 +1,93 @@
+"""Of recorded states, whole or trimmed, the same plans follow, and what was read has a row in its table."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from lws.cluster.cache.excerpts import nothing
+from lws.cluster.cache.fields import Rule, Table, Wakes
+from lws.cluster.cache.tables import is_same, table_of, trim
+from lws.controller.triggers.enqueue import Wakeup
+from lws.controller.triggers.routes import Key
+from test.unit.compat import observed
+from test.unit.compat.states import load, names
+from test.unit.whole import doubled, dressed
+
+
+@pytest.mark.parametrize("name", names())
+async def test_what_the_store_trims_away_changes_no_plan(name: str) -> None:
+    with doubled(observed) as reads:
+        state = observed.Observed(load(name).objects)
+        await state.plan_set()
+        groups = await state.plan_groups()
+    assert reads.compared == {"set": 1, "group": len(groups)}
+    assert reads.without_row() == []
+
+
+RESTARTED = [{"name": "other", "restartCount": 1}]
+NEW = {
+    "deletionGracePeriodSeconds": 30,
+    "containerStatuses": RESTARTED,
+    "initContainerStatuses": RESTARTED,
+}
+"""Values of fields that may be absent, by name."""
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, (dict, list)) and value:
+        for place, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _leaves(inner, (*path, place))
+    else:
+        yield path
+
+
+def _absent(obj: dict[str, Any], table: Table) -> Iterator[tuple[Any, ...]]:
+    for row in table.fields:
+        if row.excerpt is not nothing and row.name not in (obj[row.section] if row.section else obj):
+            yield tuple(row.path.split("."))
+
+
+def _changed(obj: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
+    made = copy.deepcopy(obj)
+    part = made
+    for place in path[:-1]:
+        part = part[place]
+    is_number = isinstance(part, list) or isinstance(part.get(path[-1]), int)
+    part[path[-1]] = NEW.get(path[-1], 99 if is_number else "other")
+    return made
+
+
+def _declared(table: Table, path: tuple[Any, ...]) -> Wakes | Rule:
+    """Whom the table has a change of this field wake: by the row that says most about it."""
+    rows = {tuple(each.path.split(".")): each.wakes for each in table.fields}
+    declared = [rows[path[:end]] for end in (1, 2) if path[:end] in rows]
+    if declared:
+        return declared[-1]
+    assert table.others is not None
+    return table.others
+
+
+@pytest.mark.parametrize("name", ["at-rest-per-replica", "at-rest-with-claims", "mid-rollout-surge"])
+def test_a_change_of_any_field_that_is_kept_wakes_somebody_or_is_declared_to_wake_nobody(name: str) -> None:
+    woken: list[Key] = []
+    wakeup = Wakeup(cast(Any, SimpleNamespace(add=lambda key, within=0.0: woken.append(key))))
+    for obj in map(dressed, load(name).objects):
+        table, kept = table_of(obj), trim(obj)
+        assert table is not None
+        woken.clear()
+        wakeup.on_change(None, kept)
+        concerned = {*woken}
+        for path in {*_leaves(kept), *_absent(kept, table)} - {("apiVersion",), ("kind",)}:
+            after, declared = _changed(kept, path), _declared(table, path)
+            woken.clear()
+            if not is_same(kept, after):
+                wakeup.on_change(kept, after)
+            if declared is Wakes.ALL:
+                assert concerned <= {*woken}, f"{kept['kind']}: {path}"
+            elif declared is Wakes.NOBODY:
+                assert woken == [], f"{kept['kind']}: {path}"

@@ -1,0 +1,270 @@
+"""What the store trims away decides nothing: a second observer, whose store keeps objects as they come, must
+come to the same plans.
+
+In: a module that makes a `Store` and an `Observer`. Out: an AssertionError where a plan differs; and the
+fields that were read, by kind. Every object is dressed first with what a cluster adds to such ones.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+from lws.cluster.cache.fields import Table
+from lws.cluster.cache.store import Store
+from lws.cluster.cache.tables import table_of
+from lws.cluster.observe.observer import Observer
+from lws.group.plan import plan as plan_group
+from lws.group.snapshot import GroupSnapshot
+from lws.leaderworkerset.plan import plan as plan_set
+from lws.leaderworkerset.snapshot import SetSnapshot
+
+Object = Mapping[str, Any]
+Path = tuple[str, ...]
+
+EARLY = "2026-01-01T00:00:00Z"
+OF_OTHERS: list[dict[str, Any]] = [
+    {
+        "manager": "kubectl-edit",
+        "operation": "Update",
+        "apiVersion": "v1",
+        "time": EARLY,
+        "fieldsV1": {"f:x": {}},
+    },
+    {"manager": "kubelet", "operation": "Update", "subresource": "status", "fieldsV1": {"f:status": {}}},
+]
+USERS = {
+    "labels": {"team": "a", "app.kubernetes.io/name": "server"},
+    "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "example.com/note": "x"},
+}
+CONTAINER = {
+    "terminationMessagePath": "/dev/termination-log",
+    "imagePullPolicy": "IfNotPresent",
+    "env": [{"name": "HOME", "value": "/"}],
+    "resources": {"requests": {"cpu": "1"}},
+    "volumeMounts": [{"name": "token", "mountPath": "/var/run"}],
+}
+CONTAINER_STATUS = {
+    "ready": True,
+    "started": True,
+    "image": "x",
+    "imageID": "sha256:0",
+    "containerID": "c://0",
+}
+INIT_STATUS = {
+    "name": "prepare",
+    "restartCount": 0,
+    "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": EARLY, "finishedAt": EARLY}},
+    **CONTAINER_STATUS,
+}
+CONDITIONS = ("PodReadyToStartContainers", "Initialized", "ContainersReady")
+ADDED: dict[str, dict[str, Any]] = {
+    "Pod": {
+        "metadata": {"generateName": "demo-", "selfLink": "/api/v1/pods/demo", **USERS},
+        "spec": {
+            "volumes": [{"name": "token", "projected": {"sources": []}}],
+            "initContainers": [{"name": "prepare", "image": "x"}],
+            "serviceAccountName": "default",
+            "tolerations": [{"key": "a", "operator": "Exists", "effect": "NoExecute"}],
+            "priority": 0,
+            "nodeSelector": {"pool": "a"},
+        },
+        "status": {
+            "podIP": "10.1.0.1",
+            "podIPs": [{"ip": "10.1.0.1"}],
+            "hostIP": "10.0.0.1",
+            "qosClass": "Burstable",
+            "startTime": EARLY,
+            "message": "words",
+            "initContainerStatuses": [INIT_STATUS],
+        },
+    },
+    "StatefulSet": {
+        "metadata": USERS,
+        "status": {
+            "collisionCount": 0,
+            "readyReplicas": 7,
+            "updatedReplicas": 7,
+            "conditions": [{"type": "X"}],
+        },
+    },
+    "Service": {
+        "metadata": USERS,
+        "spec": {
+            "clusterIP": "10.0.0.9",
+            "clusterIPs": ["10.0.0.9"],
+            "type": "ClusterIP",
+            "ipFamilies": ["IPv4"],
+            "sessionAffinity": "None",
+            "internalTrafficPolicy": "Cluster",
+        },
+        "status": {"loadBalancer": {}},
+    },
+    "PodDisruptionBudget": {
+        "metadata": USERS,
+        "status": {"currentHealthy": 3, "desiredHealthy": 2, "disruptionsAllowed": 1, "expectedPods": 3},
+    },
+    "PersistentVolumeClaim": {
+        "metadata": {**USERS, "finalizers": ["kubernetes.io/pvc-protection"]},
+        "spec": {"accessModes": ["ReadWriteOnce"], "volumeName": "pv-1"},
+        "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}},
+    },
+    "PodGroup": {"metadata": USERS, "spec": {"minMember": 2}, "status": {"phase": "Running"}},
+}
+
+
+def dressed(obj: Object) -> dict[str, Any]:
+    """The object with what users, kubelets and controllers add to such a one, where it has none of that."""
+    made = copy.deepcopy(dict(obj))
+    _fill(made, ADDED.get(made["kind"], {}))
+    made["metadata"]["managedFields"] = [*(made["metadata"].get("managedFields") or ()), *OF_OTHERS]
+    if made["kind"] == "Pod":
+        _dress_pod(made)
+    return made
+
+
+def _fill(made: dict[str, Any], added: Mapping[str, Any]) -> None:
+    for name, value in added.items():
+        if isinstance(value, Mapping) and isinstance(made.get(name), dict):
+            _fill(made[name], value)
+        elif made.get(name) is None:
+            made[name] = copy.deepcopy(value)
+
+
+def _dress_pod(pod: dict[str, Any]) -> None:
+    for container in (*pod["spec"].get("containers", ()), *pod["spec"]["initContainers"]):
+        _fill(container, CONTAINER)
+    for entry in pod["status"].get("containerStatuses") or ():
+        _fill(entry, CONTAINER_STATUS)
+    known = pod["status"].get("conditions") or []
+    for condition in known:
+        _fill(condition, {"lastProbeTime": EARLY, "message": "words"})
+    common = {"status": "True", "lastTransitionTime": EARLY, "reason": "r"}
+    pod["status"]["conditions"] = [*({"type": each, **common} for each in CONDITIONS), *known]
+
+
+class Watched(dict[str, Any]):
+    """JSON data that notes which fields are read."""
+
+    def __init__(self, data: Object, path: Path, reads: set[Path]) -> None:
+        super().__init__({name: _watched(value, (*path, name), reads) for name, value in data.items()})
+        self._path, self._reads = path, reads
+
+    def __getitem__(self, name: str) -> Any:
+        self._reads.add((*self._path, name))
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self._reads.add((*self._path, str(name)))
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self._reads.add((*self._path, name))
+        return super().get(name, default)
+
+    def __deepcopy__(self, memo: Any) -> dict[str, Any]:
+        return copy.deepcopy(dict(self), memo)
+
+
+def _watched(value: Any, path: Path, reads: set[Path]) -> Any:
+    if isinstance(value, Mapping):
+        return Watched(value, path, reads)
+    return [_watched(each, path, reads) for each in value] if isinstance(value, list) else value
+
+
+class Reads:
+    """What was read. tables: by kind, or part of a kind, and how many plans were compared."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, Table] = {}
+        self.paths: defaultdict[str, set[Path]] = defaultdict(set)
+        self.compared: Counter[str] = Counter()
+
+    def watched(self, obj: Object) -> Any:
+        """The object, whole, so that reads of it are noted."""
+        table = table_of(obj)
+        if table is None:
+            return dict(obj)
+        # The two tables of StatefulSets are two kinds here.
+        name = f"{table.kind} {'in part' if table.others is None else 'whole'}"
+        self.tables[name] = table
+        return Watched(obj, (), self.paths[name])
+
+    def without_row(self) -> list[str]:
+        """Fields that were read although no row of their table keeps them."""
+        return sorted(
+            f"{name}: {'.'.join(path)}"
+            for name, paths in self.paths.items()
+            for path in paths
+            if not is_kept(self.tables[name], path)
+        )
+
+
+def is_kept(table: Table, path: Path) -> bool:
+    """Does a row keep this field, a part of it, or what it is part of?"""
+    if table.others is not None or path in (("apiVersion",), ("kind",)):
+        return True
+    if (table.kind, path) == ("StatefulSet", ("data",)):
+        # It has none: a ControllerRevision that holds its template is asked the same question.
+        return True
+    rows = [tuple(each.path.split(".")) for each in table.fields]
+    return any(row[: len(path)] == path[: len(row)] for row in rows)
+
+
+@contextmanager
+def doubled(module: ModuleType) -> Iterator[Reads]:
+    """Stores and observers that this module makes have a double that sees whole objects."""
+    reads = Reads()
+
+    class Whole(Store):
+        def put(self, obj: Object) -> None:
+            with mock.patch("lws.cluster.cache.store.trim", reads.watched):
+                super().put(obj)
+
+    class Mirrored(Store):
+        def __init__(self, on_change: Any) -> None:
+            super().__init__(on_change)
+            self.whole = Whole(lambda before, after: None)
+
+        def put(self, obj: Object) -> None:
+            made = dressed(obj)
+            self.whole.put(made)
+            super().put(made)
+
+        def drop(self, obj: Object) -> None:
+            place = obj["kind"], obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+            known = self.whole.get(*place) if obj is self.get(*place) else None
+            self.whole.drop(known if known is not None else obj)
+            super().drop(obj)
+
+        def retain(self, kind: str, *args: Any, **kwargs: Any) -> None:
+            self.whole.retain(kind, *args, **kwargs)
+            super().retain(kind, *args, **kwargs)
+
+    class Doubled(Observer):
+        def __init__(self, cluster: Any, store: Any, memory: Any, environment: Any = None) -> None:
+            super().__init__(cluster, store, memory, environment)
+            self._double = Observer(cluster, store.whole, memory, environment)
+
+        async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
+            seen = await self._double.observe_set(namespace, name, now)
+            snapshot = await super().observe_set(namespace, name, now)
+            assert (seen and plan_set(seen)) == (snapshot and plan_set(snapshot))
+            reads.compared["set"] += snapshot is not None
+            return snapshot
+
+        async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
+            seen = await self._double.observe_group(namespace, name, now)
+            snapshot = await super().observe_group(namespace, name, now)
+            assert (seen and plan_group(seen)) == (snapshot and plan_group(snapshot))
+            reads.compared["group"] += snapshot is not None
+            return snapshot
+
+    with mock.patch.multiple(module, Store=Mirrored, Observer=Doubled):
+        yield reads
