@@ -16,7 +16,7 @@ from types import MappingProxyType
 import click
 
 from lws import __version__
-from lws.cli.arguments import as_double_dashed
+from lws.cli.arguments.go_flags import as_double_dashed
 from lws.cluster.client.errors import ClusterError
 from lws.config import ConfigError
 

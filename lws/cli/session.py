@@ -33,6 +33,7 @@ class Target:
     namespace: str | None = None
     context: str | None = None
     kubeconfig: str | None = None
+    all_namespaces: bool = False
 
     @property
     def is_explicit(self) -> bool:
@@ -42,7 +43,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection and the namespace that is meant. explicit_namespace: that of -n, if any."""
+    """A connection and the namespace that is meant, empty for all. explicit_namespace: that of -n, if any."""
 
     cluster: UserCluster
     namespace: str
@@ -87,6 +88,7 @@ async def connected(target: Target, action: Callable[[Session], Awaitable[RESULT
     context = await load_context(target.kubeconfig, target.context, os.environ)
     cluster = UserCluster(context.configuration, f"lws-cli/{__version__}")
     try:
-        return await action(Session(cluster, target.namespace or context.namespace, target.namespace))
+        namespace = "" if target.all_namespaces else target.namespace or context.namespace
+        return await action(Session(cluster, namespace, target.namespace))
     finally:
         await cluster.close()

@@ -1,16 +1,45 @@
 """How does a command say that it has changed a set? As kubectl does.
 
-In: the set and what was done. Out: one line.
+In: the set and what was done. Out: one line, or what `-o` asks for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import click
+
 from lws.actions import Object
 from lws.cli.views.blocks import Text
+from lws.cli.views.screen import dump, show
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+
+
+def full_name(lws: Object) -> str:
+    """`leaderworkerset.leaderworkerset.x-k8s.io/demo`, as `kubectl get -o name` prints it."""
+    return f"{LEADER_WORKER_SET.singular}.{LEADER_WORKER_SET.group}/{lws['metadata']['name']}"
 
 
 def changed(lws: Object, what: str, dry_run: bool = False) -> Text:
     """`leaderworkerset.leaderworkerset.x-k8s.io/demo paused`."""
-    kind = f"{LEADER_WORKER_SET.singular}.{LEADER_WORKER_SET.group}"
-    return Text(f"{kind}/{lws['metadata']['name']} {what}{' (server dry run)' if dry_run else ''}")
+    return Text(f"{full_name(lws)} {what}{' (server dry run)' if dry_run else ''}")
+
+
+def print_names(sets: Iterable[Object]) -> None:
+    """What `-o name` prints."""
+    for lws in sets:
+        click.echo(full_name(lws))
+
+
+def report(lws: Object, output: str | None, lines: Iterable[Text]) -> None:
+    """Print these lines, or with `-o` the name of the set or the set as it is now.
+
+    As kubectl does, without managedFields.
+    """
+    if output is None:
+        show(lines)
+    elif output == "name":
+        print_names([lws])
+    else:
+        metadata = {key: value for key, value in lws["metadata"].items() if key != "managedFields"}
+        dump({**lws, "metadata": metadata}, output)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from lws.cli.arguments.options import EXIT_CODES
 from lws.cli.main import COMPLETION_VARIABLE, PROGRAM, commands
-from lws.cli.options import EXIT_CODES
 
 SHELLS = ("bash", "zsh", "fish")
 

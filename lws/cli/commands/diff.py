@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import click
 
-from lws.cli.candidates import complete_revisions
+from lws.cli.arguments.candidates import complete_revisions
+from lws.cli.arguments.options import cluster_options, output_option, set_argument
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.revisions import Past, past_of
-from lws.cli.options import cluster_options, set_argument
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
 from lws.cli.views.blocks import Block, Text
-from lws.cli.views.diff import compared, difference_lines, headline, side_by_side
-from lws.cli.views.screen import is_wide, show, yaml_text
+from lws.cli.views.diff import compared, diff_data, difference_lines, headline, side_by_side
+from lws.cli.views.screen import dump, is_wide, show, yaml_text
 from lws.leaderworkerset.revisions.history import Recorded
 
 _DIFFERENCE = 1
@@ -30,7 +30,7 @@ class _Error(Refusal):
 
 
 @click.command(epilog="Exit codes: 0 no difference, 1 a difference, 2 error or wrong usage.")
-@set_argument
+@set_argument()
 @click.option(
     "--from",
     "old",
@@ -45,23 +45,29 @@ class _Error(Refusal):
     shell_complete=complete_revisions,
     help="Newer revision (default: the one that the set asks for).",
 )
+@output_option("json", "yaml")
 @cluster_options
-def diff(name: str, old: int | None, new: int | None, target: Target) -> int:
+def diff(name: str, old: int | None, new: int | None, output: str | None, target: Target) -> int:
     """Show the differences between two revisions of a set.
 
     Only differences that a pod depends on are shown: another spelling of the same template is none.
     """
     try:
-        return run(target, lambda session: _diff(session, name, old, new))
+        return run(target, lambda session: _diff(session, name, (old, new), output))
     except Refusal as refusal:
         raise _Error(refusal.message, refusal.opening) from refusal
 
 
-async def _diff(session: Session, name: str, old: int | None, new: int | None) -> int:
+async def _diff(
+    session: Session, name: str, numbers: tuple[int | None, int | None], output: str | None
+) -> int:
     found = await find_history(session, name)
-    older, newer = _chosen(past_of(found.snapshot, found.revisions), old, new)
+    older, newer = _chosen(past_of(found.snapshot, found.revisions), *numbers)
     lines = list(difference_lines(older, newer))
-    show(_blocks(older, newer, lines))
+    if output is None:
+        show(_blocks(older, newer, lines))
+    else:
+        dump(diff_data(name, older, newer), output)
     return _DIFFERENCE if lines else 0
 
 

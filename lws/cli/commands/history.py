@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import click
 
-from lws.cli.candidates import complete_revisions
+from lws.cli.arguments.candidates import complete_revisions
+from lws.cli.arguments.options import cluster_options, output_option, set_argument
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.revisions import past_of
-from lws.cli.options import cluster_options, set_argument
 from lws.cli.session import Session, Target, run
 from lws.cli.views.blocks import Text
 from lws.cli.views.history import history_data, history_table, one_revision, template_of
-from lws.cli.views.screen import FORMATS, dump, show, warn, yaml_text
+from lws.cli.views.screen import dump, show, warn, yaml_text
 
 
 @click.command(epilog="Exit codes: 0 success, 1 a problem with the history or an error, 2 wrong usage.")
-@set_argument
+@set_argument()
 @click.option(
     "--revision",
     type=click.IntRange(min=1),
     shell_complete=complete_revisions,
     help="Show only this revision, with its template.",
 )
-@click.option("-o", "--output", type=click.Choice(FORMATS), help="Data instead of a table.")
+@output_option("json", "yaml", "name", "wide")
 @cluster_options
 def history(name: str, revision: int | None, output: str | None, target: Target) -> int:
     """Show the recorded revisions of a set, the oldest first.
@@ -41,12 +41,16 @@ async def _history(session: Session, name: str, number: int | None, output: str 
     past = past_of(found.snapshot, found.revisions)
     chosen = past.recorded if number is None else (past.numbered(number),)
     complaints = list(past.complaints()) if number is None else []
-    if output is not None:
+    if output == "name":
+        for each in chosen:
+            click.echo(f"controllerrevision.apps/{each.name}")
+    elif output in ("json", "yaml"):
         dump(history_data(past, chosen, with_spec=number is not None), output)
     elif number is not None:
         show(one_revision(past, chosen[0], session.now, yaml_text(template_of(chosen[0]))))
     elif chosen:
-        show([Text(f"LeaderWorkerSet {session.namespace}/{name}"), history_table(past, session.now)])
+        table = history_table(past, session.now, output == "wide")
+        show([Text(f"LeaderWorkerSet {session.namespace}/{name}"), table])
     else:
         show([Text(f"LeaderWorkerSet {session.namespace}/{name} has no recorded revision yet")])
     for complaint in complaints:

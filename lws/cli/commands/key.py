@@ -10,9 +10,9 @@ from typing import TextIO
 
 import click
 
+from lws.cli.arguments.options import EXIT_CODES
 from lws.cli.facts.creation import as_stored
 from lws.cli.facts.manifests import sets_in
-from lws.cli.options import EXIT_CODES
 from lws.cli.refusal import Refusal
 from lws.leaderworkerset.revisions.history import record
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND

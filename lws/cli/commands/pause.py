@@ -8,34 +8,35 @@ from __future__ import annotations
 import click
 
 from lws.actions import Object, Reference
+from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.facts.lookup import find_set
-from lws.cli.options import EXIT_CODES, cluster_options, set_argument
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
-from lws.cli.views.screen import show
-from lws.cli.writing import changed
+from lws.cli.writing import changed, report
 from lws.leaderworkerset.spec import is_paused
 
 FIELD_MANAGER = "lws-pause"
 
 
 @click.command(epilog=EXIT_CODES)
-@set_argument
+@set_argument()
+@output_option(*OBJECT_FORMATS)
 @cluster_options
-def pause(name: str, target: Target) -> int:
+def pause(name: str, output: str | None, target: Target) -> int:
     """Pause the rollout of a set: no further group is updated. Scaling and healing go on."""
-    return run(target, lambda session: _set_paused(session, name, True))
+    return run(target, lambda session: _set_paused(session, name, True, output))
 
 
 @click.command(epilog=EXIT_CODES)
-@set_argument
+@set_argument()
+@output_option(*OBJECT_FORMATS)
 @cluster_options
-def resume(name: str, target: Target) -> int:
+def resume(name: str, output: str | None, target: Target) -> int:
     """Resume the rollout of a paused set."""
-    return run(target, lambda session: _set_paused(session, name, None))
+    return run(target, lambda session: _set_paused(session, name, None, output))
 
 
-async def _set_paused(session: Session, name: str, paused: bool | None) -> int:
+async def _set_paused(session: Session, name: str, paused: bool | None, output: str | None) -> int:
     lws = await find_set(session, name)
     check(lws, bool(paused))
     # A field that is gone is the default, and costs those nothing who compare whole specs.
@@ -47,7 +48,7 @@ async def _set_paused(session: Session, name: str, paused: bool | None) -> int:
             "this cluster does not keep spec.rolloutStrategy.paused, so nothing was changed: its "
             "CustomResourceDefinition is older than this command; upgrade the chart"
         )
-    show([changed(lws, "paused" if paused else "resumed")])
+    report(after, output, [changed(after, "paused" if paused else "resumed")])
     return 0
 
 

@@ -15,12 +15,12 @@ from typing import Any, TextIO
 import click
 
 from lws.actions import Object, Reference
+from lws.cli.arguments.options import EXIT_CODES, cluster_options
 from lws.cli.facts.creation import as_stored, creation, update_from_rest
 from lws.cli.facts.impact import impact, impact_lines
 from lws.cli.facts.kubectl_apply import apply_patch
 from lws.cli.facts.lookup import all_of
 from lws.cli.facts.manifests import sets_in
-from lws.cli.options import EXIT_CODES, cluster_options
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, connected, worded
 from lws.cli.views.blocks import Block, Text

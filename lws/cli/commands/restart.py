@@ -12,13 +12,12 @@ from typing import Any
 import click
 
 from lws.actions import Object, Reference
+from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.facts.lookup import find_set
 from lws.cli.facts.retry import write_unless_changed
-from lws.cli.options import EXIT_CODES, cluster_options, set_argument
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
-from lws.cli.views.screen import show
-from lws.cli.writing import changed
+from lws.cli.writing import changed, report
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.spec import is_paused
@@ -28,22 +27,23 @@ FIELD_MANAGER = "lws-restart"
 
 
 @click.command(epilog=EXIT_CODES)
-@set_argument
+@set_argument()
+@output_option(*OBJECT_FORMATS)
 @cluster_options
-def restart(name: str, target: Target) -> int:
+def restart(name: str, output: str | None, target: Target) -> int:
     """Restart all groups of a set, in a rollout that keeps to its limits."""
-    return run(target, lambda session: _restart(session, name))
+    return run(target, lambda session: _restart(session, name, output))
 
 
-async def _restart(session: Session, name: str) -> int:
+async def _restart(session: Session, name: str, output: str | None) -> int:
     lws = await find_set(session, name)
     patch = restart_patch(lws, session.now)
-    await write_unless_changed(
+    after = await write_unless_changed(
         session,
         lws,
         lambda read: session.cluster.merge_patch(Reference.to(read), patch, FIELD_MANAGER),
     )
-    show([changed(lws, "restarted")])
+    report(after, output, [changed(after, "restarted")])
     return 0
 
 

@@ -5,23 +5,43 @@ In: the name of a set and a number. Out: the set changed, and what follows from 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import click
 
 from lws.actions import Reference
-from lws.cli.candidates import complete_revisions
+from lws.cli.arguments.candidates import complete_revisions
+from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.facts.impact import impact, impact_lines
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.retry import write_unless_changed
 from lws.cli.facts.revisions import past_of
 from lws.cli.facts.undo_patch import FIELD_MANAGER, appliers, check, operations, target_of
-from lws.cli.options import EXIT_CODES, cluster_options, set_argument
 from lws.cli.session import Session, Target, run
-from lws.cli.views.screen import show, warn
-from lws.cli.writing import changed
+from lws.cli.views.screen import warn
+from lws.cli.writing import changed, report
+
+_NO_DRY_RUN, _DRY_RUN = "none", "server"
 
 
-@click.command(epilog=EXIT_CODES)
-@set_argument
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How it is undone. number: of the revision, None for the one before the current one."""
+
+    number: int | None
+    dry_run: bool
+    output: str | None
+
+
+class _Command(click.Command):
+    """Takes `--dry-run` without a value, as kubectl does; what follows it is no value then."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, [f"{arg}={_DRY_RUN}" if arg == "--dry-run" else arg for arg in args])
+
+
+@click.command(cls=_Command, epilog=EXIT_CODES)
+@set_argument()
 @click.option(
     "--to-revision",
     "number",
@@ -30,20 +50,28 @@ from lws.cli.writing import changed
     shell_complete=complete_revisions,
     help="Revision to go back to (default: the one before the current revision).",
 )
-@click.option("--dry-run", is_flag=True, help="Show what would happen; nothing is changed.")
+@click.option(
+    "--dry-run",
+    type=click.Choice((_NO_DRY_RUN, _DRY_RUN)),
+    default=_NO_DRY_RUN,
+    help="Show what would happen; nothing is changed. Without a value: server.",
+)
+@output_option(*OBJECT_FORMATS)
 @cluster_options
-def undo(name: str, number: int, dry_run: bool, target: Target) -> int:
+def undo(name: str, number: int, dry_run: str, output: str | None, target: Target) -> int:
     """Go back to an earlier revision of a set.
 
     Groups that still run that revision are not restarted; the others follow in a rollout.
     """
-    return run(target, lambda session: _undo(session, name, number or None, dry_run))
+    return run(
+        target, lambda session: _undo(session, name, Manner(number or None, dry_run == _DRY_RUN, output))
+    )
 
 
-async def _undo(session: Session, name: str, number: int | None, dry_run: bool) -> int:
+async def _undo(session: Session, name: str, manner: Manner) -> int:
     found = await find_history(session, name)
     lws, past = found.lws, past_of(found.snapshot, found.revisions)
-    target = target_of(past, number)
+    target = target_of(past, manner.number)
     check(lws, past, target)
     for manager in appliers(lws):
         warn(
@@ -54,9 +82,10 @@ async def _undo(session: Session, name: str, number: int | None, dry_run: bool) 
         session,
         lws,
         lambda read: session.cluster.json_patch(
-            Reference.to(read), operations(read, target), FIELD_MANAGER, dry_run=dry_run
+            Reference.to(read), operations(read, target), FIELD_MANAGER, dry_run=manner.dry_run
         ),
     )
     effect = impact(found.snapshot, {}, after)
-    show([changed(lws, f"rolled back to revision {target.number}", dry_run), *impact_lines(effect)])
+    headline = changed(after, f"rolled back to revision {target.number}", manner.dry_run)
+    report(after, manner.output, [headline, *impact_lines(effect)])
     return 0

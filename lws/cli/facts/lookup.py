@@ -7,7 +7,7 @@ close names if there is no such set.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lws.actions import Object
@@ -51,6 +51,14 @@ async def find_set(session: Session, name: str) -> Object:
     except NotFound as error:
         raise await _missing(session, name, error) from error
     return _readable(lws)
+
+
+async def find_sets(session: Session) -> Sequence[Object]:
+    """All sets of the namespace, or of all namespaces."""
+    try:
+        return await session.cluster.listed(KIND, session.namespace)
+    except NotFound as error:
+        raise _unknown_kind() from error
 
 
 async def find_history(session: Session, name: str) -> SetObjects:
@@ -103,15 +111,19 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
 
 async def _missing(session: Session, name: str, error: NotFound) -> Refusal:
     try:
-        there = await session.cluster.listed(KIND, session.namespace)
-    except NotFound:
-        return Refusal(
-            f'the server doesn\'t have a resource type "{LEADER_WORKER_SET.plural}": install the chart, or '
-            f"choose another cluster with --context"
-        )
+        there = await find_sets(session)
+    except Refusal as refusal:
+        return refusal
     names = sorted(each["metadata"]["name"] for each in there)
     missing = f'{LEADER_WORKER_SET.crd_name} "{name}" not found in namespace "{session.namespace}"'
     return Refusal(f"{missing}{_hint(name, names)}", from_server(error))
+
+
+def _unknown_kind() -> Refusal:
+    return Refusal(
+        f'the server doesn\'t have a resource type "{LEADER_WORKER_SET.plural}": install the chart, or '
+        f"choose another cluster with --context"
+    )
 
 
 def _hint(name: str, names: list[str]) -> str:

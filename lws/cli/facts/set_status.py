@@ -31,7 +31,7 @@ from lws.leaderworkerset.templates.claims import claims_at_risk, risk_of_claims
 
 @dataclass(frozen=True)
 class GroupLine:
-    """One group. workers: ready of all. why: it waits, empty if it does not."""
+    """One group. workers: ready of all. why: it waits, empty if it does not. pod, node: of its leader."""
 
     index: int
     revision: str
@@ -40,6 +40,8 @@ class GroupLine:
     age: str
     why: str
     is_settled: bool
+    pod: str = ""
+    node: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,11 @@ class StatusReport:
     def last_progress(self) -> str:
         """When the controller last saw it move (RFC 3339); empty where it has not."""
         return str((self.objects.lws.get("status") or {}).get(LAST_PROGRESS) or "")
+
+    @property
+    def ready(self) -> int:
+        """Ready groups of `replicas`, on whatever revision."""
+        return sum(state.ready for state in self.assessment.groups if state.index < self.replicas)
 
     @property
     def updated(self) -> int:
@@ -125,6 +132,8 @@ def _lines(objects: SetObjects, past: Past, standings: Iterable[GroupStanding]) 
             age=age(leader["metadata"].get("creationTimestamp"), objects.snapshot.now),
             why="; ".join(filter(None, (each.reason, detail))),
             is_settled=each.state == READY,
+            pod=leader["metadata"]["name"],
+            node=str(leader["spec"].get("nodeName") or ""),
         )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from lws.cli.views.blocks import Block, SideBySide, Text
 from lws.leaderworkerset.revisions.diff import describe
@@ -23,6 +24,12 @@ def difference_lines(old: Recorded, new: Recorded) -> Iterator[Text]:
     """One line per difference: what came is green, what went is red, what changed is yellow."""
     for line in describe(old, new):
         yield Text(line, _style(line))
+
+
+def diff_data(name: str, old: Recorded, new: Recorded) -> dict[str, Any]:
+    """The same as data."""
+    older, newer = ({"revision": each.number, "key": each.key, "name": each.name} for each in (old, new))
+    return {"name": name, "from": older, "to": newer, "changes": list(describe(old, new))}
 
 
 def headline(old: Recorded, new: Recorded) -> Text:

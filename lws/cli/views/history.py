@@ -19,18 +19,23 @@ from lws.leaderworkerset.rollout.reasons import runs
 _LINES = 3
 
 
-def history_table(past: Past, now: datetime) -> Table:
-    """All revisions, the oldest first."""
+def history_table(past: Past, now: datetime, wide: bool = False) -> Table:
+    """All revisions, the oldest first. wide: with their names, and every change."""
     has_causes = bool(past.causes)
-    columns = ("REVISION", "KEY", "AGE", "GROUPS", *(("CHANGE-CAUSE",) if has_causes else ()), "CHANGE")
+    names, cause = ("NAME",) if wide else (), ("CHANGE-CAUSE",) if has_causes else ()
+    columns = ("REVISION", *names, "KEY", "AGE", "GROUPS", *cause, "CHANGE")
     rows = []
     for each in past.recorded:
         style = "bold" if each is past.wanted else ""
         cells = [str(each.number), each.key or "<none>", age(each.created, now), groups_on(past, each)]
+        if wide:
+            cells.insert(1, each.name)
         if has_causes:
             cells.append(past.causes.get(each.uid, "<none>"))
         change = (
-            Text(f"broken: {each.broken}", "red") if each.broken else Text(_in_short(changes(past, each)))
+            Text(f"broken: {each.broken}", "red")
+            if each.broken
+            else Text(_joined(changes(past, each), None if wide else _LINES))
         )
         rows.append(row(*(Text(cell, style) for cell in cells), change))
     return Table(columns, tuple(rows))
@@ -78,9 +83,9 @@ def groups_on(past: Past, revision: Recorded) -> str:
     return f"{len(indices)} ({', '.join(runs(indices, '-'))})" if indices else "0"
 
 
-def _in_short(lines: Sequence[str]) -> str:
-    more = f"; and {len(lines) - _LINES} more" if len(lines) > _LINES else ""
-    return "; ".join(lines[:_LINES]) + more
+def _joined(lines: Sequence[str], most: int | None) -> str:
+    more = f"; and {len(lines) - most} more" if most is not None and len(lines) > most else ""
+    return "; ".join(lines[:most]) + more
 
 
 def _data(past: Past, revision: Recorded, with_spec: bool) -> dict[str, Any]:

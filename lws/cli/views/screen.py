@@ -19,9 +19,6 @@ from lws.cli.views.blocks import Bar, Block, SideBySide, Table, Text, plain
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-FORMATS = ("yaml", "json")
-"""What `-o` takes."""
-
 _WIDE = 120
 _BAR = 40
 

@@ -19,8 +19,10 @@ from lws.leaderworkerset.status.progress import STALLED
 _STYLES = {"True": "green", "Unknown": "yellow"}
 
 
-def status_blocks(facts: StatusReport, most: int | None = None) -> Iterator[Block]:
-    """What is shown. most: rows of groups that there is room for; those that wait come first then."""
+def status_blocks(facts: StatusReport, most: int | None = None, wide: bool = False) -> Iterator[Block]:
+    """What is shown. most: rows of groups that there is room for; those that wait come first then. wide: with
+    leader pods and their nodes.
+    """
     metadata, now = facts.objects.lws["metadata"], facts.objects.snapshot.now
     yield Text(f"LeaderWorkerSet {metadata['namespace']}/{metadata['name']}", "bold")
     yield Bar(facts.updated, facts.replicas, f"groups ready on {_revision(facts)}")
@@ -30,7 +32,7 @@ def status_blocks(facts: StatusReport, most: int | None = None) -> Iterator[Bloc
         yield Text(line, "yellow")
     if facts.groups:
         yield Text("")
-        yield from _groups(facts.groups, most)
+        yield from _groups(facts.groups, most, wide)
     stored = _conditions(facts)
     if stored:
         yield Text("")
@@ -53,6 +55,7 @@ def status_data(facts: StatusReport) -> dict[str, Any]:
         "key": facts.assessment.target.key,
         "revision": wanted.number if wanted is not None else None,
         "replicas": facts.replicas,
+        "ready": facts.ready,
         "updatedAndReady": facts.updated,
         "counts": dict(facts.summary.counts),
         "lastProgress": facts.last_progress or None,
@@ -64,12 +67,25 @@ def status_data(facts: StatusReport) -> dict[str, Any]:
                 "leader": line.leader,
                 "workersReady": line.workers[0],
                 "workers": line.workers[1],
+                "pod": line.pod,
+                "node": line.node,
                 "why": line.why,
             }
             for line in facts.groups
         ],
         "conditions": list(_conditions(facts)),
     }
+
+
+def sets_table(sets: Sequence[StatusReport], with_namespace: bool, wide: bool = False) -> Table:
+    """A row for each set. wide: with the key of the wanted revision."""
+    columns = (
+        *(("NAMESPACE",) if with_namespace else ()),
+        *("NAME", "READY", "UPDATED", "REVISION", "AGE"),
+        *(("KEY",) if wide else ()),
+        "WAITING",
+    )
+    return Table(columns, tuple(_set_row(facts, with_namespace, wide) for facts in sets))
 
 
 def progress_line(facts: StatusReport) -> Text:
@@ -97,18 +113,18 @@ def _pace(facts: StatusReport) -> Iterator[Text]:
     yield Text(f"last progress {since} ago{limit}", "red" if is_stalled else "")
 
 
-def _groups(lines: Sequence[GroupLine], most: int | None) -> Iterator[Block]:
+def _groups(lines: Sequence[GroupLine], most: int | None, wide: bool) -> Iterator[Block]:
     if most is None or len(lines) <= most:
-        yield _group_table(lines)
+        yield _group_table(lines, wide)
         return
     urgent = sorted(lines, key=lambda line: (line.is_settled, line.index))
     shown, hidden = sorted(urgent[:most], key=lambda line: line.index), urgent[most:]
-    yield _group_table(shown)
+    yield _group_table(shown, wide)
     waiting = sum(not line.is_settled for line in hidden)
     yield Text(f"and {len(hidden)} more groups, {waiting} of them waiting")
 
 
-def _group_table(lines: Sequence[GroupLine]) -> Table:
+def _group_table(lines: Sequence[GroupLine], wide: bool) -> Table:
     rows = tuple(
         row(
             str(line.index),
@@ -119,11 +135,27 @@ def _group_table(lines: Sequence[GroupLine]) -> Table:
                 "green" if line.workers[0] == line.workers[1] else "yellow",
             ),
             line.age,
+            *((line.pod or "<none>", line.node or "<none>") if wide else ()),
             Text(line.why, "" if line.is_settled else "yellow"),
         )
         for line in lines
     )
-    return Table(("GROUP", "REVISION", "LEADER", "WORKERS", "AGE", "WAITING"), rows)
+    leader = ("POD", "NODE") if wide else ()
+    return Table(("GROUP", "REVISION", "LEADER", "WORKERS", "AGE", *leader, "WAITING"), rows)
+
+
+def _set_row(facts: StatusReport, with_namespace: bool, wide: bool) -> tuple[Text, ...]:
+    metadata, key = facts.objects.lws["metadata"], facts.assessment.target.key
+    return row(
+        *((metadata["namespace"],) if with_namespace else ()),
+        metadata["name"],
+        Text(f"{facts.ready}/{facts.replicas}", "green" if facts.ready == facts.replicas else "yellow"),
+        str(facts.updated),
+        revision_number(facts.past, key),
+        age(metadata.get("creationTimestamp"), facts.objects.snapshot.now),
+        *((key,) if wide else ()),
+        Text(facts.waiting_for, "yellow"),
+    )
 
 
 def _conditions(facts: StatusReport) -> Sequence[Mapping[str, Any]]:

@@ -17,6 +17,8 @@ from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 from test.integration.cli.command import Caller
 
+FULL_NAME = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
+
 
 def test_restart_is_one_rollout_within_the_budget(world: World, lws: Caller) -> None:
     leader = pod_template()
@@ -25,7 +27,7 @@ def test_restart_is_one_rollout_within_the_budget(world: World, lws: Caller) -> 
     before, history = set(pod_uids(world, "demo").values()), History(world, "demo")
 
     said = lws.well("restart", "demo")
-    assert said.out == "leaderworkerset.leaderworkerset.x-k8s.io/demo restarted\n"
+    assert said.out == f"{FULL_NAME} restarted\n"
     assert lws("status", "demo", "--watch", "--timeout", "170").code == 0
     settle(world, "demo")
 
@@ -67,7 +69,7 @@ def test_pause_stops_a_rollout_and_resume_lets_it_go_on(world: World, lws: Calle
     world.kubectl("scale", "lws", "demo", "--replicas=3")
     eventually("scaling goes on", lambda: len(leaders_of(world, "demo")), lambda count: count == 3)
 
-    assert lws.well("resume", "demo").out.endswith("/demo resumed\n")
+    assert lws.well("resume", "lws/demo", "-o", "name").out == f"{FULL_NAME}\n"
     assert "paused" not in world.get(SET, "demo")["spec"]["rolloutStrategy"]
     again = lws("resume", "demo")
     assert (again.code, again.err) == (1, "error: set demo is not paused\n")
@@ -95,3 +97,20 @@ def test_status_tells_what_it_waits_for(world: World, lws: Caller) -> None:
     assert (late.code, late.err) == (1, "error: set demo is not settled after 0.5 s\n")
     data = lws("status", "demo", "-o", "json").data
     assert (data["settled"], data["groups"][0]["leader"]) == (False, "Pending")
+
+
+def test_all_sets_in_all_namespaces(world: World, lws: Caller) -> None:
+    assert lws.well("status").err == f"No resources found in {world.namespace} namespace.\n"
+    for name in ("demo", "other"):
+        world.create(a_set(name, replicas=1))
+        settle(world, name)
+    lines = [line.split()[:4] for line in lws.well("status").lines]
+    assert lines[0] == ["NAME", "READY", "UPDATED", "REVISION"]
+    assert sorted(lines[1:]) == [["demo", "1/1", "1", "1"], ["other", "1/1", "1", "1"]]
+    everywhere = lws("status", "-A", "-o", "json").data["items"]
+    here = {each["name"]: each for each in everywhere if each["namespace"] == world.namespace}
+    assert sorted(here) == ["demo", "other"]
+    assert here["demo"] == lws.well("status", "demo", "-o", "json").data
+    wide = lws.well("status", "demo", "-o", "wide").lines[4].split()
+    assert wide[5:] == ["demo-0", world.get("Pod", "demo-0")["spec"]["nodeName"]]
+    assert FULL_NAME in lws.well("status", "-o", "name").lines

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+from lws.cli.facts.set_status import report_on
 from lws.cli.main import COMMANDS, commands
+from lws.cli.views.diff import diff_data
+from lws.cli.views.history import history_data
+from lws.cli.views.status import status_data
+from test.unit.builders import make_set
+from test.unit.lws.cli.histories import found, past, revision_of, snapshot_of
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
-ROWS = dict(re.findall(r"^\| `(\w+)([^|\n]*(?:\\\|[^|\n]*)*) \|", GUIDE, re.MULTILINE))
+TABLE = GUIDE.split("| Command | What it does |\n", 1)[1].split("\n\n", 1)[0]
+ROWS = dict(re.findall(r"^\| `(\w+)([^|\n]*(?:\\\|[^|\n]*)*) \|", TABLE, re.MULTILINE))
 EVERYWHERE = {"--namespace", "--context", "--kubeconfig", "--help"}
 
 
@@ -26,12 +34,34 @@ def options_of(command: click.Command) -> set[str]:
 
 def test_every_command_has_a_row() -> None:
     assert ROWS.keys() | {"resume"} == COMMANDS.keys()
-    assert "`resume NAME`" in ROWS["pause"]
+    assert "`resume NAME " in ROWS["pause"]
 
 
 @pytest.mark.parametrize("name", sorted(ROWS.keys() - {"manager"}))
 def test_a_row_names_all_options(name: str) -> None:
-    short = {"-f": "--filename", "-o": "--output"}
-    told = {short.get(each, each) for each in re.findall(r"(?<![\w-])--?[a-z][\w-]*", ROWS[name])}
+    short = {"-f": "--filename", "-o": "--output", "-A": "--all-namespaces"}
+    told = {short.get(each, each) for each in re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", ROWS[name])}
     command = commands.get_command(click.Context(commands), name)
     assert command is not None and told == options_of(command) - EVERYWHERE
+
+
+A = make_set(namespace="team", image="app:1")
+REVISIONS, PAST = [revision_of(A, 1)], past(A)
+
+
+@pytest.mark.parametrize(
+    ("heading", "data"),
+    [
+        ("`status NAME`", status_data(report_on(found(snapshot_of(A, REVISIONS), REVISIONS)))),
+        ("`history`", history_data(PAST, PAST.recorded, with_spec=True)),
+        ("`diff`", diff_data("demo", *past(A, make_set(image="app:2")).recorded)),
+    ],
+    ids=["status", "history", "diff"],
+)
+def test_the_guide_names_all_fields_of_data(heading: str, data: dict[str, Any]) -> None:
+    table = GUIDE.split(f"| {heading} | |\n", 1)[1].split("\n\n", 1)[0]
+    nested = [value for value in data.values() if isinstance(value, list) and value]
+    inner = [each for values in nested for each in values[:1] if isinstance(each, dict)]
+    inner += [value for key, value in data.items() if key in ("from", "to")]
+    names = {*data, *(key for each in inner if "lastTransitionTime" not in each for key in each)}
+    assert names <= set(re.findall(r"`(\w+)`", table))

@@ -15,7 +15,7 @@ import yaml
 
 from lws.admission.defaulting import default
 from lws.admission.leaderworkerset import errors_in
-from lws.cli.arguments import as_double_dashed
+from lws.cli.arguments.go_flags import as_double_dashed
 from lws.cli.main import commands
 from lws.config import load
 from lws_api.config.v1alpha1 import API_VERSION, KIND
@@ -167,7 +167,7 @@ def test_calls_are_seen(line: str, expected: list[list[str]]) -> None:
     assert list(own_commands(line)) == expected
 
 
-@pytest.mark.parametrize("arguments", [["stat", "NAME"], ["status"], ["status", "NAME", "--wtach"]])
+@pytest.mark.parametrize("arguments", [["stat", "NAME"], ["undo"], ["status", "NAME", "--wtach"]])
 def test_mistakes_are_seen(arguments: list[str]) -> None:
     with pytest.raises(click.UsageError):
         parse(arguments)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from lws.cli.commands.pause import check
+from lws.cli.commands.pause import _set_paused, check
 from lws.cli.refusal import Refusal
 from test.unit.builders import make_set
+from test.unit.fake_api import answer_json
+from test.unit.lws.cli.conftest import Talk
 
 PAUSED = make_set(rolloutStrategy={"paused": True})
 
@@ -21,3 +25,10 @@ def test_no_change() -> None:
         check(PAUSED, paused=True)
     with pytest.raises(Refusal, match="set demo is not paused"):
         check(make_set(), paused=False)
+
+
+async def test_the_set_is_printed_as_it_is_then(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = make_set(namespace="team"), make_set(namespace="team", rolloutStrategy={"paused": True})
+    talk.api.will(answer_json(before), answer_json(after))
+    assert await _set_paused(talk.session, "demo", True, "json") == 0
+    assert json.loads(capsys.readouterr().out)["spec"]["rolloutStrategy"]["paused"] is True

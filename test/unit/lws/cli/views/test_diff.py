@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lws.cli.views.blocks import SideBySide
-from lws.cli.views.diff import compared, difference_lines, headline, side_by_side
+from lws.cli.views.diff import compared, diff_data, difference_lines, headline, side_by_side
 from lws.cli.views.screen import yaml_text
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_set
@@ -66,3 +66,13 @@ def test_annotations_that_pods_depend_on_are_compared() -> None:
     placed = make_set(image="app:1", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"})
     (revision,) = past(placed).recorded
     assert compared(revision)["metadata"] == {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}}
+
+
+def test_data() -> None:
+    old, new = past(A, B).recorded
+    data = diff_data("demo", old, new)
+    assert data["name"] == "demo"
+    assert data["from"] == {"revision": 1, "key": old.key, "name": old.name}
+    assert data["to"] == {"revision": 2, "key": new.key, "name": new.name}
+    assert data["changes"] == [line.text for line in difference_lines(old, new)]
+    assert diff_data("demo", new, new)["changes"] == []

@@ -45,6 +45,10 @@ def test_many_changes_are_cut_short_in_the_table_only() -> None:
     lines = changes(found, found.numbered(2))
     assert len(lines) == 4
     assert history_table(found, NOW).rows[1][-1].text == "; ".join(lines[:3]) + "; and 1 more"
+    wide = history_table(found, NOW, wide=True)
+    assert wide.columns == ("REVISION", "NAME", "KEY", "AGE", "GROUPS", "CHANGE")
+    assert [cells[1].text for cells in wide.rows] == [each.name for each in found.recorded]
+    assert wide.rows[1][-1].text == "; ".join(lines)
 
 
 def test_what_changed() -> None:

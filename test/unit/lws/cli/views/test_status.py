@@ -7,7 +7,7 @@ from typing import Any
 
 from lws.cli.facts.set_status import StatusReport, report_on
 from lws.cli.views.blocks import plain
-from lws.cli.views.status import progress_line, status_blocks, status_data
+from lws.cli.views.status import progress_line, sets_table, status_blocks, status_data
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.snapshot import SetSnapshot
 from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
@@ -63,8 +63,39 @@ def test_settled() -> None:
         "leader": "Ready",
         "workersReady": 1,
         "workers": 1,
+        "pod": "demo-0",
+        "node": "node-1",
         "why": "",
     }
+
+
+def test_wide() -> None:
+    facts = report_on(found(with_status(snapshot_of(B, HISTORY, [B, B])), HISTORY))
+    lines = list(plain(status_blocks(facts, wide=True)))
+    assert lines[3:7] == [
+        "GROUP   REVISION   LEADER    WORKERS   AGE   POD      NODE     WAITING",
+        "0       2          Ready     0/1       59d   demo-0   node-1",
+        "1       2          Ready     0/1       59d   demo-1   node-1",
+        "2       -          Missing   0/0       -     <none>   <none>   it has no leader pod",
+    ]
+
+
+def test_a_line_for_each_set() -> None:
+    facts = [
+        report_on(found(with_status(snapshot_of(B, HISTORY), conditions=[AVAILABLE]), HISTORY)),
+        report_on(found(with_status(snapshot_of(B, HISTORY, [A, A, B])), HISTORY)),
+    ]
+    key = record(B).key
+    assert list(sets_table(facts, with_namespace=False).lines()) == [
+        "NAME   READY   UPDATED   REVISION   AGE   WAITING",
+        "demo   3/3     3         2          59d",
+        "demo   3/3     1         2          59d   the controller to take its next step",
+    ]
+    wide = list(sets_table(facts, with_namespace=True, wide=True).lines())
+    assert wide[:2] == [
+        f"NAMESPACE   NAME   READY   UPDATED   REVISION   AGE   {'KEY':<{len(key)}}   WAITING",
+        f"default     demo   3/3     3         2          59d   {key}",
+    ]
 
 
 def test_in_a_rollout() -> None:

@@ -1,4 +1,4 @@
-"""lws.cli.candidates: names and numbers for the shell."""
+"""lws.cli.arguments.candidates: names and numbers for the shell."""
 
 from __future__ import annotations
 
@@ -10,8 +10,13 @@ import pytest
 import yaml
 from click.shell_completion import ShellComplete
 
-from lws.cli import candidates
-from lws.cli.candidates import complete_contexts, complete_namespaces, complete_revisions, complete_sets
+from lws.cli.arguments import candidates
+from lws.cli.arguments.candidates import (
+    complete_contexts,
+    complete_namespaces,
+    complete_revisions,
+    complete_sets,
+)
 from lws.cli.main import commands
 from lws.cli.session import Session, Target
 from lws_api.leaderworkerset.v1 import KIND

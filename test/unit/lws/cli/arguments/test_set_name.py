@@ -1,11 +1,11 @@
-"""lws.cli.set_name: `demo`, `lws/demo`."""
+"""lws.cli.arguments.set_name: `demo`, `lws/demo`."""
 
 from __future__ import annotations
 
 import click
 import pytest
 
-from lws.cli.set_name import SetName, split_set_name
+from lws.cli.arguments.set_name import SetName, split_set_name
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 import click
 from click.shell_completion import CompletionItem
 
+from lws.cli.arguments.set_name import split_set_name
 from lws.cli.session import Session, Target, connected
-from lws.cli.set_name import split_set_name
 from lws.cluster.client.errors import ClusterError
 from lws.cluster.transport.kubeconfig import context_names
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL

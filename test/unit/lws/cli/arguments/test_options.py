@@ -1,11 +1,11 @@
-"""lws.cli.options: what commands share."""
+"""lws.cli.arguments.options: what commands share."""
 
 from __future__ import annotations
 
 import click
 from click.testing import CliRunner
 
-from lws.cli.options import cluster_options
+from lws.cli.arguments.options import cluster_options
 from lws.cli.session import Target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from lws.cli.arguments import as_double_dashed
+from lws.cli.arguments.go_flags import as_double_dashed
 from lws.cli.commands.manager import manager
 
 PARAMS = [

@@ -1,0 +1,126 @@
+"""lws.cli.commands.status: all sets, or one, in the format that is asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.actions import Object
+from lws.cli.commands import status as module
+from lws.cli.facts.lookup import SetObjects
+from lws.cli.main import main
+from lws.cli.refusal import Refusal
+from test.unit.builders import make_set
+from test.unit.fake_api import answer_json, plain
+from test.unit.lws.cli.conftest import Talk
+from test.unit.lws.cli.histories import found, revision_of, snapshot_of
+
+DEMO = make_set(namespace="team")
+BROKEN = make_set(namespace="team", name="broken")
+NAME = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
+
+
+@pytest.fixture
+def sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two sets: one that is not settled, and one that cannot be read."""
+
+    async def all_of(session: Any, lws: Object) -> SetObjects:
+        if lws["metadata"]["name"] == "broken":
+            raise Refusal("set broken cannot be read: spec.replicas is 'two'")
+        history = [revision_of(DEMO, 1)]
+        return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
+
+    monkeypatch.setattr(module, "all_of", all_of)
+
+
+async def listed(talk: Talk, output: str | None, everywhere: bool = False) -> int:
+    namespaced = replace(talk.session, namespace="") if everywhere else talk.session
+    return await module._list(namespaced, output)
+
+
+async def test_a_line_for_each_set(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
+    talk.api.will(answer_json({"items": [BROKEN, DEMO], "metadata": {}}))
+    assert await listed(talk, None) == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()] == ["NAME", "demo"]
+    assert err == "Warning: set broken cannot be read: spec.replicas is 'two'\n"
+    assert talk.api.requests[0].path.endswith("/namespaces/team/leaderworkersets")
+
+
+async def test_all_namespaces(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
+    talk.api.will(answer_json({"items": [DEMO], "metadata": {}}))
+    assert await listed(talk, "wide", everywhere=True) == 1
+    heading, line = capsys.readouterr().out.splitlines()
+    assert (heading.split()[:2], line.split()[:2]) == (["NAMESPACE", "NAME"], ["team", "demo"])
+    assert talk.api.requests[0].path == "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"
+
+
+async def test_formats(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
+    there = answer_json({"items": [DEMO], "metadata": {}})
+    talk.api.will(there, there)
+    await listed(talk, "name")
+    assert capsys.readouterr().out == f"{NAME}\n"
+    await listed(talk, "json")
+    (item,) = json.loads(capsys.readouterr().out)["items"]
+    assert (item["name"], item["namespace"], item["settled"]) == ("demo", "team", False)
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "output", "shown"),
+    [
+        (False, None, ("", "No resources found in team namespace.\n")),
+        (True, None, ("", "No resources found.\n")),
+        (False, "name", ("", "")),
+        (False, "yaml", ("items: []\n", "")),
+    ],
+)
+async def test_none(
+    everywhere: bool,
+    output: str | None,
+    shown: tuple[str, str],
+    talk: Talk,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    talk.api.will(answer_json({"items": [], "metadata": {}}))
+    assert await listed(talk, output, everywhere) == 0
+    assert capsys.readouterr() == shown
+
+
+async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
+    talk.api.will(plain(404, "404 page not found"))
+    with pytest.raises(Refusal, match="doesn't have a resource type"):
+        await listed(talk, None)
+
+
+async def test_one_set(
+    talk: Talk, sets: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def find(session: Any, name: str) -> SetObjects:
+        assert name == "demo"
+        return await module.all_of(session, DEMO)
+
+    monkeypatch.setattr(module, "find_all", find)
+    for output, start in {"name": f"{NAME}\n", "yaml": "name: demo\n", "wide": "LeaderWorkerSet "}.items():
+        assert await module._look_once(talk.session, "demo", output) == 1
+        out = capsys.readouterr().out
+        assert out.startswith(start)
+        assert ("NODE" in out) == (output == "wide")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["demo", "-A"], "a resource cannot be retrieved by name across all namespaces"),
+        (["--watch"], "--watch requires NAME"),
+        (["demo", "--watch", "-o", "name"], "--watch and -o name cannot be used together"),
+    ],
+)
+def test_what_does_not_go_together(
+    arguments: list[str], problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["status", *arguments])
+    assert (end.value.code, capsys.readouterr().err) == (2, f"error: {problem} (see lws status --help)\n")
