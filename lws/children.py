@@ -22,9 +22,9 @@ LOOK_AGAIN_SECONDS = 30.0
 class Owner:
     """Who is to control a child: a set, or the leader pod of one of its groups.
 
-    kind, name: the set that needs the child. reference: by which the child is controlled. is_alive: a read
-    past every cache has shown the owner, and it is not going: only then may it adopt. adoption: why it
-    adopts, with {kind} for that of the child. until_alive: what is waited for before it may.
+    kind, name: the set that needs the child. reference: by which the child is controlled. is_alive: as
+    `may_adopt` says. adoption: why it adopts, with {kind} for that of the child. until_alive: what is waited
+    for before it may.
     """
 
     kind: str

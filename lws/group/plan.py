@@ -26,7 +26,7 @@ from lws.kube.metadata import (
     is_terminating,
     labels_of,
 )
-from lws.kube.ownership import Ownership
+from lws.kube.ownership import Ownership, may_adopt
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.children.likeness import (
     ownership_of_pod_group,
@@ -154,22 +154,12 @@ def _plan_child(
         KIND,
         spec.name_of(group.lws),
         reference=create.intent["metadata"]["ownerReferences"][0],
-        is_alive=_is_leader_alive(group),
+        is_alive=may_adopt(group.leader, group.reread),
         adoption="this {kind} of the group has no owner",
     )
     child = Child(ownership, stored, f"the {kind} of the former leader pod")
     planned = plan_child(owner, child, create, keep_up)
     return replace(planned, announce=tuple(_failed(group, each.message) for each in planned.problems))
-
-
-def _is_leader_alive(group: GroupSnapshot) -> bool:
-    """Adoption needs a read past every cache: a leader that is going must not take anything with it."""
-    reread = group.reread
-    return (
-        reread is not None
-        and reread["metadata"]["uid"] == group.leader["metadata"]["uid"]
-        and not is_terminating(reread)
-    )
 
 
 def _mistaken_leader(group: GroupSnapshot) -> Plan:

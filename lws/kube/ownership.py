@@ -52,6 +52,16 @@ def ownership_of(
     return Ownership.ORPHAN if is_like_ours(obj) else Ownership.CLASH
 
 
+def may_adopt(owner: Mapping[str, Any], reread: Mapping[str, Any] | None) -> bool:
+    """Whether a read past every cache has shown the very owner, and it is not going.
+
+    Otherwise an owner that is deleted already would take with it what it adopts.
+    """
+    if reread is None or is_terminating(reread):
+        return False
+    return bool(metadata_of(reread).get("uid") == metadata_of(owner).get("uid"))
+
+
 def owners_with(obj: Mapping[str, Any], reference: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The owners of an object, `reference` among them in place of any other to the same owner."""
     return [*owners_without(obj, reference), reference]

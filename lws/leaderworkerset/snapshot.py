@@ -16,6 +16,7 @@ from lws.actions import Object
 from lws.children import Owner
 from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference
 from lws.kube.nodes import NodeLossPolicy
+from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
 from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
@@ -171,9 +172,4 @@ class SetSnapshot:
     @property
     def is_set_alive(self) -> bool:
         """The set was read past every cache and is not going: only then may it adopt."""
-        reread = self.reread
-        return (
-            reread is not None
-            and reread["metadata"]["uid"] == self.lws["metadata"]["uid"]
-            and not is_terminating(reread)
-        )
+        return may_adopt(self.lws, self.reread)

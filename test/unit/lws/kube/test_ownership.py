@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.kube.metadata import controller_of, labels_of
-from lws.kube.ownership import Ownership, clash_note, ownership_of
+from lws.kube.ownership import Ownership, clash_note, may_adopt, ownership_of
 
 OURS, OTHER = "uid-ours", "uid-other"
 LABELS = {"app": "demo", "tier": "web"}
@@ -95,3 +95,16 @@ def test_a_clash_names_both_sides_and_the_way_out(obj: dict[str, Any], owner: st
         f"StatefulSet demo exists and is {owner}: LeaderWorkerSet demo needs this name and leaves it "
         f"untouched; delete or rename one of them"
     )
+
+
+@pytest.mark.parametrize(
+    ("reread", "expected"),
+    [
+        pytest.param(None, False, id="gone"),
+        pytest.param({"metadata": {"uid": OURS}}, True, id="alive"),
+        pytest.param({"metadata": {"uid": OTHER}}, False, id="another-of-its-name"),
+        pytest.param({"metadata": {"uid": OURS, "deletionTimestamp": "now"}}, False, id="going"),
+    ],
+)
+def test_only_an_owner_that_lives_may_adopt(reread: dict[str, Any] | None, expected: bool) -> None:
+    assert may_adopt({"metadata": {"uid": OURS}}, reread) is expected
