@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tools.pictures.failure import drawn_failure
 from tools.pictures.rollout import drawn_story
 from tools.pictures.story import parse_story
 from tools.pictures.terminal import drawn_terminal
@@ -37,6 +38,7 @@ _SHOWN_STORIES = (
     "changed-back",
     "paused",
 )
+_SHOWN_FAILURES = ("worker-restarts", "leader-deleted", "policy-none", "evicted", "again-and-again")
 
 
 def pictures() -> dict[str, str]:
@@ -46,7 +48,13 @@ def pictures() -> dict[str, str]:
         f"terminal-{name}.svg": drawn_terminal(path.read_text(encoding="utf-8"), title)
         for name, (path, title) in _TERMINALS.items()
     }
-    return rollouts | terminals
+    failures = {
+        f"failure-{name}.svg": drawn_failure(
+            (STORIES / "failures" / f"{name}.txt").read_text(encoding="utf-8")
+        )
+        for name in _SHOWN_FAILURES
+    }
+    return rollouts | failures | terminals
 
 
 def _rollout(name: str) -> str:

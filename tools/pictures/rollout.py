@@ -6,21 +6,21 @@ In: a story. Out: the text of an SVG. Pure.
 from __future__ import annotations
 
 from tools.pictures.canvas import LINE_HEIGHT, Canvas, wrapped
-from tools.pictures.story import MISSING, Chapter, Step, Story
+from tools.pictures.signs import MISSING, draw_ring, draw_sign, explain, legend_place
+from tools.pictures.story import Chapter, Step, Story
 
 _WIDTH, _MARGIN = 760, 16
-_PITCH, _RADIUS = 26, 8
+_PITCH = 26
 _ROW = 28
 _NUMBER = 66
-_LEGEND = (
-    ("r", False, "ready, old revision"),
-    ("R", False, "ready, new revision"),
-    ("x", False, "not ready, old"),
-    ("u", False, "not ready, new"),
-    ("t", False, "on its way out"),
-    (MISSING, False, "not there"),
-    ("r", True, "replaced in this step"),
-)
+_LEGEND = {
+    "r": "ready, old revision",
+    "R": "ready, new revision",
+    "x": "not ready, old",
+    "u": "not ready, new",
+    "t": "on its way out",
+    MISSING: "not there",
+}
 _LEGEND_COLUMNS = 4
 
 
@@ -68,19 +68,22 @@ class _Drawing:
 
     def legend(self) -> None:
         """What the signs mean."""
-        self._canvas.add("path", "n s-rule", d=f"M{_MARGIN} {self._top}H{_WIDTH - _MARGIN}")
-        self._top += 20
-        width = (_WIDTH - 2 * _MARGIN) / _LEGEND_COLUMNS
-        for number, (letter, is_replaced, meaning) in enumerate(_LEGEND):
-            row, column = divmod(number, _LEGEND_COLUMNS)
-            x, y = _MARGIN + _PITCH / 2 + column * width, self._top + row * 24
-            self._group(x, y, letter, is_replaced)
-            self._canvas.text(x + 18, y + 4.5, meaning, "f-muted")
-        x, y = _MARGIN + _LEGEND_COLUMNS * width - width + 4, self._top + 24
-        self._canvas.add("rect", "f-wash", x=x, y=y - 10, width=18, height=20)
-        self._canvas.add("path", "n s-new w", d=f"M{x} {y - 10}v20")
-        self._canvas.text(x + 27, y + 4.5, "from the partition on", "f-muted")
-        self._top += 44
+        canvas = self._canvas
+        canvas.add("path", "n s-rule", d=f"M{_MARGIN} {self._top}H{_WIDTH - _MARGIN}")
+        area = (_MARGIN, self._top + 20, _WIDTH - 2 * _MARGIN)
+        places = [legend_place(number, _LEGEND_COLUMNS, area) for number in range(len(_LEGEND) + 2)]
+        for (x, y), (letter, meaning) in zip(places, _LEGEND.items(), strict=False):
+            draw_sign(canvas, x, y, letter)
+            explain(canvas, (x, y), meaning)
+        x, y = places[-2]
+        draw_sign(canvas, x, y, "r")
+        draw_ring(canvas, x, y)
+        explain(canvas, places[-2], "replaced in this step")
+        x, y = places[-1]
+        canvas.add("rect", "f-wash", x=x - 9, y=y - 10, width=18, height=20)
+        canvas.add("path", "n s-new w", d=f"M{x - 9} {y - 10}v20")
+        explain(canvas, places[-1], "from the partition on")
+        self._top += 64
 
     def text(self) -> str:
         """The whole SVG."""
@@ -117,20 +120,10 @@ class _Drawing:
 
     def _groups(self, letters: str, replaced: tuple[int, ...]) -> None:
         for index, letter in enumerate(letters):
-            self._group(_centre(index), self._top + _ROW / 2, letter, index in replaced)
-
-    def _group(self, x: float, y: float, letter: str, is_replaced: bool) -> None:
-        if letter == MISSING:
-            self._canvas.add("circle", "f-old", cx=x, cy=y, r=2)
-            return
-        is_new, is_ready = letter in "RuT", letter in "rR"
-        line = "s-new" if is_new else "s-old"
-        kind = f"f-new {line}" if letter == "R" else f"f-page {line} w{'' if is_ready else ' d'}"
-        self._canvas.add("circle", kind, cx=x, cy=y, r=_RADIUS - 1)
-        if letter in "tT":
-            self._canvas.add("path", f"n {line} w", d=f"M{x - 4} {y - 4}l8 8m0 -8l-8 8")
-        if is_replaced:
-            self._canvas.add("circle", "n s-alert w", cx=x, cy=y, r=_RADIUS + 3)
+            x, y = _centre(index), self._top + _ROW / 2
+            draw_sign(self._canvas, x, y, letter)
+            if index in replaced:
+                draw_ring(self._canvas, x, y)
 
 
 def _centre(index: int) -> float:

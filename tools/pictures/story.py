@@ -9,7 +9,6 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MISSING, NEW = "-", "R"
 _NOTHING = "(nothing to do)"
 _HEADING = re.compile(r"^(\S.*):$")
 _STEP = re.compile(
@@ -78,5 +77,5 @@ def _step(line: str) -> Step:
 def _last(steps: list[Step]) -> str:
     # A golden story ends when its set is as the user wants it.
     end = steps[-1]
-    kept = end.groups[: end.partition].ljust(min(end.partition, end.replicas), MISSING)
-    return kept[: end.replicas] + NEW * (end.replicas - end.partition)
+    kept = end.groups[: end.partition].ljust(min(end.partition, end.replicas), "-")
+    return kept[: end.replicas] + "R" * (end.replicas - end.partition)

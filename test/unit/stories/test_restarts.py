@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from lws.actions import Plan
 from lws.cluster.client.errors import Throttled
+from lws.controller.triggers.routes import Key
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.builders import make_set
 from test.unit.stories.fake_cluster import NAME, FakeCluster
@@ -39,9 +41,11 @@ class World:
     def take_over(self) -> None:
         """The manager is another process now."""
         self.cluster.before_write = lambda: None
-        self.manager = FakeManager(
-            self.cluster, self._loop, lambda key, snapshot, plan: self.waits.add(plan.waiting_for)
-        )
+        self.manager = FakeManager(self.cluster, self._loop, self.on_plan)
+
+    def on_plan(self, key: Key, snapshot: Any, plan: Plan) -> None:
+        """A pass has decided."""
+        self.waits.add(plan.waiting_for)
 
     def settle(self, with_manager: bool = True) -> None:
         """Everybody does what there is to do; nobody waits."""
