@@ -79,7 +79,9 @@ class Engine:
             self._work, _WINDOW_SECONDS, _CONCURRENT_PASSES, metrics.observe_depth, self._acts_on
         )
         self._triggers = Triggers(self._queue)
-        self._store = Store(self._triggers.on_change)
+        self._store = Store(
+            self._triggers.on_change, [table for each in within.registrations for table in each.reads]
+        )
         source = Source(cluster, self._rollback)
         self._recorders = [self._recorder_of(each, acting) for each in within.registrations]
         self._controllers = [

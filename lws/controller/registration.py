@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lws.cluster.cache.fields import Table
 from lws.cluster.cache.informer import Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
@@ -71,7 +72,8 @@ def _unreviewed(settings: Settings, store: Store) -> Mapping[str, Handler]:
 @dataclass(frozen=True, slots=True)
 class Registration:
     """A kind of workload. reporter: the controller that its Events name. endpoints: handler id → what it
-    reviews; handlers: those of all endpoints.
+    reviews; handlers: those of all endpoints. reads: fields that its passes read of kinds that passes over
+    sets and groups read too.
     """
 
     workload: Workload
@@ -79,6 +81,7 @@ class Registration:
     build: Callable[[Parts], Controller]
     endpoints: Mapping[str, Resource] = field(default_factory=dict)
     handlers: Callable[[Settings, Store], Mapping[str, Handler]] = _unreviewed
+    reads: tuple[Table, ...] = ()
 
 
 def passes_of(controllers: Iterable[Controller]) -> dict[str, Kind]:

@@ -7,12 +7,14 @@ by label, and one call of `on_change` for each change that some decision could s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from lws.actions import Object
-from lws.cluster.cache.tables import is_same, trim
+from lws.cluster.cache import tables
+from lws.cluster.cache.fields import Table
+from lws.cluster.cache.shared_kinds import SharedKinds
 from lws.kube.metadata import controller_of, labels_of
 from lws.kube.nodes import waits_for_kubelet
 from lws.kube.pods import disruption_of
@@ -53,10 +55,14 @@ class _Index:
 
 
 class Store:
-    """The latest known state of every object of the watched kinds, trimmed."""
+    """The latest known state of every object of the watched kinds, trimmed. reads: what is read beside what
+    passes over sets and groups read.
+    """
 
-    def __init__(self, on_change: OnChange) -> None:
+    def __init__(self, on_change: OnChange, reads: Sequence[Table] = ()) -> None:
         self._on_change = on_change
+        shared = SharedKinds(reads) if reads else tables
+        self._trim, self._is_same = shared.trim, shared.is_same
         self._objects: dict[str, dict[Key, Object]] = defaultdict(dict)
         self._by_owner = _Index(_controller_uid)
         # By label, from the first time that anybody looks for it.
@@ -106,7 +112,7 @@ class Store:
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Take in the state of an object, unless we know a newer one."""
-        trimmed = trim(obj)
+        trimmed = self._trim(obj)
         kind, key, uid = trimmed["kind"], _key(trimmed), trimmed["metadata"]["uid"]
         version = _version(trimmed)
         # Not at the same version: an object that lost its label leaves the stream with the version that a
@@ -121,7 +127,7 @@ class Store:
             self._note_end(known)
         self._forget(known)
         self._remember(trimmed)
-        if known is None or not is_same(known, trimmed):
+        if known is None or not self._is_same(known, trimmed):
             self._on_change(known, trimmed)
 
     def drop(self, obj: Mapping[str, Any]) -> None:

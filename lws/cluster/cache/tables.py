@@ -124,16 +124,10 @@ _REVISION = Table(
 # Nothing matters but that they are there, and whose they are.
 _CLAIM, _POD_GROUP = Table("PersistentVolumeClaim", _METADATA), Table("PodGroup", _METADATA)
 
-_TABLES: dict[str, Table] = {}
-
-
-def register(table: Table) -> None:
-    """Have objects of one more kind kept and compared by this table."""
-    _TABLES[table.kind] = table
-
-
-for _each in (_SET, _POD, _STATEFULSET, _SERVICE, _DISRUPTION_BUDGET, _REVISION, _CLAIM, _POD_GROUP):
-    register(_each)
+_TABLES = {
+    table.kind: table
+    for table in (_SET, _POD, _STATEFULSET, _SERVICE, _DISRUPTION_BUDGET, _REVISION, _CLAIM, _POD_GROUP)
+}
 
 
 def table_of(obj: Mapping[str, Any]) -> Table | None:

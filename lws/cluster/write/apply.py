@@ -33,6 +33,10 @@ class Recorder(Protocol):
     def announce(self, announce: Announce) -> None: ...
 
 
+def _not_remembered(*what: Any) -> None:
+    """Nobody needs to know it later."""
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Who is told what the API server returned, so that the next plan is never older than our own writes, and
@@ -43,9 +47,9 @@ class Memory:
     """
 
     put: Callable[[Mapping[str, Any]], None]
-    applied: Callable[[Apply, Mapping[str, Any]], None]
-    refused: Callable[[Action, ApiError], None]
-    taken: Callable[[Create], None]
+    applied: Callable[[Apply, Mapping[str, Any]], None] = _not_remembered
+    refused: Callable[[Action, ApiError], None] = _not_remembered
+    taken: Callable[[Create], None] = _not_remembered
     going: set[str] = field(default_factory=set)
 
 

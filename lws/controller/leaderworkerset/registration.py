@@ -16,7 +16,6 @@ from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.controller.leaderworkerset.admission import ENDPOINTS, handlers
 from lws.controller.leaderworkerset.gangs import Gangs
-from lws.controller.leaderworkerset.routes import ROUTED
 from lws.controller.leaderworkerset.routing import Routing
 from lws.controller.loop import Kind
 from lws.controller.registration import Controller, Parts, Registration
@@ -42,7 +41,7 @@ def _build(parts: Parts) -> Controller:
             "set": Kind(observer.observe_set, plan_set, apply, "leaderworkerset"),
             "group": Kind(observer.observe_group, plan_group, apply, "pod"),
         },
-        routes=dict.fromkeys(ROUTED, routing.of_change),
+        routes=routing.routes,
         keys=routing.keys,
         tasks={"webhook coverage": coverage.run},
         known=coverage.known.wait,

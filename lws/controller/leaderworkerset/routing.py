@@ -12,9 +12,9 @@ from lws.cluster.cache.fields import Wakes
 from lws.cluster.cache.store import Store
 from lws.cluster.cache.tables import wakes
 from lws.controller.election.election import Scope
-from lws.controller.leaderworkerset.routes import keys_of
+from lws.controller.leaderworkerset.routes import ROUTED, keys_of
 from lws.controller.triggers.coalescing import delay_of
-from lws.controller.triggers.keys import Key, Wake
+from lws.controller.triggers.keys import Key, Route, Wake
 from lws.kube.metadata import controller_of
 from lws_api.leaderworkerset.v1 import KIND
 
@@ -26,19 +26,36 @@ class Routing:
         self._store = store
         self._leader_pods_of = leader_pods_of
 
-    def of_change(self, before: Object | None, after: Object | None) -> list[Wake]:
-        """The passes that a change concerns."""
-        woken = [
+    @property
+    def routes(self) -> dict[str, Route]:
+        """By kind of the object that changes."""
+        return {
+            **dict.fromkeys(ROUTED, self._of_child),
+            KIND: self._of_set,
+            "StatefulSet": self._of_statefulset,
+        }
+
+    def _of_child(self, before: Object | None, after: Object | None) -> list[Wake]:
+        return [
             (key, self._delay(key, before, after) if key.kind == "group" else 0.0)
             for key in keys_of(before, after)
         ]
-        obj = after if after is not None else before
-        if obj is not None and obj["kind"] == KIND:
-            if before is None or after is None or wakes(before, after) is Wakes.ALL:
-                woken += self._of_groups(obj)
-        elif after is not None and after["kind"] == "StatefulSet":
-            woken += self._of_leaders(before, after)
-        return woken
+
+    def _of_set(self, before: Object | None, after: Object | None) -> list[Wake]:
+        woken = self._of_child(before, after)
+        if before is None or after is None:
+            return [*woken, *self._of_groups(before or after or {})]
+        return [*woken, *self._of_groups(after)] if wakes(before, after) is Wakes.ALL else woken
+
+    def _of_statefulset(self, before: Object | None, after: Object | None) -> list[Wake]:
+        """Pods of a StatefulSet that was unknown, or nobody's, were nobody's groups: none was looked at."""
+        woken = self._of_child(before, after)
+        owner = controller_of(after) if after is not None else None
+        is_new = before is None or controller_of(before) is None
+        if after is None or owner is None or owner["kind"] != KIND or not is_new:
+            return woken
+        metadata = {**after["metadata"], "name": owner["name"], "uid": owner["uid"]}
+        return [*woken, *self._of_groups({"kind": KIND, "metadata": metadata})]
 
     def keys(self, scope: Scope) -> Iterator[Key]:
         """Every set and every group, of the namespaces that are meant."""
@@ -52,15 +69,6 @@ class Routing:
         if leader is None:
             return 0.0
         return delay_of(before, after, leader, self._store.get("StatefulSet", key.namespace, key.name))
-
-    def _of_leaders(self, before: Object | None, after: Object) -> Iterable[Wake]:
-        """Pods of a StatefulSet that was unknown, or nobody's, were nobody's groups: none was looked at."""
-        owner = controller_of(after)
-        is_new = before is None or controller_of(before) is None
-        if owner is None or owner["kind"] != KIND or not is_new:
-            return ()
-        metadata = {**after["metadata"], "name": owner["name"], "uid": owner["uid"]}
-        return self._of_groups({"kind": KIND, "metadata": metadata})
 
     def _of_groups(self, lws: Object) -> Iterator[Wake]:
         # What a set asks for concerns its groups too: restart policy, startup policy.

@@ -78,7 +78,9 @@ class FakeManager:
         self._read = dict.fromkeys(self.kinds, 0)
         self._now: Key | None = None
         self._triggers = Triggers(cast(Queue, self.queue))
-        self._store = Store(self._triggers.on_change)
+        self._store = Store(
+            self._triggers.on_change, [table for each in registrations for table in each.reads]
+        )
         controllers = [each.build(self._parts()) for each in registrations]
         for controller in controllers:
             self._triggers.add(controller.routes, controller.keys)

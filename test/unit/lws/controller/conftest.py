@@ -14,7 +14,8 @@ from kopf._core.reactor.inventory import ResourceMemories
 
 from lws.cluster.certificates.serving_certificate import Certificates, renewed
 
-WireKopf = Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, ResourceMemories]]
+Wired = tuple[kopf.WebhookFn, ResourceMemories]
+WireKopf = Callable[..., Wired]
 
 
 def _made() -> Certificates:
@@ -37,14 +38,19 @@ def other_certificates(shared_keys: None) -> Certificates:
 
 @pytest.fixture
 def wire_kopf() -> WireKopf:
-    """Registry → the function that kopf hands to admission servers, and what kopf remembers meanwhile."""
+    """Registry, and kinds beside our own → the function that kopf hands to admission servers, and what kopf
+    remembers meanwhile.
+    """
 
-    def wire(registry: kopf.OperatorRegistry) -> tuple[kopf.WebhookFn, ResourceMemories]:
+    def wire(
+        registry: kopf.OperatorRegistry, *more: kopf.Resource
+    ) -> tuple[kopf.WebhookFn, ResourceMemories]:
         insights = Insights()
         insights.webhook_resources.update(
             {
                 kopf.Resource("", "v1", "pods", kind="Pod"),
                 kopf.Resource("leaderworkerset.x-k8s.io", "v1", "leaderworkersets", kind="LeaderWorkerSet"),
+                *more,
             }
         )
         memories = ResourceMemories()

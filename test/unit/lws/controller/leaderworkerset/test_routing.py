@@ -8,7 +8,7 @@ from typing import Any
 from lws.cluster.cache.store import Store
 from lws.controller.election.election import everywhere
 from lws.controller.leaderworkerset.routing import Routing
-from lws.controller.triggers.keys import Key
+from lws.controller.triggers.keys import Key, Wake
 from test.unit.builders import make_leader_pod, make_leader_statefulset, make_set, make_worker_pod
 
 
@@ -21,7 +21,11 @@ class _Bench:
 
     def woken(self, before: Any, after: Any) -> list[Key]:
         """Sorted."""
-        return sorted(key for key, _ in self.routing.of_change(before, after))
+        return sorted(key for key, _ in self.wakes(before, after))
+
+    def wakes(self, before: Any, after: Any) -> list[Wake]:
+        """By the route of the kind."""
+        return [*self.routing.routes[(after or before)["kind"]](before, after)]
 
 
 def _names(*names: str, namespace: str = "default") -> list[dict[str, Any]]:
@@ -46,10 +50,10 @@ def test_what_a_group_loses_on_its_way_out_can_wait() -> None:
     bench = _Bench()
     leader = make_leader_pod(terminating=True)
     bench.store.put(leader)
-    [(key, within)] = bench.routing.of_change(make_worker_pod(), None)
+    [(key, within)] = bench.wakes(make_worker_pod(), None)
     assert key == FIRST and within > 1.0
     bench.store.drop(leader)
-    assert bench.routing.of_change(make_worker_pod(), None) == [(FIRST, 0.0)]
+    assert bench.wakes(make_worker_pod(), None) == [(FIRST, 0.0)]
 
 
 def test_a_set_wakes_its_groups_too() -> None:

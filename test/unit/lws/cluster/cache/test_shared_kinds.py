@@ -1,0 +1,56 @@
+"""lws.cluster.cache.shared_kinds: fields that several kinds of workload read of one kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.cluster.cache import tables
+from lws.cluster.cache.fields import Field, Table, Wakes
+from lws.cluster.cache.shared_kinds import SharedKinds
+from test.unit.builders import make_set
+
+COUNTS = Table("LeaderWorkerSet", (Field("status.readyReplicas"),), others=Wakes.NOBODY)
+PORTS = Table("Service", (Field("metadata.labels"), Field("spec.externalName")))
+
+
+def _service(**labels: str) -> dict[str, Any]:
+    metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "1", "labels": labels}
+    spec = {"externalName": "x", "selector": {"a": "b"}, "sessionAffinity": "None"}
+    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+
+
+def test_without_other_tables_nothing_is_different() -> None:
+    obj, shared = _service(app="x"), SharedKinds()
+    assert shared.trim(obj) == tables.trim(obj)
+    assert shared.is_same(tables.trim(obj), tables.trim(obj))
+
+
+def test_what_anybody_reads_is_kept() -> None:
+    kept = SharedKinds([PORTS]).trim(_service(**{"app": "x", "leaderworkerset.sigs.k8s.io/name": "demo"}))
+    assert kept["spec"] == {"externalName": "x", "selector": {"a": "b"}}
+    assert kept["metadata"]["labels"] == {"app": "x", "leaderworkerset.sigs.k8s.io/name": "demo"}
+    assert kept["metadata"]["uid"] == "u"
+
+
+@pytest.mark.parametrize(
+    ("status", "is_same", "is_same_for_all"),
+    [
+        pytest.param({"readyReplicas": 2}, True, True, id="nothing"),
+        pytest.param({"readyReplicas": 1}, True, False, id="what the other one reads"),
+        pytest.param({"readyReplicas": 2, "updatedReplicas": 1}, True, True, id="what nobody reads"),
+        pytest.param({"readyReplicas": 2, "restarts": {"0": "1"}}, False, False, id="what sets read"),
+    ],
+)
+def test_what_is_news_for_anybody_is_news(
+    status: dict[str, Any], is_same: bool, is_same_for_all: bool
+) -> None:
+    before, after = make_set(status={"readyReplicas": 2}), make_set(status=status)
+    assert SharedKinds().is_same(before, after) is is_same
+    assert SharedKinds([COUNTS]).is_same(before, after) is is_same_for_all
+
+
+def test_a_kind_without_a_table_of_its_own_is_kept_whole() -> None:
+    obj = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "b"}}
+    assert SharedKinds([PORTS]).trim(obj) == obj
