@@ -7,7 +7,7 @@ of the rollout if asked for. Nothing is written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -15,28 +15,29 @@ from typing import Any, TextIO
 import click
 
 from lws.actions import Object, Reference
-from lws.cli.arguments.options import EXIT_CODES, cluster_options
-from lws.cli.facts.creation import as_stored, creation, update_from_rest
-from lws.cli.facts.impact import impact, impact_lines
+from lws.cli.arguments.options import EXIT_CODES, cluster_options, output_option
+from lws.cli.facts.creation import as_stored, update_from_rest
+from lws.cli.facts.impact import impact
 from lws.cli.facts.kubectl_apply import apply_patch
 from lws.cli.facts.lookup import all_of
 from lws.cli.facts.manifests import sets_in
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, connected, worded
-from lws.cli.views.blocks import Block, Text
-from lws.cli.views.screen import show, warn
-from lws.cli.views.steps import steps_blocks
-from lws.cli.writing import changed
+from lws.cli.views.plan import SetPlan, plan_blocks, plan_data
+from lws.cli.views.screen import dump, show, warn
+from lws.cli.writing import changed, print_names
 from lws.cluster.client.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
 from lws.leaderworkerset.rollout.simulation import simulate
-from lws.leaderworkerset.rollout.state import RolloutState
 from lws_api.leaderworkerset.v1 import KIND
+
+_WORDS = {"created": "would be created", "configured": "would be changed", "unchanged": "unchanged"}
 
 
 @dataclass(frozen=True, slots=True)
 class Manner:
-    """How it would be applied."""
+    """How it would be applied, and whether its steps are asked for."""
 
+    steps: bool = False
     server_side: bool = False
     force_conflicts: bool = False
 
@@ -48,53 +49,63 @@ class Manner:
 @click.option("--steps", is_flag=True, help="Show the steps of the rollout.")
 @click.option("--server-side", is_flag=True, help="Plan `kubectl apply --server-side`.")
 @click.option("--force-conflicts", is_flag=True, help="Take fields from other managers (with --server-side).")
+@output_option("json", "yaml", "name")
 @cluster_options
-def plan(filename: TextIO, steps: bool, server_side: bool, force_conflicts: bool, target: Target) -> int:
+def plan(filename: TextIO, steps: bool, output: str | None, target: Target, **manner: bool) -> int:
     """Show what `kubectl apply` of a manifest would do to the sets in it.
 
     Nothing is changed: the API server gets a dry run. Without a cluster, plan shows what would be created,
     and --steps shows a later update of all groups.
     """
-    if force_conflicts and not server_side:
+    how = Manner(steps=steps, **manner)
+    if how.force_conflicts and not how.server_side:
         raise click.UsageError("--force-conflicts requires --server-side")
     manifests = list(sets_in(filename))
     if not manifests:
         raise Refusal(f"{filename.name} holds no {KIND}")
-    manner = Manner(server_side, force_conflicts)
     try:
-        asyncio.run(connected(target, lambda session: _plan_all(session, manifests, manner, steps)))
+        plans = asyncio.run(connected(target, lambda session: _plan_all(session, manifests, how)))
     except Unreachable as error:
         if target.is_explicit:
             raise worded(error) from error
         warn(f"{error.message}: without a cluster only creation can be planned")
-        for manifest in manifests:
-            show(_without_cluster(manifest, steps))
+        plans = [_without_cluster(manifest, steps) for manifest in manifests]
     except ClusterError as error:
         raise worded(error) from error
+    _print(plans, output)
     return 0
 
 
+def _print(plans: Sequence[SetPlan], output: str | None) -> None:
+    if output == "name":
+        print_names(each.lws for each in plans)
+    elif output is not None:
+        dump({"items": [plan_data(each) for each in plans]}, output)
+    else:
+        for each in plans:
+            show([changed(each.lws, _WORDS[each.action]), *plan_blocks(each)])
+
+
 async def _plan_all(
-    session: Session, manifests: Iterable[dict[str, Any]], manner: Manner, steps: bool
-) -> None:
-    for manifest in manifests:
-        show(await _planned(session, _placed(manifest, session), manner, steps))
+    session: Session, manifests: Iterable[dict[str, Any]], manner: Manner
+) -> Sequence[SetPlan]:
+    return [await _planned(session, _placed(manifest, session), manner) for manifest in manifests]
 
 
-async def _planned(session: Session, manifest: Object, manner: Manner, steps: bool) -> list[Block]:
+async def _planned(session: Session, manifest: Object, manner: Manner) -> SetPlan:
     try:
         stored = await session.cluster.get(KIND, manifest["metadata"]["namespace"], _name_of(manifest))
     except NotFound:
-        after = await _tried(session, manifest, None, manner)
-        now = session.now
-        blocks = [changed(after, "would be created"), *creation(after)]
-        return blocks + (_later_update(update_from_rest(after, now)) if steps else [])
+        return _new(await _tried(session, manifest, None, manner), session.now, manner.steps)
     after = await _tried(session, manifest, stored, manner)
-    found = await all_of(session, stored)
-    effect = impact(found.snapshot, found.groups, after)
-    is_same = after["spec"] == stored["spec"]
-    blocks = [changed(stored, "unchanged" if is_same else "would be changed"), *impact_lines(effect)]
-    return blocks + (list(steps_blocks(simulate(effect.after.rollout))) if steps else [])
+    objects = await all_of(session, stored)
+    effect = impact(objects.snapshot, objects.groups, after)
+    action = "unchanged" if after["spec"] == stored["spec"] else "configured"
+    return SetPlan(after, action, effect, simulate(effect.after.rollout) if manner.steps else None)
+
+
+def _new(lws: Object, now: datetime, steps: bool) -> SetPlan:
+    return SetPlan(lws, "created", None, simulate(update_from_rest(lws, now)) if steps else None)
 
 
 async def _tried(session: Session, manifest: Object, stored: Object | None, manner: Manner) -> dict[str, Any]:
@@ -119,15 +130,9 @@ async def _tried(session: Session, manifest: Object, stored: Object | None, mann
         raise Refusal(f"it would be refused: {error.message}") from error
 
 
-def _without_cluster(manifest: dict[str, Any], steps: bool) -> list[Block]:
+def _without_cluster(manifest: dict[str, Any], steps: bool) -> SetPlan:
     _name_of(manifest)
-    lws = as_stored(manifest)
-    blocks: list[Block] = [changed(lws, "would be created"), *creation(lws)]
-    return blocks + (_later_update(update_from_rest(lws, datetime.now(UTC))) if steps else [])
-
-
-def _later_update(state: RolloutState) -> list[Block]:
-    return [Text("a later update of all its groups:"), *steps_blocks(simulate(state))]
+    return _new(as_stored(manifest), datetime.now(UTC), steps)
 
 
 def _placed(manifest: dict[str, Any], session: Session) -> dict[str, Any]:

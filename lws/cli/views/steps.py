@@ -6,6 +6,7 @@ In: a simulation. Out: blocks to show.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from lws.cli.views.blocks import Block, Table, Text, row
 from lws.leaderworkerset.rollout.simulation import Simulation, Step
@@ -22,6 +23,21 @@ def steps_blocks(simulation: Simulation) -> Iterator[Block]:
     yield Table(columns, rows)
     if simulation.waiting_for:
         yield Text(f"and then waits for {simulation.waiting_for}", "yellow")
+
+
+def steps_data(simulation: Simulation) -> dict[str, Any]:
+    """The same as data."""
+    steps = [
+        {
+            "ready": sum(group.ready for group in step.groups),
+            "updated": sum(group.updated for group in step.groups),
+            "partition": step.rollout.partition,
+            "replicas": step.rollout.replicas,
+            "why": step.rollout.why,
+        }
+        for step in simulation.steps
+    ]
+    return {"steps": steps, "waitingFor": simulation.waiting_for}
 
 
 def _row(number: int, step: Step) -> tuple[Text, ...]:

@@ -107,6 +107,10 @@ def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
     ]
     steps = [line.split()[0] for line in said.lines[6:]]
     assert steps == ["1", "2", "3"]
+    (data,) = lws.well("plan", "-f", "-", "--steps", "-o", "json", stdin=yaml.safe_dump(manifest)).data[
+        "items"
+    ]
+    assert (data["action"], data["restarts"], len(data["steps"])) == ("configured", [1, 2], 3)
     now = world.get(SET, "demo")
     assert (now["spec"], now["metadata"]["generation"]) == (stored["spec"], stored["metadata"]["generation"])
 

@@ -52,9 +52,9 @@ def test_kubectl_lws(world: World, shell: dict[str, str]) -> None:
 
     said = kubectl("lws", "status", "demo", "-n", world.namespace)
     assert (said.returncode, said.stdout.splitlines()[-1]) == (0, "settled")
-    wrong = kubectl("lws", "status")
+    wrong = kubectl("lws", "undo")
     assert wrong.returncode == 2
-    assert "kubectl lws status" in wrong.stderr
+    assert "kubectl lws undo --help" in wrong.stderr
 
     commands = kubectl("__complete", "lws", "re").stdout.splitlines()
     assert commands[1:] == ["resume\tResume the rollout of a paused set.", ":4"]

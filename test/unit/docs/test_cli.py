@@ -9,13 +9,15 @@ from typing import Any
 import click
 import pytest
 
+from lws.cli.facts.impact import impact
 from lws.cli.facts.set_status import report_on
 from lws.cli.main import COMMANDS, commands
 from lws.cli.views.diff import diff_data
 from lws.cli.views.history import history_data
+from lws.cli.views.plan import SetPlan, plan_data
 from lws.cli.views.status import status_data
-from test.unit.builders import make_set
-from test.unit.lws.cli.histories import found, past, revision_of, snapshot_of
+from lws.leaderworkerset.rollout.simulation import simulate
+from test.unit.lws.cli.histories import found, past, revision_of, sets, snapshot_of
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "reference" / "cli.md").read_text(encoding="utf-8")
 TABLE = GUIDE.split("| Command | What it does |\n", 1)[1].split("\n\n", 1)[0]
@@ -45,8 +47,9 @@ def test_a_row_names_all_options(name: str) -> None:
     assert command is not None and told == options_of(command) - EVERYWHERE
 
 
-A = make_set(namespace="team", image="app:1")
+A, B = sets("app:1", "app:2", namespace="team")
 REVISIONS, PAST = [revision_of(A, 1)], past(A)
+EFFECT = impact(snapshot_of(A, REVISIONS), {}, B)
 
 
 @pytest.mark.parametrize(
@@ -54,9 +57,10 @@ REVISIONS, PAST = [revision_of(A, 1)], past(A)
     [
         ("`status NAME`", status_data(report_on(found(snapshot_of(A, REVISIONS), REVISIONS)))),
         ("`history`", history_data(PAST, PAST.recorded, with_spec=True)),
-        ("`diff`", diff_data("demo", *past(A, make_set(image="app:2")).recorded)),
+        ("`diff`", diff_data("demo", *past(A, B).recorded)),
+        ("`plan`", plan_data(SetPlan(B, "configured", EFFECT, simulate(EFFECT.after.rollout)))),
     ],
-    ids=["status", "history", "diff"],
+    ids=["status", "history", "diff", "plan"],
 )
 def test_the_guide_names_all_fields_of_data(heading: str, data: dict[str, Any]) -> None:
     table = GUIDE.split(f"| {heading} | |\n", 1)[1].split("\n\n", 1)[0]

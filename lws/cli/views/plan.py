@@ -1,0 +1,71 @@
+"""How does it read what an apply would do to a set?
+
+In: the effect and the steps. Out: blocks to show, or plain data for `-o`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from lws.actions import Object
+from lws.cli.facts.creation import creation
+from lws.cli.facts.impact import Impact, impact_lines
+from lws.cli.views.blocks import Block, Text
+from lws.cli.views.steps import steps_blocks, steps_data
+from lws.leaderworkerset import spec
+from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout.simulation import Simulation
+
+
+@dataclass(frozen=True)
+class SetPlan:
+    """What an apply would do to one set.
+
+    lws: the set as it would be stored. action: `created`, `configured` or `unchanged`, as kubectl says it.
+    effect: None for a set that is new. simulation: of its rollout, or of a later one of a new set; None if
+    nobody asks for it.
+    """
+
+    lws: Object
+    action: str
+    effect: Impact | None
+    simulation: Simulation | None
+
+
+def plan_blocks(plan: SetPlan) -> Iterator[Block]:
+    """What is shown below the headline."""
+    yield from creation(plan.lws) if plan.effect is None else impact_lines(plan.effect)
+    if plan.simulation is None:
+        return
+    if plan.effect is None:
+        yield Text("a later update of all its groups:")
+    yield from steps_blocks(plan.simulation)
+
+
+def plan_data(plan: SetPlan) -> dict[str, Any]:
+    """The same as data."""
+    metadata, replicas = plan.lws["metadata"], spec.replicas_of(plan.lws)
+    return {
+        "name": metadata["name"],
+        "namespace": metadata["namespace"],
+        "action": plan.action,
+        "key": record(plan.lws).key if plan.effect is None else plan.effect.after.target.key,
+        "replicas": replicas,
+        **({"added": list(range(replicas))} if plan.effect is None else _effect_data(plan.effect)),
+        **(steps_data(plan.simulation) if plan.simulation is not None else {}),
+    }
+
+
+def _effect_data(effect: Impact) -> dict[str, Any]:
+    return {
+        "added": list(effect.added),
+        "removed": list(effect.removed),
+        "restarts": list(effect.restarts),
+        "restartsAnyway": list(effect.moving),
+        "recreated": [{"index": index, "why": why} for index, why in sorted(effect.recreated.items())],
+        "changes": list(effect.template),
+        "changesAtOnce": list(effect.at_once),
+        "leftAlone": effect.left_alone,
+    }
