@@ -98,6 +98,17 @@ def test_status_tells_what_it_waits_for(world: World, lws: Caller) -> None:
     data = lws("status", "demo", "-o", "json").data
     assert (data["settled"], data["groups"][0]["leader"]) == (False, "Pending")
 
+    def reasons() -> tuple[str, list[str]]:
+        why = lws("status", "demo", "-o", "json").data["groups"][0]["why"]
+        stored = world.get(SET, "demo")["status"]["groups"].get("unsettled", [])
+        return why, [each["reason"] for each in stored]
+
+    def are_same(both: tuple[str, list[str]]) -> bool:
+        why, stored = both
+        return [f"{reason}; pod demo-0 has no node" for reason in stored] == [why.split(":")[0]]
+
+    eventually("the status gives the same reason, without the pod", reasons, are_same)
+
 
 def test_all_sets_in_all_namespaces(world: World, lws: Caller) -> None:
     assert lws.well("status").err == f"No resources found in {world.namespace} namespace.\n"
