@@ -1,6 +1,6 @@
 """Which pictures does the documentation show, and from which text is each drawn?
 
-In: golden stories, recorded terminals. Out: file names with the text of an SVG each.
+In: golden stories, recorded terminals, rows of questions. Out: file names with the text of an SVG each.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.pictures.failure import drawn_failure
+from tools.pictures.flow import drawn_flow
 from tools.pictures.rollout import drawn_story
 from tools.pictures.story import parse_story
 from tools.pictures.terminal import drawn_terminal
@@ -17,6 +18,7 @@ DIRECTORY = ROOT / "docs" / "pictures"
 STORIES = ROOT / "test" / "unit" / "stories" / "golden"
 # A screen of a real `make demo`, of 100 columns, in its third step.
 RECORDING = Path(__file__).parent / "recordings" / "demo.ansi"
+_FLOWS = Path(__file__).parent / "flows"
 _STATUS = ROOT / "test" / "unit" / "lws" / "cli" / "views" / "golden" / "status-watch.ansi"
 _TERMINALS = {
     "demo": (RECORDING, "make demo: a rolling update of four groups, one at a time"),
@@ -54,7 +56,10 @@ def pictures() -> dict[str, str]:
         )
         for name in _SHOWN_FAILURES
     }
-    return rollouts | failures | terminals
+    flows = {
+        f"flow-{path.stem}.svg": drawn_flow(path.read_text(encoding="utf-8")) for path in _FLOWS.glob("*.txt")
+    }
+    return rollouts | failures | flows | terminals
 
 
 def _rollout(name: str) -> str:

@@ -61,11 +61,12 @@ def drawn_failure(text: str) -> str:
     for heading, moments in chapters:
         canvas.text(_MARGIN, top + LINE_HEIGHT, heading, "f-text b")
         top = _heads(canvas, moments[0], top + 2 * LINE_HEIGHT + 4)
-        shown = None
+        shown = -1.0
         for moment in moments:
-            if moment.after is not None and round(moment.after) != shown:
-                shown = round(moment.after)
-                canvas.text(_MARGIN, top + _ROW / 2 + 4.5, f"{shown} s", "f-muted")
+            # Less is the pace of the cluster in memory, and says nothing.
+            if moment.after is not None and moment.after >= shown + 1:
+                shown = moment.after
+                canvas.text(_MARGIN, top + _ROW / 2 + 4.5, f"{shown:.0f} s", "f-muted")
             top = _row(canvas, moment, top)
         top += 8
     return _legend(canvas, top)
