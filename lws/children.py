@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from lws import timing
 from lws.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
 from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels
 from lws.kube.ownership import Ownership, clash_note
 from lws_api.leaderworkerset.v1 import NAME_LABEL
-
-# What belongs to somebody else ends by somebody else's deed, which no event of ours may show.
-LOOK_AGAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +70,15 @@ def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
     if stored is None or ownership == Ownership.OURS:
         return None
     if ownership == Ownership.LEAVING:
-        return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=f"{child.former} to be gone")
+        return Plan(again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=f"{child.former} to be gone")
     if ownership == Ownership.ORPHAN:
         return adopt(owner, stored)
     if ownership == Ownership.SUFFICIENT:
-        return Plan(again_after=LOOK_AGAIN_SECONDS)
+        return Plan(again_after=timing.LOOK_AGAIN_SECONDS)
     note = clash_note(stored, owner.kind, owner.name)
-    return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=note, problems=(Problem("NameClash", note),))
+    return Plan(
+        again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=note, problems=(Problem("NameClash", note),)
+    )
 
 
 def adopt(owner: Owner, orphan: Object) -> Plan:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from lws import timing
 from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.cache.store import Store
@@ -39,13 +40,7 @@ from lws.controller.webhooks.serving import Serving
 
 log = logging.getLogger(__name__)
 
-_WINDOW_SECONDS = 0.3
 _CONCURRENT_PASSES = 32
-_RESYNC_SECONDS = 600.0
-_COMPARE_SECONDS = 60.0
-# Together well within the grace period of the pod, which is 30 seconds in the chart.
-_DRAIN_SECONDS = 10.0
-_FAREWELL_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +71,7 @@ class Engine:
         acting = cluster.fenced(self._may_write)
 
         self._queue = Queue(
-            self._work, _WINDOW_SECONDS, _CONCURRENT_PASSES, metrics.observe_depth, self._acts_on
+            self._work, timing.BURST_SECONDS, _CONCURRENT_PASSES, metrics.observe_depth, self._acts_on
         )
         self._triggers = Triggers(self._queue)
         self._store = Store(
@@ -108,7 +103,7 @@ class Engine:
         streams = self._kopf_streams.items()
         self._tasks = [
             *(start(f"watch {name}", each.run()) for name, each in self._informers.items()),
-            *(start(f"compare {name}", each.run(_COMPARE_SECONDS)) for name, each in streams),
+            *(start(f"compare {name}", each.run(timing.COMPARE_SETS_SECONDS)) for name, each in streams),
             *(start(name, run()) for each in self._controllers for name, run in each.tasks.items()),
             *(start("events", each.run()) for each in self._recorders),
             start("kopf", self._run_kopf()),
@@ -125,9 +120,9 @@ class Engine:
     async def take_down(self) -> None:
         """Finish passes, say what is to be said, give Leases up, then close everything."""
         try:
-            await asyncio.wait_for(self._queue.drain(), _DRAIN_SECONDS)
+            await asyncio.wait_for(self._queue.drain(), timing.DRAIN_SECONDS)
             drained = asyncio.gather(*(each.drain() for each in self._recorders))
-            await asyncio.wait_for(drained, _FAREWELL_SECONDS)
+            await asyncio.wait_for(drained, timing.FAREWELL_SECONDS)
         except TimeoutError:
             log.warning("the API server is slow: not every pass and Event came to its end")
         # A pass that still waits for an answer must not go on to write beside those of the next engine.
@@ -138,7 +133,7 @@ class Engine:
         self._kopf_stop.set()
         kopf_tasks = [task for task in self._tasks if task.get_name() == "kopf"]
         if kopf_tasks:
-            await asyncio.wait(kopf_tasks, timeout=_FAREWELL_SECONDS)
+            await asyncio.wait(kopf_tasks, timeout=timing.FAREWELL_SECONDS)
         await cancel(self._tasks)
         self._tasks = []
         self._loop.forget(everywhere)
@@ -215,7 +210,7 @@ class Engine:
     async def _resync(self) -> None:
         """Look at everything now and then: an event that was missed costs time, never correctness."""
         while True:
-            await asyncio.sleep(_RESYNC_SECONDS)
+            await asyncio.sleep(timing.RESYNC_SECONDS)
             self._triggers.everything()
 
     async def _work(self, key: Any) -> Any:

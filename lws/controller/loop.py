@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from lws import timing
 from lws.actions import Plan
 from lws.cluster.client.errors import ApiError, ClusterError, NotLeading
 from lws.cluster.write.apply import Outcome
@@ -20,16 +21,6 @@ from lws.controller.queue.queue import Again
 from lws.controller.triggers.keys import Key
 
 log = logging.getLogger(__name__)
-
-# A namespace on its way out takes everything with it: nothing to do, and nothing to say.
-_TERMINATING_NAMESPACE_SECONDS = 60.0
-_UNKNOWN_KIND_SECONDS = 2.0
-# What somebody else changed need not be anything that the streams tell us of.
-_OVERTAKEN_SECONDS = 1.0
-# Events of a key may start passes that take a fiftieth of the time at most: a small set reacts at once, a set
-# of a thousand groups is not looked at for each of its pods.
-_REST_PER_SECOND = 50.0
-_SHORTEST_REST, _LONGEST_REST = 0.1, 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +73,8 @@ class Loop:
             return Again(rest=0.0)
         plan = kind.plan(snapshot)
         self._count_stuck(key, plan.stuck_pods)
-        rest = min(max(_SHORTEST_REST, _REST_PER_SECOND * (self._clock() - began)), _LONGEST_REST)
+        rest = timing.REST_PER_SECOND * (self._clock() - began)
+        rest = min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
         if plan.waiting_for:
             log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
         if plan.is_empty:
@@ -109,16 +101,16 @@ class Loop:
 
 def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
     if outcome.overtaken and not outcome.errors:
-        return Again(after=_OVERTAKEN_SECONDS)
+        return Again(after=timing.OVERTAKEN_SECONDS)
     if not outcome.errors:
         return Again(after=plan.again_after)
     if any(isinstance(error, NotLeading) for error in outcome.errors):
         return Again()
     if all(isinstance(error, ApiError) and error.is_namespace_terminating for error in outcome.errors):
-        return Again(after=_TERMINATING_NAMESPACE_SECONDS)
+        return Again(after=timing.TERMINATING_NAMESPACE_SECONDS)
     if all(isinstance(error, ApiError) and error.is_kind_unknown_yet for error in outcome.errors):
         log.info("%s %s/%s waits: %s", key.kind, key.namespace, key.name, outcome.errors[0].message)
-        return Again(after=_UNKNOWN_KIND_SECONDS)
+        return Again(after=timing.UNKNOWN_KIND_SECONDS)
     for error in outcome.errors:
         log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
     return Again(after=outcome.retry_after, failed=True)

@@ -14,7 +14,7 @@ import uuid
 from functools import partial
 from typing import Any
 
-from lws import __version__
+from lws import __version__, timing
 from lws.cluster.client.authorization import Authorizer
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.rate_limit import RateLimit
@@ -36,8 +36,6 @@ log = logging.getLogger(__name__)
 
 REGISTRATIONS = (leaderworkerset.REGISTRATION,)
 """The kinds of workload that are served."""
-
-_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 
 class Manager:
@@ -84,7 +82,7 @@ class Manager:
 
     async def _run_engines(self) -> None:
         """One after the other, for ever: where one cannot go on, the next one lists everything anew."""
-        pause = _FIRST_PAUSE
+        pause = timing.ENGINE_PAUSE.first
         while True:
             await self._preconditions.wait()
             began = asyncio.get_running_loop().time()
@@ -92,7 +90,8 @@ class Manager:
             await self._engine.ended()
             await self._engine.take_down()
             lasted = asyncio.get_running_loop().time() - began
-            pause = _FIRST_PAUSE if lasted > _LONGEST_PAUSE else min(2 * pause, _LONGEST_PAUSE)
+            has_worked = lasted > timing.ENGINE_PAUSE.longest
+            pause = timing.ENGINE_PAUSE.first if has_worked else timing.ENGINE_PAUSE.following(pause)
             self._engine = Engine(self._surroundings)
             await asyncio.sleep(pause)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import kopf
 
+from lws import timing
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.config import Settings
@@ -25,10 +26,6 @@ from lws.controller.webhooks.server import AdmissionServer
 # What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.
 _REFUSAL = "failed permanently"
 
-_LONGEST_BACKOFF = 5.0
-# kopf has a task for each set that was told of lately, which keeps the whole set as it was told.
-_IDLE_SECONDS = 0.5
-
 
 class _Backoffs:
     """Seconds between the attempts of one request of kopf: without an end.
@@ -37,7 +34,7 @@ class _Backoffs:
     """
 
     def __iter__(self) -> Iterator[float]:
-        return itertools.chain((0.5, 1.0, 2.0), itertools.repeat(_LONGEST_BACKOFF))
+        return itertools.chain(timing.KOPF_BACKOFF_SECONDS, itertools.repeat(timing.KOPF_BACKOFF_SECONDS[-1]))
 
 
 def build_settings(server: AdmissionServer | None) -> kopf.OperatorSettings:
@@ -48,7 +45,7 @@ def build_settings(server: AdmissionServer | None) -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True
-    settings.queueing.idle_timeout = _IDLE_SECONDS
+    settings.queueing.idle_timeout = timing.KOPF_IDLE_SECONDS
     settings.admission.server = server
     settings.admission.managed = None
     settings.networking.enforce_retry_after = True

@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from lws import timing
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ClusterError, Unreachable
 from lws_api.leaderworkerset.v1 import API_VERSION
 
 log = logging.getLogger(__name__)
-
-_FIRST_SECONDS, _LONGEST_SECONDS = 1.0, 15.0
 
 
 class Preconditions:
@@ -31,12 +30,12 @@ class Preconditions:
 
     async def wait(self) -> None:
         """Return once the API server serves LeaderWorkerSets."""
-        delay = _FIRST_SECONDS
+        delay = timing.PRECONDITIONS_PAUSE.first
         while (missing := await self._look()) is not None:
             self._missing = missing
             log.error("%s; looking again in %.0f s", missing, delay)
             await asyncio.sleep(delay)
-            delay = min(2 * delay, _LONGEST_SECONDS)
+            delay = timing.PRECONDITIONS_PAUSE.following(delay)
         self._missing = None
 
     async def _look(self) -> str | None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from lws import timing
 from lws.actions import Announce, Create, Delete, EventType, Fold, Object, Plan, Reference, together
-from lws.children import LOOK_AGAIN_SECONDS, Child, Owner, plan_child, relabelled
+from lws.children import Child, Owner, plan_child, relabelled
 from lws.group.edits import plan_existing_workers, put_back
 from lws.group.gang.kubernetes import hand_on
 from lws.group.identity import group_index_of
@@ -180,7 +181,7 @@ def _unlabelled_leader(group: GroupSnapshot) -> Plan:
         f"pod webhook of lws was not in place when it was created, or the labels were removed; check the "
         f"webhook configuration, then delete the pod"
     )
-    return Plan(announce=(_failed(group, note),), again_after=LOOK_AGAIN_SECONDS, waiting_for=note)
+    return Plan(announce=(_failed(group, note),), again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=note)
 
 
 def _rebuilt_revision(group: GroupSnapshot) -> Recorded | None:
@@ -200,7 +201,7 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
         return Plan(waiting_for="a rollout: the group belongs to no revision")
     note = f"leader pod {leader} has revision key {key!r}, of which no ControllerRevision is left"
     if group.unrecorded is None:
-        return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=note)
+        return Plan(again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=note)
     if not group.is_shown:
         return _unknown_revision(group, note)
     index = group_index_of(group.leader)
@@ -217,7 +218,7 @@ def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
         f"{note}, and nothing else says what it was made from: delete pod {leader} and its group is made anew"
     )
     warning = _event(group, "MissingRevision", "Wait", said, "Warning")
-    return Plan(announce=(warning,), again_after=LOOK_AGAIN_SECONDS, waiting_for=said)
+    return Plan(announce=(warning,), again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=said)
 
 
 def _failed(group: GroupSnapshot, note: str) -> Announce:

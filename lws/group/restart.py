@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from lws import timing
 from lws.actions import Announce, Delete, EventType, Merge, Plan, Reference
 from lws.group.failures import Incident, incident_of, is_to_be_judged
 from lws.group.identity import index_by_name
@@ -19,7 +20,6 @@ from lws.leaderworkerset import spec
 from lws.leaderworkerset.memory.restarts import (
     GOING,
     KEPT,
-    LONGEST_DELAY_SECONDS,
     Restarts,
     is_used_up,
     key_of,
@@ -30,9 +30,6 @@ from lws.leaderworkerset.memory.restarts import (
 from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states
 from lws.leaderworkerset.rollout.limits import budget_of
 from lws.leaderworkerset.snapshot import GroupFacts
-
-# Other groups that get ready wake their set, not this group; nor do its own pods that come up.
-_LOOK_AGAIN_SECONDS = 5.0
 
 
 def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
@@ -46,7 +43,7 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     mark = mark_on(group.lws, index, group.leader)
     if incident is None and mark != KEPT and is_to_be_judged(group, size):
         waiting_for = "all pods of the group to leave Pending, for one of them was replaced"
-        return Plan(again_after=_LOOK_AGAIN_SECONDS, waiting_for=waiting_for)
+        return Plan(again_after=timing.SIBLINGS_SECONDS, waiting_for=waiting_for)
     if incident is None:
         return None
     if mark == GOING:
@@ -134,7 +131,7 @@ def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
     if until <= group.now or _is_affordable(group):
         return None
     return Plan(
-        again_after=min(_LOOK_AGAIN_SECONDS, (until - group.now).total_seconds()),
+        again_after=min(timing.SIBLINGS_SECONDS, (until - group.now).total_seconds()),
         waiting_for="other groups to be ready before this one, which serves, is recreated, at the latest at "
         f"{timestamp(until)}",
     )
@@ -145,7 +142,7 @@ def _at_the_latest(group: GroupSnapshot, incident: Incident) -> datetime:
     counted from when the last group went that is not back yet. So those that wait go one at a time, and none
     of them waits for more turns than there are groups.
     """
-    longest, replicas = timedelta(seconds=LONGEST_DELAY_SECONDS), spec.replicas_of(group.lws)
+    longest, replicas = timedelta(seconds=timing.RESTART_DELAY.longest), spec.replicas_of(group.lws)
     ready = {state.index for state in _states(group) if state.ready}
     down = (each for each in group.siblings if each.index < replicas and each.index not in ready)
     away = [_went_at(group, each) for each in down]

@@ -6,8 +6,9 @@ waits and says for what, or None where it is time.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from lws import timing
 from lws.actions import Announce, Object, Plan, Reference
 from lws.group.placement import Placement
 from lws.group.snapshot import GroupSnapshot
@@ -18,14 +19,6 @@ from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
 from lws_api.leaderworkerset.v1 import StartupPolicy
 
-# Nodes are not watched, nor does an API server tell of its features.
-_LOOK_AGAIN_SECONDS = 30.0
-
-# How long the garbage collector may take to come from a lost leader to the pods of its workers.
-_COLLECTED_WITHIN = timedelta(minutes=1)
-# A kubelet kills what has not ended by itself, and says so a little later.
-_ENDED_WITHIN = timedelta(seconds=5)
-
 
 def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
     """The first of the reasons not to create the workers yet."""
@@ -33,7 +26,7 @@ def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
         return Plan(waiting_for="the leader pod to be ready (startupPolicy LeaderReady)")
     if group.drops_start_ordinal:
         return Plan(
-            again_after=_LOOK_AGAIN_SECONDS,
+            again_after=timing.LOOK_AGAIN_SECONDS,
             waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
         )
     if placement.waiting_for:
@@ -54,7 +47,7 @@ def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
     )
     return Plan(
         announce=(warning,) if placement.is_stuck else (),
-        again_after=_LOOK_AGAIN_SECONDS if scheduled else None,
+        again_after=timing.LOOK_AGAIN_SECONDS if scheduled else None,
         waiting_for=placement.waiting_for,
     )
 
@@ -73,7 +66,7 @@ def _names_taken(group: GroupSnapshot) -> Plan | None:
 
 def _waited_for_until(group: GroupSnapshot, pod: Object) -> datetime:
     """Its grace period is its own, as where groups go in the foreground."""
-    since, patience = moment_of(group.leader["metadata"].get("creationTimestamp")), _COLLECTED_WITHIN
+    since, patience = moment_of(group.leader["metadata"].get("creationTimestamp")), timing.COLLECTED_WITHIN
     if is_terminating(pod):
-        since, patience = end_of_grace(pod), _ENDED_WITHIN
+        since, patience = end_of_grace(pod), timing.ENDED_WITHIN
     return since + patience if since is not None else group.now

@@ -11,13 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from lws import timing
 from lws.kube.conditions import find, is_true, moment_of, timestamp
 from lws.kube.metadata import is_terminating, metadata_of
 
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
-
-# A node that answers may fall silent at any time, and a silent one may come back.
-_LOOK_AGAIN_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ def _wait(
     name = node_of(pod)
     loss = loss_of(name, nodes[name]) if name in nodes else None
     left = ((loss.since or due) + policy.after - now).total_seconds() if loss is not None else 0.0
-    return min(left, _LOOK_AGAIN_SECONDS) if left > 0 else _LOOK_AGAIN_SECONDS
+    return min(left, timing.LOOK_AGAIN_SECONDS) if left > 0 else timing.LOOK_AGAIN_SECONDS
 
 
 def _overdue_since(pod: Mapping[str, Any], now: datetime) -> datetime:

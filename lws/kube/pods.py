@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from lws import timing
 from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
 
@@ -35,8 +36,6 @@ __all__ = [
 
 SCHEDULED = "PodScheduled"
 DISRUPTED = "DisruptionTarget"
-# Condition and creation are told in whole seconds.
-_AT_ONCE = timedelta(seconds=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +103,9 @@ def wait_for_node(pod: Mapping[str, Any]) -> NodeWait | None:
     if scheduled.get("status") == "False":
         return NodeWait(since)
     until = moment_of(scheduled.get("lastTransitionTime"))
-    is_long = scheduled.get("status") == "True" and until is not None and until - since > _AT_ONCE
-    return NodeWait(since, until) if is_long else None
+    if scheduled.get("status") != "True" or until is None or until - since <= timing.SCHEDULED_AT_ONCE:
+        return None
+    return NodeWait(since, until)
 
 
 def disruption_of(pod: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from lws import timing
 from lws.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
-from lws.children import LOOK_AGAIN_SECONDS
 from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events, spec
@@ -154,4 +154,4 @@ def _unseen_pods(snapshot: SetSnapshot, groups: Sequence[GroupState]) -> float |
     """
     ready = {group.index for group in groups if group.ready}
     is_behind = any(group.index in ready and not group.is_complete for group in snapshot.groups)
-    return LOOK_AGAIN_SECONDS if is_behind else None
+    return timing.LOOK_AGAIN_SECONDS if is_behind else None

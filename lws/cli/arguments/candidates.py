@@ -12,13 +12,12 @@ from collections.abc import Awaitable, Callable
 import click
 from click.shell_completion import CompletionItem
 
+from lws import timing
 from lws.cli.arguments.set_name import split_set_name
 from lws.cli.session import Session, Target, connected
 from lws.cluster.client.errors import ClusterError
 from lws.cluster.transport.kubeconfig import context_names
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
-
-_PATIENCE_SECONDS = 3.0
 
 _Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
 
@@ -80,7 +79,7 @@ def _answered(context: click.Context, incomplete: str, ask: _Ask) -> list[Comple
     typed = context.params
     target = Target(typed.get("namespace"), typed.get("context"), typed.get("kubeconfig"))
     try:
-        candidates = asyncio.run(asyncio.wait_for(connected(target, ask), _PATIENCE_SECONDS))
+        candidates = asyncio.run(asyncio.wait_for(connected(target, ask), timing.COMPLETION_SECONDS))
     except (ClusterError, TimeoutError, OSError):
         return []
     return [

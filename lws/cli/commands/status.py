@@ -9,6 +9,7 @@ import asyncio
 
 import click
 
+from lws import timing
 from lws.actions import Object
 from lws.cli.arguments.options import all_namespaces_option, cluster_options, output_option, set_argument
 from lws.cli.facts.lookup import all_of, find_all, find_sets
@@ -19,7 +20,6 @@ from lws.cli.views.screen import dump, live, room_for, show, warn
 from lws.cli.views.status import progress_line, sets_table, status_blocks, status_data
 from lws.cli.writing import print_names
 
-_LOOK_AGAIN_SECONDS = 1.0
 # Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
 _LINES_BESIDE_GROUPS = 20
 _AT_ONCE = 8
@@ -106,6 +106,6 @@ async def _follow(session: Session, name: str, timeout: float | None, wide: bool
                     draw([progress_line(facts)] if room is None else list(status_blocks(facts, room, wide)))
                     if facts.is_settled:
                         return 0
-                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                    await asyncio.sleep(timing.SCREEN_SECONDS)
     except TimeoutError:
         raise Refusal(f"set {name} is not settled after {timeout:g} s") from None

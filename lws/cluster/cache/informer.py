@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from lws import timing
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ApiError, ClusterError, Gone, Throttled, api_error
@@ -27,11 +28,6 @@ log = logging.getLogger(__name__)
 
 # Decoded, a page takes ten times what is kept of it, and all streams list at the same time.
 _PAGE = "100"
-# The server ends a watch after this long; a bookmark comes about once a minute.
-_WATCH_SECONDS = "290"
-_SILENCE_SECONDS = 90.0
-_FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
-_STEADY_SECONDS = 0.5
 
 
 class Sink(Protocol):
@@ -112,7 +108,7 @@ class Informer:
                     # Only a server that has too much to do will go on from there later.
                     self._version = self._version if isinstance(error, Throttled) else ""
             # Something on the way cuts idle streams: that is no reason to come back ever later.
-            has_lasted = self._clock() - began > max(delay, _STEADY_SECONDS)
+            has_lasted = self._clock() - began > max(delay, timing.STEADY_STREAM_SECONDS)
             failures = 0 if self._has_heard or has_lasted else failures + 1
             delay = max(wanted, _delay(failures))
             await asyncio.sleep(delay)
@@ -163,9 +159,9 @@ class Informer:
             **self._query,
             "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
-            "timeoutSeconds": _WATCH_SECONDS,
+            "timeoutSeconds": str(timing.WATCH_SECONDS),
         }
-        async with self._cluster.watch(self.resource, query, _SILENCE_SECONDS) as stream:
+        async with self._cluster.watch(self.resource, query, timing.SILENT_WATCH_SECONDS) as stream:
             async for line in _lines(stream):
                 self._take(decoded(line, f"a line of the watch of {self.resource.plural}"))
                 self._heard_at = self._clock()
@@ -206,5 +202,4 @@ async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
 
 def _delay(failures: int) -> float:
     """Seconds; none after a stream that worked has ended."""
-    delay: float = min(_FIRST_DELAY * 2 ** min(failures - 1, 10), _LONGEST_DELAY) if failures else 0.0
-    return delay * random.uniform(0.5, 1.0)
+    return timing.STREAM_BACKOFF.after(failures) * random.uniform(0.5, 1.0)

@@ -11,9 +11,8 @@ from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
+from lws import timing
 from lws.cluster.certificates.serving_certificate import expiry
-
-_POLL_SECONDS = 10.0
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ class CertificateDirectory:
         while True:
             self.check()
             try:
-                async with asyncio.timeout(_POLL_SECONDS):
+                async with asyncio.timeout(timing.CERTIFICATE_FILES_SECONDS):
                     await self._renewal_requested.wait()
             except TimeoutError:
                 continue
@@ -76,7 +75,7 @@ class CertificateDirectory:
 
     def _complain(self, complaint: str) -> None:
         if complaint != self._complaint:
-            log.warning("%s; it is tried again every %.0f s", complaint, _POLL_SECONDS)
+            log.warning("%s; it is tried again every %.0f s", complaint, timing.CERTIFICATE_FILES_SECONDS)
         self._complaint = complaint
 
 

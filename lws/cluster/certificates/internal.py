@@ -12,9 +12,10 @@ import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Protocol
 
+from lws import timing
 from lws.actions import Object, Reference
 from lws.cluster.certificates.serving_certificate import (
     Certificates,
@@ -32,10 +33,7 @@ CONFIGURATIONS = (
 )
 """Kind and name of the objects that tell the API server which CA to trust."""
 
-_POLL_SECONDS, _FIRST_BACKOFF = 60.0, 1.0
 _ATTEMPTS = 10
-# Every API server must have seen a new CA before anybody is shown a certificate that it signed.
-_SETTLE = timedelta(seconds=30)
 
 log = logging.getLogger(__name__)
 
@@ -105,13 +103,14 @@ class InternalCertificates:
 
     async def run(self) -> None:
         """Check once a minute, for ever; what the API server refuses is logged and tried again."""
-        backoff = _FIRST_BACKOFF
+        usual = timing.CERTIFICATES_PAUSE
+        backoff = usual.first
         while True:
             try:
                 await self.check()
-                backoff, pause = _FIRST_BACKOFF, _POLL_SECONDS
+                backoff, pause = usual.first, usual.longest
             except ClusterError as error:
-                backoff, pause = min(backoff * 2, _POLL_SECONDS), backoff
+                backoff, pause = usual.following(backoff), backoff
                 log.warning("serving certificate: %s; next try in about %.0f s", error, pause)
             # Replicas that started together need not stay together.
             await self._requested_within(pause * random.uniform(0.9, 1.1))
@@ -130,7 +129,7 @@ class InternalCertificates:
         now, before = self._clock(), self._trusted_since
         self._trusted_since = {authority: before.get(authority, now) for authority in certificates.trusted}
         self._is_injected = True
-        if now - self._trusted_since[certificates.authority.certificate] >= _SETTLE:
+        if now - self._trusted_since[certificates.authority.certificate] >= timing.CA_KNOWN_WITHIN:
             self._serve(certificates.server)
 
     def _is_usable(self, server: KeyPair, certificates: Certificates) -> bool:

@@ -13,7 +13,7 @@ import re
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 
 from cryptography import x509
@@ -23,11 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.utils import CryptographyDeprecationWarning
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from lws import timing
+
 _AUTHORITY_NAME, _ORGANIZATION = "lws-ca", "lws"
-_AUTHORITY_LIFE, _SERVER_LIFE = timedelta(days=3650), timedelta(days=365)
-_BACKDATING = timedelta(hours=1)
-_RENEW_BEFORE = timedelta(days=90)
-_OVERLAP = timedelta(hours=24)
 _KEY_BITS = 2048
 # RFC 5280, ub-common-name.
 _LONGEST_COMMON_NAME = 64
@@ -76,7 +74,7 @@ def renewed(
     names: DNS names and IP addresses that the server certificate must cover, at least one.
     in_use: CAs that this process relies on; they stay trusted when they have to be replaced.
     """
-    flaw = authority_flaw(stored.authority, now + _RENEW_BEFORE)
+    flaw = authority_flaw(stored.authority, now + timing.RENEW_BEFORE)
     if flaw:
         authority = _new_authority(now)
         retired = _authorities((stored.authority.certificate, *stored.retired, *in_use), now)
@@ -84,7 +82,7 @@ def renewed(
         return Certificates(authority, server, retired), f"new CA and server certificate: the CA is {flaw}"
     retired = _still_trusted(stored, now)
     kept = replace(stored, retired=retired)
-    flaw = server_flaw(stored.server, stored.authority.certificate, names, now + _RENEW_BEFORE)
+    flaw = server_flaw(stored.server, stored.authority.certificate, names, now + timing.RENEW_BEFORE)
     if flaw:
         server = _new_server(stored.authority, names, now)
         return replace(kept, server=server), f"new server certificate: the one there is {flaw}"
@@ -144,7 +142,7 @@ def _new_authority(now: datetime) -> KeyPair:
         _builder(key.public_key(), now)
         .subject_name(name)
         .issuer_name(name)
-        .not_valid_after(now + _AUTHORITY_LIFE)
+        .not_valid_after(now + timing.CA_LIFE)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(_AUTHORITY_NAME)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=True), critical=True)
@@ -159,7 +157,7 @@ def _new_server(authority: KeyPair, names: tuple[str, ...], now: datetime) -> Ke
         _builder(key.public_key(), now)
         .subject_name(_distinguished_name(names[0]))
         .issuer_name(issuer.subject)
-        .not_valid_after(min(now + _SERVER_LIFE, issuer.not_valid_after_utc))
+        .not_valid_after(min(now + timing.CERTIFICATE_LIFE, issuer.not_valid_after_utc))
         .add_extension(x509.SubjectAlternativeName([_general_name(name) for name in names]), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
@@ -174,7 +172,7 @@ def _builder(key: rsa.RSAPublicKey, now: datetime) -> x509.CertificateBuilder:
         x509.CertificateBuilder()
         .public_key(key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _BACKDATING)
+        .not_valid_before(now - timing.CERTIFICATE_BACKDATING)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
     )
 
@@ -273,8 +271,8 @@ def _names_in(certificate: x509.Certificate) -> set[str]:
 def _still_trusted(stored: Certificates, now: datetime) -> tuple[bytes, ...]:
     """The retired CAs for a day after the current one was made: by then every replica has changed over."""
     current = stored.authority.certificate
-    made = _read(current).not_valid_before_utc + _BACKDATING
-    if now > made + _OVERLAP:
+    made = _read(current).not_valid_before_utc + timing.CERTIFICATE_BACKDATING
+    if now > made + timing.CA_OVERLAP:
         return ()
     return tuple(retired for retired in _authorities(stored.retired, now) if retired != current)
 

@@ -14,12 +14,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from lws import timing
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ClusterError
 from lws.cluster.client.rate_limit import RateLimit
 
-_AUTHENTICATED_SECONDS = 60.0
-_ALLOWED_SECONDS, _DENIED_SECONDS = 300.0, 30.0
 _REMEMBERED = 256
 # Of tokens that nobody has shown before. Those of scrapers are a few, and do not count.
 _STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE = 5.0, 10
@@ -86,10 +85,10 @@ class Authorizer:
         status = (await self._cluster.create({**review, "metadata": {}})).get("status") or {}
         if not status.get("authenticated"):
             self._users.drop(key)
-            self._strangers.put(key, True, _AUTHENTICATED_SECONDS)
+            self._strangers.put(key, True, timing.AUTHENTICATED_SECONDS)
             return None
         user: dict[str, Any] = status.get("user") or {}
-        self._users.put(key, user, _AUTHENTICATED_SECONDS)
+        self._users.put(key, user, timing.AUTHENTICATED_SECONDS)
         return user
 
     async def _is_allowed(self, user: dict[str, Any], path: str) -> bool:
@@ -104,7 +103,7 @@ class Authorizer:
             "spec": json.loads(question),
         }
         allowed = bool(((await self._cluster.create(review)).get("status") or {}).get("allowed"))
-        self._verdicts.put(question, allowed, _ALLOWED_SECONDS if allowed else _DENIED_SECONDS)
+        self._verdicts.put(question, allowed, timing.ALLOWED_SECONDS if allowed else timing.DENIED_SECONDS)
         return allowed
 
 

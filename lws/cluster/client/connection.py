@@ -20,6 +20,7 @@ import aiohttp
 import orjson
 from kubernetes.aio.client.configuration import Configuration
 
+from lws import timing
 from lws.actions import Object, Propagation, Reference, Verbatim
 from lws.cluster.client.errors import NotLeading, Unreachable
 from lws.cluster.client.idle_timeout import Hearing
@@ -32,7 +33,6 @@ FIELD_MANAGER = "lws"
 
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
-_REQUEST_SECONDS = 30.0
 
 
 MayWrite = Callable[[str], bool]
@@ -89,7 +89,7 @@ class Cluster:
         self._on_response = on_response
         self._rate = rate
         self._user_agent = user_agent
-        self._timeout = aiohttp.ClientTimeout(total=_REQUEST_SECONDS)
+        self._timeout = aiohttp.ClientTimeout(total=timing.REQUEST_SECONDS)
         self._transport = Transport(configuration)
         self._session = self._transport.session(_FencedRequest)
 
@@ -149,7 +149,7 @@ class Cluster:
         self, resource: Resource, query: Mapping[str, str], silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body of a watch, newline-delimited JSON; `silence` seconds without a byte end it."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_REQUEST_SECONDS)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=timing.REQUEST_SECONDS)
         path, options = resource.path(), _Options({**query, "watch": "1"}, timeout=timeout)
         hearing = Hearing(f"GET {path} at {self.configuration.host}", silence)
         async with hearing, self._respond("GET", path, options) as response:

@@ -12,9 +12,10 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
+from lws import timing
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ClusterError
 from lws.cluster.client.pages import pages
@@ -24,10 +25,6 @@ from lws.leaderworkerset.status.refusals import FAILED_CREATE
 log = logging.getLogger(__name__)
 
 _SELECTOR = f"regarding.kind=StatefulSet,type=Warning,reason={FAILED_CREATE}"
-_FRESH = timedelta(seconds=4)
-_FORGOTTEN = timedelta(minutes=1)
-# A StatefulSet controller that fails tries again after 17 minutes at the latest.
-_STILL_TRUE = timedelta(minutes=20)
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 _Words = tuple[datetime, str]
@@ -56,14 +53,14 @@ class FailedCreates:
         """
         known = self._namespaces[namespace]
         async with known.turn:
-            if now - known.read_at >= _FRESH:
+            if now - known.read_at >= timing.FAILED_CREATES_FRESH:
                 await self._read(namespace, known, now)
         moment, words = known.words.get(uid, (_NEVER, ""))
-        return words if now - moment < _STILL_TRUE else ""
+        return words if now - moment < timing.FAILED_CREATES_TRUE else ""
 
     async def _read(self, namespace: str, known: _Namespace, now: datetime) -> None:
         """Where Events cannot be read, what was known stays known: it only explains."""
-        self._forget_before(now - _FORGOTTEN)
+        self._forget_before(now - timing.FAILED_CREATES_FORGOTTEN)
         self._namespaces[namespace] = known
         known.read_at = now
         newest: dict[str, _Words] = {}

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
@@ -40,9 +41,6 @@ from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.templates.claims import claims_of
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
-
-# What was refused is tried again by whoever met it, and a success wakes nobody.
-_REFUSED_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +226,7 @@ class Observer:
         refused = self._memory.refusals.of_set(namespace, name)
         if not refused:
             return short
-        return Shortage((*refused, *short.obstructions), _REFUSED_SECONDS)
+        return Shortage((*refused, *short.obstructions), timing.LOOK_AGAIN_SECONDS)
 
     async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
         """Everything about the group of a leader pod; None without it, or a readable set that owns it."""

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from lws import timing
 from lws.actions import Object
 from lws.cluster.client.connection import Cluster
 from lws.cluster.observe.failed_creates import FailedCreates
 from lws.kube.statefulsets import is_short
 from lws.leaderworkerset.status.refusals import Obstruction
 
-_PATIENCE = timedelta(seconds=5)
-_READ_AGAIN = timedelta(seconds=30)
 # Groups of one set lack their pods for one reason; to ask about each of a thousand would help nobody.
 _MOST_ASKED = 3
 
@@ -82,5 +81,6 @@ class Shortages:
 
 def _due(short: _Short, now: datetime) -> float:
     """Seconds until its Events are to be read."""
-    due = short.since + _PATIENCE if short.checked is None else short.checked + _READ_AGAIN
-    return (due - now).total_seconds()
+    if short.checked is None:
+        return (short.since + timing.SHORT_OF_PODS_FOR - now).total_seconds()
+    return (short.checked + timing.FAILED_CREATES_READ_AGAIN - now).total_seconds()

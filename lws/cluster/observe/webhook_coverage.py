@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from lws import timing
 from lws.cluster.certificates.internal import CONFIGURATIONS
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ClusterError, Forbidden, NotFound
@@ -22,8 +23,6 @@ log = logging.getLogger(__name__)
 
 POD_WEBHOOK = "mpod.kb.io"
 """The entry of the mutating configuration that prepares pods."""
-
-_POLL_SECONDS, _RETRY_SECONDS = 60.0, 2.0
 
 
 class WebhookCoverage:
@@ -59,7 +58,7 @@ class WebhookCoverage:
     async def run(self) -> None:
         """Keep up with the configuration and with namespaces, for ever."""
         while True:
-            pause = _POLL_SECONDS
+            pause = timing.COVERAGE_SECONDS
             try:
                 await self._refresh()
                 self.known.set()
@@ -67,7 +66,7 @@ class WebhookCoverage:
                 self._refused(error)
             except (ClusterError, ValueError) as error:
                 log.warning("webhook namespaceSelector: %s", error)
-                pause = _POLL_SECONDS if self.known.is_set() else _RETRY_SECONDS
+                pause = timing.COVERAGE_SECONDS if self.known.is_set() else timing.COVERAGE_RETRY_SECONDS
             await asyncio.sleep(pause)
 
     def _refused(self, error: Forbidden) -> None:

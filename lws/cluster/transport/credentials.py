@@ -15,15 +15,13 @@ from dataclasses import dataclass
 
 from kubernetes.aio.client.configuration import Configuration
 
+from lws import timing
 from lws.cluster.client.errors import Unreachable
 
 log = logging.getLogger(__name__)
 
-# A plugin may talk to a cloud; one that takes longer than this hangs.
-_LOAD_SECONDS = 60.0
-_PAUSE_SECONDS = 5.0
 # Early by as much as the kubernetes client, but never by more than a fifth of what is left.
-_EARLY_SECONDS, _EARLY_SHARE = 300.0, 0.2
+_EARLY_SHARE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ class Lifetime:
     @classmethod
     def ending_in(cls, seconds: float) -> Lifetime:
         """Of credentials that say when they end."""
-        return cls(seconds - min(_EARLY_SECONDS, seconds * _EARLY_SHARE), seconds)
+        return cls(seconds - min(timing.CREDENTIALS_EARLY_SECONDS, seconds * _EARLY_SHARE), seconds)
 
 
 Load = Callable[[Configuration], Awaitable[Lifetime]]
@@ -75,7 +73,7 @@ class Renewal:
 
     async def after_refusal(self, configuration: Configuration) -> None:
         """The API server does not take what we have (401): load anew, however long it should be good."""
-        if self._clock() >= self._tried_at + _PAUSE_SECONDS or self._running is not None:
+        if self._clock() >= self._tried_at + timing.CREDENTIALS_RETRY_SECONDS or self._running is not None:
             await asyncio.shield(self._renew(configuration))
 
     def _renew(self, configuration: Configuration) -> asyncio.Task[None]:
@@ -87,15 +85,16 @@ class Renewal:
 
     async def _load_again(self, configuration: Configuration) -> None:
         try:
-            async with asyncio.timeout(_LOAD_SECONDS):
+            async with asyncio.timeout(timing.CREDENTIALS_SECONDS):
                 lifetime = await self._load(configuration)
             self._remember(lifetime)
             self._failure = None
         except Exception as error:
             # Files and plugins of others make the client library stumble in any way.
-            late = f"no answer within {_LOAD_SECONDS:g} s" if isinstance(error, TimeoutError) else ""
+            is_late = isinstance(error, TimeoutError)
+            late = f"no answer within {timing.CREDENTIALS_SECONDS:g} s" if is_late else ""
             self._failure = late or " ".join(str(error).split()) or type(error).__name__
-            self._look_at = self._clock() + _PAUSE_SECONDS
+            self._look_at = self._clock() + timing.CREDENTIALS_RETRY_SECONDS
             log.warning("credentials for the API server cannot be renewed: %s", self._failure)
         finally:
             self._running = None

@@ -15,6 +15,7 @@ import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config
 
+from lws import timing
 from lws.cluster.client.errors import ClusterError, Unreachable
 from lws.cluster.transport.credentials import Lifetime, Renewal
 from lws.cluster.transport.kubeconfig_loader import KubeconfigLoader
@@ -22,8 +23,6 @@ from lws.cluster.transport.kubeconfig_loader import KubeconfigLoader
 _DEFAULT_NAMESPACE = "default"
 _HOME_FILE = Path("~/.kube/config")
 _POD_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-# The kubelet exchanges the token long before it ends.
-_POD_TOKEN_SECONDS = 60.0
 
 
 class NoCluster(Unreachable):
@@ -100,7 +99,7 @@ async def _in_pod() -> Configuration:
 
 async def _load_in_pod(configuration: Configuration) -> Lifetime:
     load_incluster_config(client_configuration=configuration, try_refresh_token=False)
-    return Lifetime(look=_POD_TOKEN_SECONDS)
+    return Lifetime(look=timing.TOKEN_FILE_SECONDS)
 
 
 def _paths(kubeconfig: str | None, environment: Mapping[str, str]) -> list[Path]:

@@ -18,12 +18,10 @@ from kubernetes.aio.config.dateutil import parse_rfc3339
 from kubernetes.aio.config.exec_provider import ExecProvider
 from kubernetes.aio.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
 
+from lws import timing
 from lws.cluster.transport.credentials import Lifetime, Renewal
 
 log = logging.getLogger(__name__)
-
-# As often as kubectl reads the file of a token again.
-_TOKEN_FILE_SECONDS = 60.0
 
 
 class KubeconfigLoader(KubeConfigLoader):
@@ -85,7 +83,7 @@ class KubeconfigLoader(KubeConfigLoader):
             return Lifetime.ending_in(self._left)
         # Without an end a plugin is asked again after a refusal only, as kubectl does.
         is_read_again = "exec" not in (self._user or ())
-        return Lifetime(look=_TOKEN_FILE_SECONDS) if is_read_again else Lifetime()
+        return Lifetime(look=timing.TOKEN_FILE_SECONDS) if is_read_again else Lifetime()
 
 
 def _seconds_until(end: str) -> float:

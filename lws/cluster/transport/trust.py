@@ -15,9 +15,10 @@ from collections.abc import Callable
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.client.rest import RESTClientObject
 
+from lws import timing
+
 log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 1.0
 
 _Stamp = tuple[str, int, int, int] | None
 
@@ -41,7 +42,7 @@ class Trust:
     def context(self) -> ssl.SSLContext:
         """For a connection that is made now. Files that cannot be used leave the former one in place."""
         now = self._clock()
-        if now < self._looked_at + _LOOK_SECONDS and self._names_as_before():
+        if now < self._looked_at + timing.TRUST_SECONDS and self._names_as_before():
             return self._context
         self._looked_at = now
         stamps = self._look()

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from lws import timing
 from lws.actions import Announce
 from lws.kube.names import parent_and_ordinal
 
 FEW = 9
 """Groups that have an Event each in a window, in the words of the original."""
 
-WINDOW_SECONDS = 60.0
-# Soon for somebody who looks, and in the long run one Event a minute.
-_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 5.0, 60.0
 _RUNS = 10
 
 
@@ -31,11 +29,11 @@ class Window:
     since: float
     _alone: set[str] = field(default_factory=set)
     _gathered: list[Announce] = field(default_factory=list)
-    _wait: float = _FIRST_WAIT_SECONDS
+    _wait: float = timing.EVENT_FOLD.first
 
     def is_over(self, now: float) -> bool:
         """The next Event of this key begins a new one."""
-        return not self._gathered and now - self.since >= WINDOW_SECONDS
+        return not self._gathered and now - self.since >= timing.EVENT_WINDOW_SECONDS
 
     def goes_alone(self, announce: Announce) -> bool:
         """True for the Events of a few groups; from the tenth group on they are gathered."""
@@ -55,7 +53,7 @@ class Window:
         gathered, self._gathered = self._gathered, []
         if not gathered:
             return None
-        self.since, self._wait = now, min(2 * self._wait, _LONGEST_WAIT_SECONDS)
+        self.since, self._wait = now, timing.EVENT_FOLD.following(self._wait)
         return folded(gathered)
 
 

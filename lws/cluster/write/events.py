@@ -16,17 +16,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lws import timing
 from lws.actions import Announce, Reference
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ClusterError, NotFound
-from lws.cluster.write.event_folds import WINDOW_SECONDS, Window, fold_key
+from lws.cluster.write.event_folds import Window, fold_key
 
 log = logging.getLogger(__name__)
 
 
-_SERIES_SECONDS = 360.0
-# A series that goes on is written this often, however fast it grows.
-_SERIES_WRITE_SECONDS = 60.0
 _REMEMBERED = 4096
 _WAITING = 2000
 _NOTE_BYTES = 1024
@@ -71,7 +69,7 @@ class EventRecorder:
         window = self._windows.get(key)
         if window is None or window.is_over(self._clock()):
             window = self._windows[key] = Window(self._clock())
-            self._later(WINDOW_SECONDS, self._close, key, window)
+            self._later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
         if window.goes_alone(announce):
             self._enqueue(announce)
         elif window.due_in is not None:
@@ -95,7 +93,7 @@ class EventRecorder:
         if window.is_over(self._clock()):
             del self._windows[key]
         else:
-            self._later(WINDOW_SECONDS, self._close, key, window)
+            self._later(timing.EVENT_WINDOW_SECONDS, self._close, key, window)
 
     def _write_together(self, window: Window) -> None:
         # Nothing where it was drained meanwhile.
@@ -133,11 +131,11 @@ class EventRecorder:
         now = self._clock()
         identity = _identity(announce)
         series = self._known.get(identity)
-        if series is not None and now - series.last_at < _SERIES_SECONDS:
+        if series is not None and now - series.last_at < timing.SERIES_SECONDS:
             series.count += 1
             series.last_at = now
             self._known.move_to_end(identity)
-            if series.count > 2 and now - series.written_at < _SERIES_WRITE_SECONDS:
+            if series.count > 2 and now - series.written_at < timing.SERIES_WRITE_SECONDS:
                 return
             series.written_at = now
             patch = {"series": {"count": series.count, "lastObservedTime": _now()}}

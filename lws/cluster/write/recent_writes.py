@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lws import timing
 from lws.actions import Apply, Object
 from lws.cluster.cache.store import Store
 from lws.cluster.write.refusals import Refusals
@@ -24,9 +25,6 @@ _PARSED = 4096
 _CHECKED = 16384
 _APPLIED = 65536
 _WRITTEN = 16384
-# As long as the status of a set waits at most.
-_MOVING_SECONDS = 60.0
-_DROPS_SECONDS = 60.0
 # How long ago these were written decides what is written next.
 _AGING = frozenset({KIND, "StatefulSet"})
 
@@ -59,7 +57,7 @@ class WriteMemory:
 
         Not for ever: API servers are upgraded.
         """
-        return self._clock() - self._dropped_at < _DROPS_SECONDS
+        return self._clock() - self._dropped_at < timing.DROPPED_FIELD_SECONDS
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Take in an object that a write of ours returned."""
@@ -83,7 +81,7 @@ class WriteMemory:
     @property
     def sets_moving(self) -> int:
         """Sets whose status we wrote in the last minute."""
-        while self._moving and self._clock() - next(iter(self._moving.values())) > _MOVING_SECONDS:
+        while self._moving and self._clock() - next(iter(self._moving.values())) > timing.SETS_MOVE_SECONDS:
             self._moving.popitem(last=False)
         return len(self._moving)
 

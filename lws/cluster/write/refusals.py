@@ -10,13 +10,11 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lws import timing
 from lws.actions import Action, Apply, Create
 from lws.cluster.client.errors import ApiError
 from lws.kube.metadata import labels_of
 from lws.leaderworkerset.status.refusals import FAILED_CREATE, Obstruction
-
-# A key that fails is tried again after 36 s at the latest.
-_KEPT_SECONDS = 90.0
 
 _Key = tuple[str, str]
 
@@ -68,7 +66,7 @@ class Refusals:
         refused = self._refused.get((namespace, name))
         if not refused:
             return {}
-        since = self._clock() - _KEPT_SECONDS
+        since = self._clock() - timing.REFUSALS_KEPT_SECONDS
         for key in [key for key, (moment, _) in refused.items() if moment < since]:
             del refused[key]
         if not refused:

@@ -12,12 +12,11 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from lws import timing
 from lws.cluster.client.errors import ClusterError
 from lws.controller.election.election import OnChange, Scope
 
 log = logging.getLogger(__name__)
-
-_RETRY_SECONDS = 1.0
 
 
 class Takeover:
@@ -51,7 +50,7 @@ class Takeover:
             except ClusterError as error:
                 log.warning("no pass begins before everything is listed: %s", error.message)
                 self._gained.set()
-                await asyncio.sleep(_RETRY_SECONDS)
+                await asyncio.sleep(timing.TAKEOVER_RETRY_SECONDS)
                 continue
             del self._pending[: len(scopes)]
             for scope in scopes:

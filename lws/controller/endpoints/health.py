@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
+from lws import timing
+
 log = logging.getLogger(__name__)
 
 Check = Callable[[], str | None]
@@ -39,7 +41,8 @@ class HealthServer:
             # The path itself is a check that only says that the process answers.
             for name, check in {path.strip("/"): _fine, **checks}.items():
                 application.router.add_get(f"{path}/{name}", _all({name: check}))
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        grace = timing.ENDPOINTS_GRACE_SECONDS
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
 
     async def start(self) -> None:
         """Open the port. Raises OSError where it cannot be opened."""

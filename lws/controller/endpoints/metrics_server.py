@@ -12,6 +12,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from lws import timing
 from lws.cluster.certificates.directory import CertificateDirectory
 from lws.cluster.certificates.serving_certificate import Certificates, renewed
 from lws.cluster.client.authorization import Authorizer
@@ -25,7 +26,6 @@ CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
 """Where cert-manager's certificate for the metrics is mounted; without one, a self-signed one is made."""
 
 _PATH = "/metrics"
-_LOOK_SECONDS = 86400.0
 _REFUSALS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
 
 
@@ -46,7 +46,7 @@ class MetricsServer:
         supplier = await self._supply(directory)
         application = web.Application()
         application.router.add_get(_PATH, self._serve)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.ENDPOINTS_GRACE_SECONDS)
         await runner.setup()
         try:
             await web.TCPSite(runner, self._host, self._port, ssl_context=self._tls.context).start()
@@ -67,7 +67,7 @@ class MetricsServer:
 
     async def _keep_own(self) -> None:
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(timing.METRICS_CERTIFICATE_SECONDS)
             await self._renew_own()
 
     async def _renew_own(self) -> None:

@@ -9,10 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from lws import timing
 from lws.controller.endpoints.health import Check
-
-# Bookmarks come about once a minute; a stream that missed several is dead, whatever its socket says.
-_LIMIT_SECONDS = 240.0
 
 
 class Stream(Protocol):
@@ -39,6 +37,6 @@ class Silence:
         def find() -> str | None:
             expected = 0.0 if self._since is None else self._clock() - self._since
             silence = min(stream.silent_for, expected)
-            return f"nothing heard for {silence:.0f} s" if silence > _LIMIT_SECONDS else None
+            return f"nothing heard for {silence:.0f} s" if silence > timing.SILENT_STREAM_SECONDS else None
 
         return find

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+from lws import timing
 from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.errors import ApiError, ClusterError
@@ -21,8 +22,6 @@ from lws.group.gang.registry import PROVIDERS
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 log = logging.getLogger(__name__)
-
-_RETRY_SECONDS = 30.0
 
 
 class Gangs:
@@ -80,7 +79,7 @@ class Gangs:
                 complained = True
             except ClusterError as error:
                 log.warning("gang scheduling: %s", error.message)
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(timing.LOOK_AGAIN_SECONDS)
 
     async def _best_version(self, provider: GangProvider) -> str:
         for version in provider.versions:
@@ -110,7 +109,7 @@ class Gangs:
             listed.cancel()
 
     async def _until_either(self, *tasks: asyncio.Future[Any]) -> None:
-        await asyncio.wait(tasks, timeout=_RETRY_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, timeout=timing.LOOK_AGAIN_SECONDS, return_when=asyncio.FIRST_COMPLETED)
 
     async def _is_best(self, provider: GangProvider) -> bool:
         version = provider.api_version
@@ -140,7 +139,8 @@ def _missing(provider: GangProvider) -> str:
     versions = " or ".join(provider.versions)
     return (
         f"gang scheduling: the API server does not serve {PLURAL} of {versions}: {provider.remedy}, or take "
-        f"gangSchedulingManagement out of the configuration; looking again every {_RETRY_SECONDS:.0f} s"
+        "gangSchedulingManagement out of the configuration; looking again every "
+        f"{timing.LOOK_AGAIN_SECONDS:.0f} s"
     )
 
 

@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
+from lws import timing
 from lws.controller.queue.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
-_FIRST_BACKOFF, _LONGEST_BACKOFF = 0.05, 30.0
 _NEVER = float("inf")
 
 
@@ -190,5 +190,4 @@ def _now() -> float:
 
 
 def _backoff(failures: int) -> float:
-    backoff: float = min(_FIRST_BACKOFF * 2 ** min(failures - 1, 20), _LONGEST_BACKOFF)
-    return backoff * random.uniform(0.8, 1.2)
+    return timing.PASS_BACKOFF.after(failures) * random.uniform(0.8, 1.2)

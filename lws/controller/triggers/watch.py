@@ -13,6 +13,7 @@ from typing import Any
 
 import kopf
 
+from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.store import Store
@@ -22,9 +23,6 @@ from lws.cluster.client.resources import Resource
 from lws.cluster.workloads import Workload
 
 log = logging.getLogger(__name__)
-
-_CATCH_UP_SECONDS = 0.1
-_RETRY_SECONDS = 2.0
 
 
 def informers_of(source: Source, store: Store, workloads: Iterable[Workload]) -> dict[str, Informer]:
@@ -86,16 +84,16 @@ class KopfStream:
         """Return once the store has every object as it was stored before the call, or later. Raises
         ClusterError.
         """
-        pause = _CATCH_UP_SECONDS
+        pause = timing.CATCH_UP.first
         while not await self._agrees():
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _RETRY_SECONDS)
+            pause = timing.CATCH_UP.following(pause)
 
     async def run(self, interval: float) -> None:
         """Compare for ever: at short intervals until the first agreement and while they differ."""
         plural = self.resource.plural
         while True:
-            pause = _RETRY_SECONDS if self.listed.is_set() else _CATCH_UP_SECONDS
+            pause = timing.CATCH_UP.longest if self.listed.is_set() else timing.CATCH_UP.first
             try:
                 if await self._agrees():
                     self._agreed_at = self._clock()
@@ -107,7 +105,7 @@ class KopfStream:
             except ClusterError as error:
                 log.warning("%s: %s", plural, error.message)
                 self._agreed_at = self._clock()
-                pause = _RETRY_SECONDS
+                pause = timing.CATCH_UP.longest
             await asyncio.sleep(pause)
 
     async def _agrees(self) -> bool:

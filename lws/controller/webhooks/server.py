@@ -16,6 +16,7 @@ from typing import Any, cast
 import kopf
 from aiohttp import web
 
+from lws import timing
 from lws.cluster.client.resources import Resource
 from lws.controller.endpoints.tls import ServerTls
 from lws.controller.webhooks.mutation import collected, head_of, is_mutating, patch_of
@@ -24,7 +25,6 @@ from lws.controller.webhooks.review import BadReview, answer, refusal, review_in
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """Two objects of the largest size that etcd stores, and more than enough for what surrounds them."""
 
-_GRACE_SECONDS = 5.0
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class AdmissionServer:
         await self._tls.loaded()
         application = web.Application(client_max_size=MAX_BODY_BYTES)
         application.router.add_route("*", "/{path:.*}", self._serve)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=_GRACE_SECONDS)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.REVIEWS_GRACE_SECONDS)
         await runner.setup()
         try:
             host = self._address.host or None

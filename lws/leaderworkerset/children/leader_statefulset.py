@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lws import timing
 from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Reference
 from lws.children import Child, plan_obstacle
 from lws.kube.differences import applied
@@ -23,7 +24,6 @@ from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.target_revision import Choice
 from lws.leaderworkerset.rollout.groups import (
     FIELD_MANAGER,
-    PATIENCE,
     GroupState,
     LeaderStatefulSet,
 )
@@ -69,7 +69,7 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
     if known is not None and not told.is_current and not (told.observed or current_revision_of(leader)):
         # A StatefulSet learns the former of its two templates by its first report.
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
-        patience = PATIENCE.total_seconds()
+        patience = timing.REPORT_WITHIN.total_seconds()
         return Step(Plan((choice.actions,), waiting_for=waiting_for, again_after=patience))
     if delay is not None:
         covered = _replace_leaders(snapshot, rollout)
@@ -84,7 +84,7 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
     applying = _telling_leftovers(snapshot, told, state.groups, applying)
     sequence = (*choice.actions, *guard, *_replace_leaders(snapshot, rollout), *applying)
     # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
-    again_after = PATIENCE.total_seconds() if told.awaited else None
+    again_after = timing.REPORT_WITHIN.total_seconds() if told.awaited else None
     planned = Plan((sequence,), waiting_for=rollout.waiting_for, again_after=again_after)
     return Step(planned, position, has_moved=bool(guard))
 

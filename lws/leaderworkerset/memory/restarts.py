@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lws import timing
 from lws.actions import Object
 from lws.kube.conditions import Condition, find
 from lws.kube.metadata import is_terminating, labels_of
@@ -23,11 +24,6 @@ from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
 FAILED = "Failed"
 
-FIRST_DELAY_SECONDS, LONGEST_DELAY_SECONDS = 10, 600
-"""Between a restart of a group and the next: doubled each time, up to the longest."""
-
-STABLE_SECONDS = 1200
-"""A group that did without a restart for so long starts from the first delay again."""
 
 GOING, KEPT = "00000000", "ffffffff"
 """What stands for the workers in `status.members` of a leader whose end is decided and counted, and of one
@@ -36,8 +32,6 @@ that is left as it is because its group has used up its restarts.
 
 # Of a set of thousands, nobody reads more.
 _LISTED = 10
-# Clocks of two managers differ; by more than this, and the time is not believed.
-_SKEW_SECONDS = 60
 _RECORD = re.compile(r"([0-9]{1,9})\.([0-9]{1,9})\.([0-9]{1,12})\.(.*)")
 
 
@@ -60,9 +54,7 @@ class Restarts:
     @property
     def due(self) -> datetime:
         """The moment from which the next restart may be."""
-        doubled = min(max(self.consecutive - 1, 0), 10)
-        delay = min(FIRST_DELAY_SECONDS * 2**doubled, LONGEST_DELAY_SECONDS) if self.consecutive else 0
-        return datetime.fromtimestamp(self.last + delay, UTC)
+        return datetime.fromtimestamp(self.last + timing.RESTART_DELAY.after(self.consecutive), UTC)
 
     def and_one(self, now: datetime) -> Restarts:
         """After one more."""
@@ -79,7 +71,7 @@ def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
         return Restarts(key=key)
     count, consecutive, last = (int(match[part]) for part in (1, 2, 3))
     since = int(now.timestamp()) - last
-    if since >= STABLE_SECONDS or since < -_SKEW_SECONDS:
+    if since >= timing.STABLE_SECONDS or since < -timing.SKEW_SECONDS:
         consecutive, last = 0, 0
     return Restarts(count, consecutive, last, key)
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 
+from lws import timing
 from lws.actions import Object
 from lws.kube import statefulsets
 from lws.kube.metadata import annotations_of, labels_of
@@ -19,8 +20,6 @@ from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
 
 FIELD_MANAGER = "lws"
-PATIENCE = timedelta(seconds=10)
-"""How long a StatefulSet controller that has reported before is given to report on our last write."""
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,10}")
 
@@ -150,7 +149,7 @@ def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
 def _is_report_due(statefulset: Object, now: datetime) -> bool:
     applied = statefulsets.last_applied(statefulset, FIELD_MANAGER)
     has_reported = statefulsets.observed_generation_of(statefulset) > 0
-    return has_reported and applied is not None and now - applied < PATIENCE
+    return has_reported and applied is not None and now - applied < timing.REPORT_WITHIN
 
 
 def _whole_number(text: str | None) -> int | None:

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from lws import timing
 from lws.actions import Status
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
 
-# A little less than what is waited for: clocks are exact to different digits.
-_CLOCK_SECONDS = 0.01
-_SHORTEST_STATUS, _LONGEST_STATUS = 5.0, 60.0
 # All sets together: a wave of small sets is over sooner than anybody could have read how far each of them is.
 _STATUSES_PER_SECOND = 4
-_STEP_SECONDS, _STEP_DUE = 5.0, 4.99
 
 # Grows with every group that gets ready or moves; the last of these changes comes with a condition.
 _PROGRESS = frozenset(
@@ -32,8 +29,9 @@ def status_delay(snapshot: SetSnapshot, status: Status) -> float | None:
     the same time, the longer.
     """
     age = snapshot.status_age
-    wait = min(max(_SHORTEST_STATUS, snapshot.sets_moving / _STATUSES_PER_SECOND), _LONGEST_STATUS)
-    if age is None or age >= wait - _CLOCK_SECONDS:
+    wait = max(timing.SHORTEST_STATUS_SECONDS, snapshot.sets_moving / _STATUSES_PER_SECOND)
+    wait = min(wait, timing.LONGEST_STATUS_SECONDS)
+    if age is None or age >= wait - timing.CLOCK_SECONDS:
         return None
     if not status.patch or not status.patch.keys() <= _PROGRESS:
         return None
@@ -53,10 +51,15 @@ def paced(state: RolloutState, rollout: Rollout, age: float | None) -> tuple[Rol
     budget are worth a step, and so is a while.
     """
     stored = state.statefulset
-    if stored is None or age is None or age >= _STEP_DUE or not _moves_few(state, stored, rollout):
+    if (
+        stored is None
+        or age is None
+        or age >= timing.STEP_DUE_SECONDS
+        or not _moves_few(state, stored, rollout)
+    ):
         return rollout, None
     # Those that the partition covers already have nothing to wait for.
-    return rollout.within(stored), _STEP_SECONDS - age
+    return rollout.within(stored), timing.STEP_SECONDS - age
 
 
 def _moves_few(state: RolloutState, stored: LeaderStatefulSet, rollout: Rollout) -> bool:

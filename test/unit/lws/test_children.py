@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner, together
 from lws.children import (
-    LOOK_AGAIN_SECONDS,
     Child,
     Owner,
     name_label,
@@ -71,7 +71,7 @@ def target(ownership: Ownership) -> Reference:
 
 
 def look_again(waiting_for: str = "", problems: tuple[Problem, ...] = ()) -> Plan:
-    return Plan(again_after=LOOK_AGAIN_SECONDS, waiting_for=waiting_for, problems=problems)
+    return Plan(again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=waiting_for, problems=problems)
 
 
 ADOPTED = one(SetOwner(target(Ownership.ORPHAN), REFERENCE, "the Service of the set has no owner"))

@@ -21,11 +21,11 @@ from kopf._cogs.structs.credentials import Vault
 from kubernetes.aio.client.configuration import Configuration
 from yarl import URL
 
+from lws import timing
 from lws.cluster.cache.store import Store
 from lws.cluster.certificates.serving_certificate import Certificates
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.errors import ApiError, Unreachable
-from lws.cluster.transport import trust
 from lws.cluster.transport.credentials import Lifetime, Renewal
 from lws.controller.manager import REGISTRATIONS
 from lws.controller.operator import build_registry, build_settings
@@ -150,7 +150,7 @@ async def test_a_new_authority_is_trusted_and_the_old_one_no_more(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(trust, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "TRUST_SECONDS", 0.0)
     configuration = Configuration(ssl_ca_cert=authority(certificates, tmp_path), tls_server_name=NAME)
     async with (
         serving(served(certificates, tmp_path)) as old,
@@ -176,7 +176,7 @@ async def test_a_new_authority_is_trusted_and_the_old_one_no_more(
 async def test_an_authority_that_is_half_written_leaves_the_former_one(
     client: str, certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "TRUST_SECONDS", 0.0)
     async with serving(served(certificates, tmp_path)) as api:
         path = authority(certificates, tmp_path)
         configuration = Configuration(host=api.url, ssl_ca_cert=path)

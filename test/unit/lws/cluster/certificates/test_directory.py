@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lws import timing
 from lws.cluster.certificates.directory import CertificateDirectory
 from lws.cluster.certificates.serving_certificate import Certificates, KeyPair, renewed
 
@@ -118,7 +119,7 @@ async def test_run_checks_when_asked(volume: Volume) -> None:
 
 
 async def test_run_polls(volume: Volume, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lws.cluster.certificates.directory._POLL_SECONDS", 0.001)
+    monkeypatch.setattr(timing, "CERTIFICATE_FILES_SECONDS", 0.001)
     pair = certificate()
     running = asyncio.create_task(volume.directory.run())
     await asyncio.sleep(0)

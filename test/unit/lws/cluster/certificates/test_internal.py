@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.actions import Object, Reference
 from lws.cluster.certificates.internal import CONFIGURATIONS, InternalCertificates, Place
 from lws.cluster.certificates.serving_certificate import KeyPair, server_flaw, split
@@ -405,7 +406,7 @@ async def settle() -> None:
 async def test_run_tries_again_after_an_error_and_checks_when_asked(
     replica: Replica, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("lws.cluster.certificates.internal._FIRST_BACKOFF", 0.001)
+    monkeypatch.setattr(timing, "CERTIFICATES_PAUSE", timing.Backoff(0.001, 60.0))
     checks, has_recovered = 0, asyncio.Event()
 
     async def check() -> None:

@@ -14,6 +14,7 @@ from typing import Any, cast
 import aiohttp
 import pytest
 
+from lws import timing
 from lws.cluster.certificates.serving_certificate import Certificates
 from lws.cluster.client.authorization import Authorizer
 from lws.controller.endpoints import metrics_server
@@ -162,7 +163,7 @@ async def test_without_a_certificate_one_is_made_and_renewed(
         return next_ones.pop(0)
 
     monkeypatch.setattr(metrics_server, "renewed", renewed)
-    monkeypatch.setattr(metrics_server, "_LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(timing, "METRICS_CERTIFICATE_SECONDS", 0.0)
     server = made(FakeAuthorizer())
     async with running(server, tmp_path):
         await done.wait()

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.leaderworkerset.memory.members import Members
 from lws.leaderworkerset.memory.restarts import (
     GOING,
     KEPT,
-    LONGEST_DELAY_SECONDS,
-    STABLE_SECONDS,
     Restarts,
     failed,
     given_up,
@@ -84,14 +83,14 @@ def test_each_restart_waits_twice_as_long_as_the_last_one_up_to_ten_minutes() ->
 
 
 def test_a_stable_time_is_longer_than_the_longest_wait() -> None:
-    assert STABLE_SECONDS > LONGEST_DELAY_SECONDS, "else the longest wait would end the series"
+    assert timing.RESTART_DELAY.longest < timing.STABLE_SECONDS, "else the longest wait would end the series"
 
 
 @pytest.mark.parametrize(
     ("later", "expected"),
     [
-        pytest.param(STABLE_SECONDS - 1, Restarts(5, 4, THEN, KEY), id="not yet stable"),
-        pytest.param(STABLE_SECONDS, Restarts(5, 0, 0, KEY), id="stable since: the count stays"),
+        pytest.param(timing.STABLE_SECONDS - 1, Restarts(5, 4, THEN, KEY), id="not yet stable"),
+        pytest.param(timing.STABLE_SECONDS, Restarts(5, 0, 0, KEY), id="stable since: the count stays"),
         pytest.param(-30, Restarts(5, 4, THEN, KEY), id="the clock of another manager"),
         pytest.param(-3600, Restarts(5, 0, 0, KEY), id="a clock that nobody believes"),
     ],

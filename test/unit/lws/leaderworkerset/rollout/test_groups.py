@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.rollout.groups import (
-    PATIENCE,
     GroupState,
     LeaderStatefulSet,
     Wanted,
@@ -176,7 +176,7 @@ def test_position_mid_rollout() -> None:
     [
         pytest.param(2, timedelta(0), (True, False), id="has reported"),
         pytest.param(1, timedelta(seconds=1), (False, True), id="just written, a report is due"),
-        pytest.param(1, PATIENCE, (False, False), id="patience is over"),
+        pytest.param(1, timing.REPORT_WITHIN, (False, False), id="patience is over"),
         pytest.param(0, timedelta(seconds=1), (False, False), id="never reported: none is due"),
         pytest.param(1, None, (False, False), id="nobody knows when it was written"),
     ],

@@ -1,0 +1,257 @@
+"""How long `lws` waits, wherever it waits: each time with what it buys.
+
+What users may set is in `lws.config`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Seconds between attempts, doubled after each failure in a row, up to the longest."""
+
+    first: float
+    longest: float
+
+    def after(self, failures: int) -> float:
+        """None are waited after a success."""
+        return min(self.first * 2 ** min(failures - 1, 20), self.longest) if failures > 0 else 0.0
+
+    def following(self, pause: float) -> float:
+        """The pause after this one."""
+        return min(2 * pause, self.longest)
+
+
+# --- When a key is looked at
+
+LOOK_AGAIN_SECONDS = 30.0
+"""Between looks at what no event of ours shows: a clash that others resolve, a node that falls silent or
+answers again, a feature of the API server, an API that is installed, a refusal that is over.
+"""
+
+SIBLINGS_SECONDS = 5.0
+"""Until a group whose restart waits looks at its siblings again: their readiness wakes their set, not it."""
+
+RESYNC_SECONDS = 600.0
+"""Between looks at everything: an event that was missed costs time, never correctness."""
+
+BURST_SECONDS = 0.3
+"""Events of one key within this time make one pass."""
+
+REST_PER_SECOND, SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 50.0, 0.1, 1.0
+"""Before events start the next pass over a key it rests 50 times as long as the last one took, within these
+bounds: a small set reacts at once, one of 1,000 groups (6.7 ms a pass) is not looked at for each of its pods.
+"""
+
+ENDING_SECONDS = 2.0
+"""Changes of a group on its way out wait for one another: all that is decided about it is whether a lost node
+holds it, for which its pods get more than their grace period.
+"""
+
+STARTING_SECONDS = 1.0
+"""So do changes of workers that are being made: a pass only notes who they are. That one goes is never put
+off. Both waits: 11.0 → 5.2 passes per group in a rollout of 100 groups, 6.4 → 3.6 while they are created.
+"""
+
+PASS_BACKOFF = Backoff(0.05, 30.0)
+"""After passes over a key that failed; events do not hurry it."""
+
+OVERTAKEN_SECONDS = 1.0
+"""After a conflict: what somebody else changed need not be anything that the streams show."""
+
+UNKNOWN_KIND_SECONDS = 2.0
+"""After a create that an API server refused which does not know the new definition yet."""
+
+TERMINATING_NAMESPACE_SECONDS = 60.0
+"""A namespace on its way out takes everything with it: nothing to do, and nothing to say."""
+
+# --- What waits for more of its kind
+
+STEP_SECONDS, STEP_DUE_SECONDS = 5.0, 4.99
+"""Between small steps of a rollout: each costs the StatefulSet controller a look at all pods. Clocks are
+exact to different digits, so a step counts as due a little earlier.
+"""
+
+SHORTEST_STATUS_SECONDS, LONGEST_STATUS_SECONDS = 5.0, 60.0
+"""Between writes of how far one set is; the longer, the more sets move: eight writes for a set of one group
+among 200 that roll (docs/operations/performance.md).
+"""
+
+CLOCK_SECONDS = 0.01
+"""A status counts as due so much earlier: clocks are exact to different digits."""
+
+SETS_MOVE_SECONDS = 60.0
+"""A set moves while its status was written so lately, which is as long as one waits at most."""
+
+REPORT_WITHIN = timedelta(seconds=10)
+"""What a StatefulSet controller that has reported before is given to report on our last write: it must not
+meet two partitions at once.
+"""
+
+EVENT_WINDOW_SECONDS = 60.0
+"""Beyond the first few, Events of one kind within this time share one: 0.18 per group in a rollout of 100."""
+
+EVENT_FOLD = Backoff(5.0, 60.0)
+"""Until those that were gathered are written: soon for somebody who looks, one a minute in the long run."""
+
+SERIES_SECONDS, SERIES_WRITE_SECONDS = 360.0, 60.0
+"""The same Event again within the first is a series, as for client-go; one that goes on is written as often
+as the second, however fast it grows.
+"""
+
+# --- How long what was seen or written is believed
+
+REFUSALS_KEPT_SECONDS = 90.0
+"""A refusal: the key that met it is tried again after 36 s at the latest, which says it anew."""
+
+DROPPED_FIELD_SECONDS = 60.0
+"""That the API server drops a field of StatefulSets whose feature gate is closed."""
+
+SHORT_OF_PODS_FOR = timedelta(seconds=5)
+"""Until Events are read about a StatefulSet that lacks pods: most get them earlier."""
+
+FAILED_CREATES_READ_AGAIN = timedelta(seconds=30)
+"""Between two reads of them for one StatefulSet."""
+
+FAILED_CREATES_FRESH = timedelta(seconds=4)
+"""One read of a namespace serves all sets there."""
+
+FAILED_CREATES_FORGOTTEN = timedelta(minutes=1)
+"""Then nobody asks about the namespace any more."""
+
+FAILED_CREATES_TRUE = timedelta(minutes=20)
+"""An Event about a refused pod: the StatefulSet controller tries again after 17 minutes at the latest."""
+
+# --- Groups
+
+RESTART_DELAY = Backoff(10, 600)
+"""Between a restart of a group and the next."""
+
+STABLE_SECONDS = 1200
+"""A group that did without a restart for so long starts from the first delay again."""
+
+SKEW_SECONDS = 60
+"""Clocks of two managers differ; by more than this, and the time in a record is not believed."""
+
+COLLECTED_WITHIN = timedelta(minutes=1)
+"""What the garbage collector may take from a lost leader to the pods of its workers."""
+
+ENDED_WITHIN = timedelta(seconds=5)
+"""A kubelet kills what has not ended within its grace period, and says so a little later."""
+
+SCHEDULED_AT_ONCE = timedelta(seconds=2)
+"""A pod that was bound within this time did not wait: condition and creation are in whole seconds."""
+
+# --- Streams and requests
+
+REQUEST_SECONDS = 30.0
+"""For an answer, and for the connection of a watch."""
+
+WATCH_SECONDS = 290
+"""The server ends a watch after this long."""
+
+SILENT_WATCH_SECONDS = 90.0
+"""Without a byte the connection is given up and resumed: bookmarks come about once a minute."""
+
+SILENT_STREAM_SECONDS = 240.0
+"""A stream that missed several bookmarks is dead, whatever its socket says: the liveness probe fails."""
+
+STREAM_BACKOFF = Backoff(0.2, 15.0)
+"""Before a stream that failed is resumed or listed anew."""
+
+STEADY_STREAM_SECONDS = 0.5
+"""A stream that lasted longer has worked, though it was silent: something on the way cuts idle streams."""
+
+COMPARE_SETS_SECONDS = 60.0
+"""Between comparisons of kopf's sets with those of the API server."""
+
+CATCH_UP = Backoff(0.1, 2.0)
+"""Between comparisons while they differ: the first until kopf has listed, the longest after that."""
+
+KOPF_BACKOFF_SECONDS = (0.5, 1.0, 2.0, 5.0)
+"""Between the attempts of one request of kopf; the last one for ever."""
+
+KOPF_IDLE_SECONDS = 0.5
+"""kopf has a task for each set that changed lately, which keeps the whole set as it was."""
+
+COVERAGE_SECONDS, COVERAGE_RETRY_SECONDS = 60.0, 2.0
+"""Between looks at which namespaces the pod webhook sees; the second as long as it was never read."""
+
+# --- The process
+
+ENGINE_PAUSE = Backoff(1.0, 60.0)
+"""Before a new engine lists everything anew; one that lasted longer than the longest has worked."""
+
+PRECONDITIONS_PAUSE = Backoff(1.0, 15.0)
+"""Between looks for an API server and its definitions at the start."""
+
+TAKEOVER_RETRY_SECONDS = 1.0
+"""After a list failed that is needed before anything is done for gained namespaces."""
+
+DRAIN_SECONDS, FAREWELL_SECONDS = 10.0, 3.0
+"""For passes that run when the process ends; for what is said after them, and for kopf. Together well within
+the grace period of the pod, which is 30 s in the chart.
+"""
+
+REVIEWS_GRACE_SECONDS = 5.0
+"""For reviews that are being answered when the webhooks close."""
+
+ENDPOINTS_GRACE_SECONDS = 1.0
+"""For probes and scrapes when their ports close: nothing is lost with them."""
+
+# --- Credentials and certificates
+
+CREDENTIALS_SECONDS = 60.0
+"""A plugin may talk to a cloud; one that takes longer hangs."""
+
+CREDENTIALS_RETRY_SECONDS = 5.0
+"""Between attempts to load credentials."""
+
+CREDENTIALS_EARLY_SECONDS = 300.0
+"""So long before they end new ones are loaded: as early as the kubernetes client does it."""
+
+TOKEN_FILE_SECONDS = 60.0
+"""Between reads of the file of a token, as often as kubectl's; the kubelet exchanges a pod's long before it
+ends.
+"""
+
+TRUST_SECONDS = 1.0
+"""Between looks at whether the files of the system's CAs have changed."""
+
+AUTHENTICATED_SECONDS, ALLOWED_SECONDS, DENIED_SECONDS = 60.0, 300.0, 30.0
+"""Who a token of a scraper belongs to, and what its owner may read, is kept: a scrape costs no review."""
+
+METRICS_CERTIFICATE_SECONDS = 86400.0
+"""Between looks at whether the self-signed certificate of the metrics is about to end."""
+
+CERTIFICATE_FILES_SECONDS = 10.0
+"""Between looks at mounted certificates: the kubelet needs about a minute to bring new ones."""
+
+CERTIFICATES_PAUSE = Backoff(1.0, 60.0)
+"""Between looks at our own certificates: the longest, or after failures those before."""
+
+CA_KNOWN_WITHIN = timedelta(seconds=30)
+"""Every API server must have seen a new CA before anybody is shown a certificate that it signed."""
+
+CA_LIFE, CERTIFICATE_LIFE = timedelta(days=3650), timedelta(days=365)
+"""Of what we sign ourselves."""
+
+CERTIFICATE_BACKDATING = timedelta(hours=1)
+"""Clocks of API servers may be behind ours."""
+
+RENEW_BEFORE = timedelta(days=90)
+"""So long before its end a certificate, or a CA, is made anew."""
+
+CA_OVERLAP = timedelta(hours=24)
+"""A former CA stays trusted: other replicas may still show what it signed."""
+
+# --- Commands
+
+SCREEN_SECONDS = 1.0
+"""Between two pictures of `lws status --watch`."""
+
+COMPLETION_SECONDS = 3.0
+"""Nobody waits longer for the names that a shell completes."""
