@@ -31,7 +31,7 @@ from lws.controller.endpoints.stream_liveness import Silence
 from lws.controller.lifecycle import cancel, first_end, start
 from lws.controller.loop import Loop
 from lws.controller.operator import build_registry, build_settings, run_operator
-from lws.controller.queue.queue import Queue
+from lws.controller.queue import Queue
 from lws.controller.registration import Parts, Registration, passes_of
 from lws.controller.triggers.enqueue import Triggers
 from lws.controller.triggers.keys import Key

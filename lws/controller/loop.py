@@ -17,7 +17,7 @@ from lws.actions import Plan
 from lws.cluster.client.errors import ApiError, ClusterError, NotLeading
 from lws.cluster.write.apply import Outcome
 from lws.controller.endpoints.metrics import Metrics
-from lws.controller.queue.queue import Again
+from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key
 
 log = logging.getLogger(__name__)

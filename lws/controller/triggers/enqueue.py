@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from lws.actions import Object
 from lws.controller.election.election import Scope, everywhere
-from lws.controller.queue.queue import Queue
+from lws.controller.queue import Queue
 from lws.controller.triggers.keys import Key, Route
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from lws.kube.differences.json_patch import Operation, operations
+from lws.kube.differences.patches import Operation, json_patch
 from lws.kube.metadata import copied
 
 Change = Callable[[dict[str, Any]], None]
@@ -46,7 +46,7 @@ def patch_of(obj: Mapping[str, Any], changes: Iterable[Change]) -> list[Operatio
     changed = copied(obj)
     for change in changes:
         change(changed)
-    return list(operations(obj, changed))
+    return list(json_patch(obj, changed))
 
 
 def head_of(obj: Mapping[str, Any] | None) -> Mapping[str, Any] | None:

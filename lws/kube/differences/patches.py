@@ -1,12 +1,15 @@
-"""Which JSON merge patch leads from one object to another?
+"""Which patch leads from one JSON document to another?
 
-In: two JSON objects. Out: the smallest patch (RFC 7386), None where they are equal.
+In: both documents. Out: a merge patch (RFC 7386), or the operations of a JSON Patch (RFC 6902); none where
+they are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
+
+Operation = dict[str, Any]
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -24,3 +27,53 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
         elif field not in before or known != value:
             patch[field] = value
     return patch or None
+
+
+def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:
+    """Add, remove and replace operations, each valid once those before it are carried out; quick where
+    documents differ in a few places. path: of both, a JSON Pointer.
+    """
+    if before is after:
+        return
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        yield from _of_mappings(before, after, path)
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from _of_lists(before, after, path)
+    elif type(before) is not type(after) or before != after:
+        yield {"op": "replace", "path": path, "value": after}
+
+
+def _of_mappings(before: Mapping[str, Any], after: Mapping[str, Any], path: str) -> Iterator[Operation]:
+    for key, value in before.items():
+        below = f"{path}/{_escaped(key)}"
+        if key in after:
+            yield from json_patch(value, after[key], below)
+        else:
+            yield {"op": "remove", "path": below}
+    for key, value in after.items():
+        if key not in before:
+            yield {"op": "add", "path": f"{path}/{_escaped(key)}", "value": value}
+
+
+def _of_lists(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Operation]:
+    """What both begin and end with stays; between that all is added or removed, or one stands for one."""
+    if len(before) == len(after):
+        for index, (one, two) in enumerate(zip(before, after, strict=True)):
+            yield from json_patch(one, two, f"{path}/{index}")
+        return
+    shortest = min(len(before), len(after))
+    start = next((index for index in range(shortest) if before[index] != after[index]), shortest)
+    end = next((index for index in range(shortest - start) if before[-1 - index] != after[-1 - index]), None)
+    kept = shortest - start if end is None else end
+    if start + kept == len(before):
+        for index in range(start, len(after) - kept):
+            yield {"op": "add", "path": f"{path}/{index}", "value": after[index]}
+    elif start + kept == len(after):
+        for _ in range(len(before) - len(after)):
+            yield {"op": "remove", "path": f"{path}/{start}"}
+    else:
+        yield {"op": "replace", "path": path, "value": after}
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")

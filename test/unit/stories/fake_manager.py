@@ -18,7 +18,7 @@ from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.config import load
 from lws.controller.manager import REGISTRATIONS
-from lws.controller.queue.queue import Queue
+from lws.controller.queue import Queue
 from lws.controller.registration import Parts, Registration, passes_of
 from lws.controller.triggers.enqueue import Triggers
 from lws.controller.triggers.keys import Key

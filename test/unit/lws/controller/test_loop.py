@@ -24,7 +24,7 @@ from lws.cluster.client.errors import (
 from lws.cluster.write.apply import Outcome
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.loop import Kind, Loop
-from lws.controller.queue.queue import Again
+from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key
 
 KEY = Key("set", "ns", "demo")

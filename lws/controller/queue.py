@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
 from lws import timing
-from lws.controller.queue.rounds import Rounds
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class Queue:
         self._takes = takes
         self._window = window
         self._slots = asyncio.Semaphore(concurrency)
-        self._rounds = Rounds()
+        self._start_turns = OnePerIteration()
         self._on_depth = on_depth
         self._entries: dict[Hashable, _Entry] = {}
         # When events may start a pass over a resting key again, until then.
@@ -154,7 +154,7 @@ class Queue:
     async def _pass(self, key: Hashable, entry: _Entry) -> None:
         again = Again()
         async with self._slots:
-            await self._rounds.turn()
+            await self._start_turns.turn()
             if self._is_taken(key):
                 entry.last_start = _now()
                 entry.dirty_by = _NEVER
@@ -183,6 +183,37 @@ class Queue:
             self._rested[key] = entry.rested_at
             rest = max(0.0, entry.rested_at - _now())
             asyncio.get_running_loop().call_later(rest, self._rested.pop, key, None)
+
+
+class OnePerIteration:
+    """Lets one waiter go on per iteration of the event loop.
+
+    A burst of changes makes a hundred passes due at once. All in one iteration they would take a tenth of a
+    second, in which no review of a pod is answered, and the API server makes every pod wait for one.
+    """
+
+    def __init__(self) -> None:
+        # While anybody waits, the next call is under way.
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def turn(self) -> None:
+        """Return when it is this one's turn."""
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._call)
+        self._waiting.append(turn)
+        await turn
+
+    def _call(self) -> None:
+        while self._waiting:
+            turn = self._waiting.popleft()
+            # One that was cancelled meanwhile must not cost the others an iteration.
+            if not turn.done():
+                turn.set_result(None)
+                break
+        if self._waiting:
+            asyncio.get_running_loop().call_soon(self._call)
 
 
 def _now() -> float:

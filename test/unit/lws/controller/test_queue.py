@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import pytest
 
-from lws.controller.queue.queue import Again, Queue
+from lws.controller.queue import Again, OnePerIteration, Queue
 from test.unit.fake_time import in_fake_time, now
 
 WINDOW = 0.3
@@ -517,3 +517,57 @@ async def test_a_pass_says_how_long_its_key_rests(rest: float, second: float) ->
         bench.queue.add("a")
         await bench.at(5.0)
         assert bench.work.moments() == [0.0, second]
+
+
+class _Iterations:
+    """Counts iterations of the event loop."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._next()
+
+    def _next(self) -> None:
+        self.count += 1
+        self.next = asyncio.get_running_loop().call_soon(self._next)
+
+
+async def test_one_pass_begins_per_iteration_in_the_order_of_their_coming() -> None:
+    turns, counter = OnePerIteration(), _Iterations()
+    began: list[tuple[int, int]] = []
+
+    async def work(number: int) -> None:
+        await turns.turn()
+        began.append((number, counter.count))
+
+    await asyncio.gather(*map(work, range(20)))
+    counter.next.cancel()
+    assert [number for number, _ in began] == list(range(20))
+    assert all(later - earlier == 1 for (_, earlier), (_, later) in pairwise(began)), began
+
+
+async def test_who_gave_up_costs_the_others_no_iteration() -> None:
+    turns, counter = OnePerIteration(), _Iterations()
+    began: list[int] = []
+
+    async def work() -> None:
+        await turns.turn()
+        began.append(counter.count)
+
+    tasks = [asyncio.create_task(work()) for _ in range(5)]
+    await asyncio.sleep(0)
+    for task in tasks[1:4]:
+        task.cancel()
+    await asyncio.wait(tasks)
+    counter.next.cancel()
+    first, last = began
+    assert last - first == 1
+
+
+async def test_it_goes_on_after_it_was_empty() -> None:
+    turns, counter = OnePerIteration(), _Iterations()
+    began: list[int] = []
+    for _ in range(3):
+        await asyncio.wait_for(turns.turn(), 5)
+        began.append(counter.count)
+    counter.next.cancel()
+    assert all(later > earlier for earlier, later in pairwise(began)), began

@@ -1,1 +1,0 @@
-"""One pass per key at a time, in a fair order."""
