@@ -30,7 +30,6 @@ class CertificateDirectory:
         self._install = install
         self._loaded: _Signature = ()
         self._complaint = ""
-        self._renewal_requested = asyncio.Event()
         self._expires: datetime | None = None
 
     @property
@@ -43,20 +42,11 @@ class CertificateDirectory:
         """When the served certificate ends."""
         return self._expires
 
-    def check_soon(self) -> None:
-        """Make `run` check now instead of within seconds."""
-        self._renewal_requested.set()
-
     async def run(self) -> None:
         """Check every few seconds, for ever."""
         while True:
             self.check()
-            try:
-                async with asyncio.timeout(timing.CERTIFICATE_FILES_SECONDS):
-                    await self._renewal_requested.wait()
-            except TimeoutError:
-                continue
-            self._renewal_requested.clear()
+            await asyncio.sleep(timing.CERTIFICATE_FILES_SECONDS)
 
     def check(self) -> None:
         """Install what is there if it is not what is served. What is missing or bad is logged, once."""

@@ -85,7 +85,6 @@ class InternalCertificates:
         self._trusted_since: dict[bytes, datetime] = {}
         self._missing: set[str] = set()
         self._is_injected = False
-        self._renewal_requested = asyncio.Event()
 
     @property
     def is_ready(self) -> bool:
@@ -96,10 +95,6 @@ class InternalCertificates:
     def expires(self) -> datetime | None:
         """When the served certificate ends."""
         return expiry(self._served.certificate) if self._served.certificate else None
-
-    def check_soon(self) -> None:
-        """Make `run` check now instead of within a minute."""
-        self._renewal_requested.set()
 
     async def run(self) -> None:
         """Check once a minute, for ever; what the API server refuses is logged and tried again."""
@@ -113,7 +108,7 @@ class InternalCertificates:
                 backoff, pause = usual.following(backoff), backoff
                 log.warning("serving certificate: %s; next try in about %.0f s", error, pause)
             # Replicas that started together need not stay together.
-            await self._requested_within(pause * random.uniform(0.9, 1.1))
+            await asyncio.sleep(pause * random.uniform(0.9, 1.1))
 
     async def check(self) -> None:
         """One pass: repair what is missing, wrong or too old in Secret and configurations.
@@ -228,14 +223,6 @@ class InternalCertificates:
     @property
     def _title(self) -> str:
         return f"Secret {self._place.namespace}/{self._place.secret}"
-
-    async def _requested_within(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._renewal_requested.wait()
-        except TimeoutError:
-            return
-        self._renewal_requested.clear()
 
 
 def _certificates_in(secret: Object | None) -> Certificates:

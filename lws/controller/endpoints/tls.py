@@ -39,11 +39,6 @@ class ServerTls:
         self.context = _context(policy)
         self._loaded = asyncio.Event()
 
-    @property
-    def is_loaded(self) -> bool:
-        """A certificate has been installed."""
-        return self._loaded.is_set()
-
     async def loaded(self) -> None:
         """Return once a certificate has been installed."""
         await self._loaded.wait()

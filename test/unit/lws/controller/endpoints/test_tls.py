@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import ssl
 from dataclasses import dataclass
@@ -51,10 +52,11 @@ def serving(certificates: Certificates, policy: TlsPolicy | None = None) -> Serv
 
 async def test_waits_for_the_first_certificate(certificates: Certificates) -> None:
     tls = ServerTls(TlsPolicy())
-    assert not tls.is_loaded
+    waiting = asyncio.create_task(tls.loaded())
+    await asyncio.sleep(0)
+    assert not waiting.done()
     tls.install(certificates.server.certificate, certificates.server.key)
-    assert tls.is_loaded
-    await tls.loaded()
+    await waiting
 
 
 def test_clients_see_the_certificate(certificates: Certificates) -> None:
@@ -143,8 +145,9 @@ def test_a_bad_pair_is_refused_and_the_good_one_stays(
     Client(certificates.authority.certificate).call(tls)
 
 
-def test_a_bad_first_pair_is_no_certificate(certificates: Certificates) -> None:
+async def test_a_bad_first_pair_is_no_certificate(certificates: Certificates) -> None:
     tls = ServerTls(TlsPolicy())
     with pytest.raises(ValueError, match="belong together"):
         tls.install(certificates.server.certificate, b"")
-    assert not tls.is_loaded
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(tls.loaded(), 0)
