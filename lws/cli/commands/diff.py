@@ -35,6 +35,7 @@ class _Error(Refusal):
     "--from",
     "old",
     type=_NUMBER,
+    metavar="N",
     shell_complete=complete_revisions,
     help="Older revision (default: the one before --to).",
 )
@@ -42,6 +43,7 @@ class _Error(Refusal):
     "--to",
     "new",
     type=_NUMBER,
+    metavar="N",
     shell_complete=complete_revisions,
     help="Newer revision (default: the one that the set asks for).",
 )

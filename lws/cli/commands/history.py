@@ -22,6 +22,7 @@ from lws.cli.views.screen import dump, show, warn, yaml_text
 @click.option(
     "--revision",
     type=click.IntRange(min=1),
+    metavar="N",
     shell_complete=complete_revisions,
     help="Show only this revision, with its template.",
 )

@@ -18,7 +18,7 @@ from lws.leaderworkerset.revisions.history import record
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(short_help="Print the revision key of each set in a manifest.", epilog=EXIT_CODES)
 @click.option(
     "-f", "--filename", type=click.File("r"), required=True, help="Manifest (YAML or JSON), or - for stdin."
 )

@@ -42,7 +42,7 @@ class Manner:
     force_conflicts: bool = False
 
 
-@click.command(epilog=EXIT_CODES)
+@click.command(short_help="Show what `kubectl apply` would do to sets.", epilog=EXIT_CODES)
 @click.option(
     "-f", "--filename", type=click.File("r"), required=True, help="Manifest (YAML or JSON), or - for stdin."
 )

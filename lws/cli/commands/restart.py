@@ -31,7 +31,7 @@ FIELD_MANAGER = "lws-restart"
 @output_option(*OBJECT_FORMATS)
 @cluster_options
 def restart(name: str, output: str | None, target: Target) -> int:
-    """Restart all groups of a set, in a rollout that keeps to its limits."""
+    """Restart all groups of a set in a rollout within its limits."""
     return run(target, lambda session: _restart(session, name, output))
 
 

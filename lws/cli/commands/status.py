@@ -11,6 +11,7 @@ import click
 
 from lws import timing
 from lws.actions import Object
+from lws.cli.arguments.duration import Duration
 from lws.cli.arguments.options import all_namespaces_option, cluster_options, output_option, set_argument
 from lws.cli.facts.lookup import all_of, find_all, find_sets
 from lws.cli.facts.set_status import StatusReport, report_on
@@ -25,15 +26,18 @@ _LINES_BESIDE_GROUPS = 20
 _AT_ONCE = 8
 
 
-@click.command(epilog="Exit codes: 0 settled, 1 not settled or an error, 2 wrong usage.")
+@click.command(
+    short_help="Show groups, rollout, and what a set waits for.",
+    epilog="Exit codes: 0 settled, 1 not settled or an error, 2 wrong usage.",
+)
 @set_argument(required=False)
 @all_namespaces_option
 @click.option("-w", "--watch", is_flag=True, help="Follow until the set is settled.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="How long --watch may take (default: no limit).",
+    type=Duration(),
+    metavar="DURATION",
+    help="How long --watch may take, such as 90s or 30m (default: no limit).",
 )
 @output_option("json", "yaml", "name", "wide")
 @cluster_options

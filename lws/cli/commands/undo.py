@@ -46,6 +46,7 @@ class _Command(click.Command):
     "--to-revision",
     "number",
     type=click.IntRange(min=0),
+    metavar="N",
     default=0,
     shell_complete=complete_revisions,
     help="Revision to go back to (default: the one before the current revision).",
