@@ -1,7 +1,7 @@
 """What the store trims away decides nothing: a second observer, whose store keeps objects as they come, must
 come to the same plans.
 
-In: a module that makes a `Store` and an `Observer`. Out: an AssertionError where a plan differs; and the
+In: modules that make a `Store` and an `Observer`. Out: an AssertionError where a plan differs; and the
 fields that were read, by kind. Every object is dressed first with what a cluster adds to such ones.
 """
 
@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -218,18 +218,20 @@ def is_kept(table: Table, path: Path) -> bool:
 
 
 @contextmanager
-def doubled(module: ModuleType) -> Iterator[Reads]:
-    """Stores and observers that this module makes have a double that sees whole objects."""
+def doubled(stores: ModuleType, observers: ModuleType) -> Iterator[Reads]:
+    """Stores and observers that these modules make have a double that sees whole objects."""
     reads = Reads()
+
+    nothing_trimmed = SimpleNamespace(trim=reads.watched, is_same=lambda before, after: False)
 
     class Whole(Store):
         def put(self, obj: Object) -> None:
-            with mock.patch("lws.cluster.cache.store.trim", reads.watched):
+            with mock.patch("lws.cluster.cache.tables.table_of", lambda obj: nothing_trimmed):
                 super().put(obj)
 
     class Mirrored(Store):
-        def __init__(self, on_change: Any) -> None:
-            super().__init__(on_change)
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
             self.whole = Whole(lambda before, after: None)
 
         def put(self, obj: Object) -> None:
@@ -266,5 +268,5 @@ def doubled(module: ModuleType) -> Iterator[Reads]:
             reads.compared["group"] += snapshot is not None
             return snapshot
 
-    with mock.patch.multiple(module, Store=Mirrored, Observer=Doubled):
+    with mock.patch.object(stores, "Store", Mirrored), mock.patch.object(observers, "Observer", Doubled):
         yield reads

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from lws.cluster.cache.excerpts import nothing
 from lws.cluster.cache.fields import Rule, Table, Wakes
+from lws.cluster.cache.store import Store
 from lws.cluster.cache.tables import is_same, table_of, trim
-from lws.controller.triggers.enqueue import Wakeup
-from lws.controller.triggers.routes import Key
+from lws.controller.leaderworkerset.routing import Routing
 from test.unit.compat import observed
 from test.unit.compat.states import load, names
 from test.unit.whole import doubled, dressed
@@ -21,7 +20,7 @@ from test.unit.whole import doubled, dressed
 
 @pytest.mark.parametrize("name", names())
 async def test_what_the_store_trims_away_changes_no_plan(name: str) -> None:
-    with doubled(observed) as reads:
+    with doubled(observed, observed) as reads:
         state = observed.Observed(load(name).objects)
         await state.plan_set()
         groups = await state.plan_groups()
@@ -74,20 +73,16 @@ def _declared(table: Table, path: tuple[Any, ...]) -> Wakes | Rule:
 
 @pytest.mark.parametrize("name", ["at-rest-per-replica", "at-rest-with-claims", "mid-rollout-surge"])
 def test_a_change_of_any_field_that_is_kept_wakes_somebody_or_is_declared_to_wake_nobody(name: str) -> None:
-    woken: list[Key] = []
-    wakeup = Wakeup(cast(Any, SimpleNamespace(add=lambda key, within=0.0: woken.append(key))))
+    routes = Routing(Store(lambda before, after: None), lambda lws: ()).routes
     for obj in map(dressed, load(name).objects):
         table, kept = table_of(obj), trim(obj)
         assert table is not None
-        woken.clear()
-        wakeup.on_change(None, kept)
-        concerned = {*woken}
+        route = routes[kept["kind"]]
+        concerned = {key for key, _ in route(None, kept)}
         for path in {*_leaves(kept), *_absent(kept, table)} - {("apiVersion",), ("kind",)}:
             after, declared = _changed(kept, path), _declared(table, path)
-            woken.clear()
-            if not is_same(kept, after):
-                wakeup.on_change(kept, after)
+            woken = set() if is_same(kept, after) else {key for key, _ in route(kept, after)}
             if declared is Wakes.ALL:
-                assert concerned <= {*woken}, f"{kept['kind']}: {path}"
+                assert concerned <= woken, f"{kept['kind']}: {path}"
             elif declared is Wakes.NOBODY:
-                assert woken == [], f"{kept['kind']}: {path}"
+                assert woken == set(), f"{kept['kind']}: {path}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lws.controller.leaderworkerset import registration
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_pod_template, make_set
 from test.unit.seeds import for_each_seed
@@ -50,7 +51,7 @@ def happen(world: World, event: str, chance: random.Random) -> None:
 @for_each_seed(15)
 def test_what_the_store_trims_away_changes_no_plan(seed: int) -> None:
     chance = random.Random(seed)
-    with asyncio.Runner() as runner, doubled(fake_manager) as reads:
+    with asyncio.Runner() as runner, doubled(fake_manager, registration) as reads:
         world = World.new(runner.get_loop(), bool(seed % 2), chance.choice(sorted(SIZES)), 3)
         world.configure(maxUnavailable=chance.choice([1, 2, "50%"]), maxSurge=chance.choice([0, 1]))
         world.settle()
@@ -83,7 +84,7 @@ def test_nor_do_the_features_of_a_set_read_more(spec: dict[str, Any]) -> None:
     cluster.add(lws)
     node = {"name": "node", "labels": {"zone": "a"}}
     cluster.add({"apiVersion": "v1", "kind": "Node", "metadata": node})
-    with asyncio.Runner() as runner, doubled(fake_manager) as reads:
+    with asyncio.Runner() as runner, doubled(fake_manager, registration) as reads:
         world = World(runner.get_loop(), cluster)
         world.settle()
         world.strike("crash", 1)

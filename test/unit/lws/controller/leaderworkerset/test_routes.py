@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lws.controller.leaderworkerset.routes import keys_of
+from lws.cluster.cache.tables import table_of
+from lws.controller.leaderworkerset.routes import ROUTED, keys_of
 from lws.controller.triggers.keys import Key
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
@@ -131,6 +132,10 @@ def test_whom_it_concerns(obj: dict[str, Any], keys: set[Key]) -> None:
     assert keys_of(None, obj) == keys, "added"
     assert keys_of(before, obj) == keys, "changed"
     assert keys_of(obj, None) == keys, "deleted"
+
+
+def test_of_every_kind_that_is_routed_it_is_known_what_is_read() -> None:
+    assert all(table_of({"kind": kind, "metadata": {}}) is not None for kind in ROUTED)
 
 
 def test_a_change_of_owner_concerns_both() -> None:
