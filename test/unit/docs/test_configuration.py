@@ -1,4 +1,4 @@
-"""docs/reference/configuration.md has every key, flag, metric and permission, as they are, and no others."""
+"""docs/reference has every key, flag, metric and permission, as they are, and no others."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel
 
 from lws.cli.commands.manager import manager
@@ -15,14 +14,17 @@ from lws.cluster.client.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
 from lws.config.flags import FLAGS
 from lws.controller.endpoints.metrics import Metrics
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
+from test.unit.docs.series import series_of
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "configuration.md"
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
+PAGES = [REFERENCE / f"{name}.md" for name in ("configuration", "endpoints", "permissions")]
 
 
 def rows_of(heading: str) -> list[list[str]]:
     """Cells of all tables in one section, without their first rows."""
-    section = re.split(r"^## ", DOCUMENT.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    (text,) = [part for part in section if part.startswith(f"{heading}\n")]
+    whole = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    sections = re.split(r"^##? ", whole, flags=re.MULTILINE)
+    (text,) = [part for part in sections if part.startswith(f"{heading}\n")]
     tables = re.findall(r"^\|.*\n\| --- .*\n((?:\|.*\n)+)", text, re.MULTILINE)
     return [
         [cell.strip() for cell in row.strip("|").split(" | ")]
@@ -77,13 +79,6 @@ def test_every_flag_is_there_with_the_key_that_it_overrides() -> None:
 def test_every_series_is_there_with_its_labels() -> None:
     documented = {code_in(row[0]): re.findall(r"`(\w+)`", row[1]) for row in rows_of("Metrics")}
     assert documented == dict(series_of(Metrics()))
-
-
-def series_of(metrics: Metrics) -> Iterator[tuple[str, list[str]]]:
-    for each in vars(metrics).values():
-        if isinstance(each, MetricWrapperBase):
-            ending = "_total" if each._type == "counter" else ""
-            yield f"{each._name}{ending}", list(each._labelnames)
 
 
 def test_every_permission_is_there() -> None:

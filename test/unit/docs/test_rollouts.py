@@ -1,4 +1,4 @@
-"""docs/concepts/rollouts.md shows rollouts of each kind, and says what the status says."""
+"""The concepts show rollouts of each kind, and say what the status says."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from test.unit.stories.letters import groups
 from tools.pictures.catalogue import STORIES
 from tools.pictures.story import parse_story
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "concepts" / "rollouts.md"
+CONCEPTS = Path(__file__).parents[3] / "docs" / "concepts"
+PAGES = [CONCEPTS / "rollouts.md", CONCEPTS / "status.md"]
 PICTURE = re.compile(r"\(\S*pictures/rollout-([\w-]+)\.svg\)")
 
 
 def text() -> str:
-    return DOCUMENT.read_text(encoding="utf-8")
+    return "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def test_there_are_pictures_of_each_kind() -> None:

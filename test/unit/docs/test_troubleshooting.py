@@ -10,8 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from lws.controller.endpoints.metrics import Metrics
+from test.unit.docs.series import series_of
+from tools.conformance.inventory import said_in
+from tools.conformance.table import read_table
+
 ROOT = Path(__file__).parents[3]
-DOCUMENT = ROOT / "docs" / "operations" / "troubleshooting.md"
+DOCUMENTS = sorted((ROOT / "docs" / "operations" / "troubleshooting").glob("*.md"))
 SOURCES = sorted(path for package in ("lws", "api/lws_api") for path in (ROOT / package).rglob("*.py"))
 GAP = "\0"
 """What stands for a value in a text: no quote contains it."""
@@ -34,7 +39,8 @@ def strings_in(tree: ast.AST) -> Iterator[str]:
 
 def quotes() -> list[str]:
     """What stands in backticks in the first column of a table."""
-    cells = re.findall(r"^\| (.*?) \| ", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE)
+    texts = (path.read_text(encoding="utf-8") for path in DOCUMENTS)
+    cells = [cell for text in texts for cell in re.findall(r"^\| (.*?) \| ", text, re.MULTILINE)]
     return [found[2].strip() for cell in cells for found in re.finditer(r"(`+)(.+?)\1(?!`)", cell)]
 
 
@@ -54,6 +60,25 @@ def test_every_quote_is_what_the_code_says() -> None:
 
 def test_there_are_quotes() -> None:
     assert len(quotes()) > 40
+
+
+def headings_of(page: str) -> set[str]:
+    """What has an anchor: the name itself, in lower case."""
+    (path,) = (path for path in DOCUMENTS if path.name == page)
+    return set(re.findall(r"^### (\w+)$", path.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def test_every_condition_and_reason_has_an_anchor_and_no_other_word() -> None:
+    sources = (path.read_text(encoding="utf-8") for path in SOURCES)
+    trees = [ast.parse(source) for source in sources if "Condition(" in source]
+    listed = {row.name for kind in ("conditions", "events") for row in read_table()[kind]}
+    reasons = said_in(trees, {"Condition": 2})
+    assert {"GroupsNotReady", "ProgressDeadlineExceeded"} <= reasons
+    assert headings_of("reasons.md") == listed | reasons
+
+
+def test_every_series_has_an_anchor_and_no_other_word() -> None:
+    assert headings_of("metrics.md") == {name for name, _ in series_of(Metrics())}
 
 
 @pytest.mark.parametrize(
