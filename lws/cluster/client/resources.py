@@ -9,6 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from lws.group.gang.provider import PLURAL
+from lws.group.gang.registry import PROVIDERS
+
 
 @dataclass(frozen=True, slots=True)
 class Resource:
@@ -134,9 +137,8 @@ _POD_GROUP_VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete
 
 GANG_VERBS: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = MappingProxyType(
     {
-        "volcano": {("scheduling.volcano.sh", "podgroups"): _POD_GROUP_VERBS},
-        "scheduler-plugins": {("scheduling.x-k8s.io", "podgroups"): _POD_GROUP_VERBS},
-        "kubernetes": {("scheduling.k8s.io", "podgroups"): _POD_GROUP_VERBS},
+        name: {(version.rpartition("/")[0], PLURAL): _POD_GROUP_VERBS for version in provider.versions}
+        for name, provider in PROVIDERS.items()
     }
 )
 """`gangSchedulingManagement.schedulerProvider` → (API group, resource) → verbs that the code uses
