@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted(
     path
     for path in ROOT.rglob("*.md")
-    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    if not any(part == "build" or part.startswith(".") for part in path.relative_to(ROOT).parts)
 )
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
