@@ -12,7 +12,7 @@ import pytest
 
 from lws.actions import Plan
 from lws.cluster.client.errors import Throttled
-from lws.controller.triggers.routes import Key
+from lws.controller.triggers.keys import Key
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.builders import make_set
 from test.unit.stories.fake_cluster import NAME, FakeCluster
