@@ -13,15 +13,13 @@ from lws.kube.nodes import node_of
 from lws.kube.pods import is_ready
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
-_STARTING = frozenset({("Pending", "Pending"), ("Pending", "Running"), ("Running", "Running")})
-
 
 def is_undisturbed(pod: Object) -> bool:
-    """Nothing has happened to a container. A restart that was ignored while the pod was Pending may count
-    once it runs.
+    """It has not ended, and nothing has happened to a container. A restart that was ignored while the pod was
+    Pending may count once it runs.
     """
     status = pod.get("status") or {}
-    if status.get("reason"):
+    if status.get("reason") or _phase(pod) not in ("Pending", "Running"):
         return False
     for field in ("containerStatuses", "initContainerStatuses"):
         for entry in status.get(field) or ():
@@ -41,7 +39,7 @@ def on_node(before: Object, after: Object) -> Wakes:
 
 def on_phase(before: Object, after: Object) -> Wakes:
     """It runs."""
-    return SET if (_phase(before), _phase(after)) in _STARTING else ALL
+    return ALL if (_phase(before), _phase(after)) == ("Running", "Pending") else SET
 
 
 def on_conditions(before: Object, after: Object) -> Wakes:

@@ -44,6 +44,7 @@ def _statefulset(replicas: int = 3, ready: int = 0, **metadata: Any) -> dict[str
 RESTARTED = {"containerStatuses": [{"name": "server", "restartCount": 1}]}
 STARTED = {"containerStatuses": [{"name": "server", "state": {"running": {"startedAt": "now"}}}]}
 ENDED = {"containerStatuses": [{"name": "server", "state": {"terminated": {"exitCode": 1}}}]}
+EVICTED = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]}
 
 STEPS = [
     pytest.param(_pod(node=""), _pod(), id="placed"),
@@ -65,6 +66,8 @@ NEWS = [
     pytest.param(_pod("Running"), _pod("Failed"), id="failed"),
     pytest.param(_pod("Running"), _pod("Succeeded"), id="ended"),
     pytest.param(_pod("Failed"), _pod("Running"), id="back-from-failure"),
+    pytest.param(_pod("Failed"), _pod("Failed", status=EVICTED), id="failed-through-no-fault-of-its-own"),
+    pytest.param(_pod("Succeeded"), _pod("Succeeded", status=STARTED), id="counted-after-its-end"),
     pytest.param(_pod("Running"), _pod("Running", status=RESTARTED), id="restarted"),
     pytest.param(_pod(status=RESTARTED), _pod("Running", "True", status=RESTARTED), id="restarted-before"),
     pytest.param(_pod("Running"), _pod("Running", status=ENDED), id="ended-container"),
