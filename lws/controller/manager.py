@@ -52,7 +52,9 @@ class Manager:
         self._metrics = metrics
         self._cluster = cluster
         self._lifecycle = Lifecycle()
-        self._preconditions = Preconditions(cluster)
+        self._preconditions = Preconditions(
+            cluster, (each.workload.resource.api_version for each in registrations)
+        )
         endpoints = {webhook: of for each in registrations for webhook, of in each.endpoints.items()}
         self._serving = Serving(settings, cluster, metrics, endpoints)
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"

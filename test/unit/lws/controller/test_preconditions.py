@@ -28,7 +28,7 @@ async def test_what_is_missing_is_said_and_waited_for(trouble: Callable[[], Answ
         api.will(*[trouble() for _ in range(200)], answer_json({"kind": "APIResourceList"}))
         cluster = api.cluster()
         try:
-            preconditions = Preconditions(cluster)
+            preconditions = Preconditions(cluster, ["leaderworkerset.x-k8s.io/v1"])
             waiting = asyncio.create_task(preconditions.wait())
             await asyncio.sleep(60.0)
             assert words in (preconditions.missing() or "")
@@ -36,5 +36,22 @@ async def test_what_is_missing_is_said_and_waited_for(trouble: Callable[[], Answ
             await asyncio.sleep(3600.0)
             assert waiting.done() and preconditions.missing() is None
             assert len(api.requests) == 201
+        finally:
+            await cluster.close()
+
+
+@in_fake_time
+async def test_every_kind_of_workload_is_waited_for() -> None:
+    async with serving() as api:
+        served = answer_json({"kind": "APIResourceList"})
+        api.will(served, failure(404), served, served)
+        cluster = api.cluster()
+        try:
+            preconditions = Preconditions(cluster, ["one.example.com/v1", "two.example.com/v1"])
+            await preconditions.wait()
+            assert [seen.path for seen in api.requests] == 2 * [
+                "/apis/one.example.com/v1",
+                "/apis/two.example.com/v1",
+            ]
         finally:
             await cluster.close()

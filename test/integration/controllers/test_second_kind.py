@@ -1,0 +1,99 @@
+"""A kind of workload that is registered alone, in a manager of its own, runs on a real API server beside the
+manager of sets.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lws.cluster.client.connection import Cluster
+from lws.cluster.transport.kubeconfig import load_configuration
+from lws.config import load
+from lws.controller.endpoints.metrics import Metrics
+from lws.controller.manager import Manager
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+from test.unit.fleet import FLEETS, REGISTRATION, definition, make_fleet
+from tools.localcluster import ApiError, ClusterAccess
+
+_DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+async def test_a_fleet_runs_its_set(world: World, cluster: ClusterAccess) -> None:
+    """What is made, put back and reported follows events: nothing is looked at again by itself."""
+    path = FLEETS.path(world.namespace)
+
+    def ready() -> Any:
+        return world.api.get(f"{path}/f").get("status", {}).get("ready")
+
+    with _defined(world):
+        async with _managed(cluster):
+            world.api.create(path, make_fleet("f", 2, world.namespace))
+            await _eventually("its set is ready", ready, lambda count: count == 2)
+            world.patch(SET, "f", {"spec": {"replicas": 5}})
+            await _eventually("its size is put back", lambda: _replicas(world), lambda count: count == 2)
+            world.api.merge(f"{path}/f", {"spec": {"replicas": 3}})
+            await _eventually("it has grown", ready, lambda count: count == 3)
+            events = await _eventually("an Event", lambda: _events_of_fleets(world), bool)
+            assert [event["reason"] for event in events] == ["Launched"]
+            world.api.delete(f"{path}/f")
+            await _eventually("its set is gone", lambda: world.find(SET, "f"), lambda found: not found)
+
+
+def _replicas(world: World) -> int:
+    return int(world.get(SET, "f")["spec"]["replicas"])
+
+
+def _events_of_fleets(world: World) -> list[dict[str, Any]]:
+    return [each for each in world.list("Event") if each.get("reportingController") == REGISTRATION.reporter]
+
+
+async def _eventually(what: str, see: Callable[[], Any], accept: Callable[[Any], object]) -> Any:
+    return await asyncio.to_thread(eventually, what, see, accept)
+
+
+@contextmanager
+def _defined(world: World) -> Iterator[None]:
+    """The API server knows Fleets meanwhile."""
+    made = world.api.create(_DEFINITIONS, definition())
+    try:
+        eventually("Fleets are served", lambda: _is_served(world))
+        yield
+    finally:
+        world.api.delete(f"{_DEFINITIONS}/{made['metadata']['name']}")
+
+
+def _is_served(world: World) -> bool:
+    try:
+        world.api.get(FLEETS.path())
+    except ApiError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def _managed(cluster: ClusterAccess) -> AsyncIterator[None]:
+    """A manager of Fleets and nothing else, in this process."""
+    defaults = load(None, {}, {}, namespace_file=Path("there-is-none"))
+    settings = replace(
+        defaults,
+        webhook=replace(defaults.webhook, enabled=False),
+        leader_election=replace(defaults.leader_election, enabled=False),
+        certificates=replace(defaults.certificates, internal=False),
+        metrics_bind_address=None,
+        health_bind_address=None,
+    )
+    client = Cluster(await load_configuration(str(cluster.kubeconfig)), "fleets-test")
+    running = asyncio.create_task(Manager(settings, client, Metrics(), (REGISTRATION,)).run())
+    try:
+        yield
+        assert not running.done()
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await client.close()
