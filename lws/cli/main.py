@@ -17,7 +17,7 @@ import click
 
 from lws import __version__
 from lws.cli.arguments.go_flags import as_double_dashed
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 from lws.config import ConfigError
 
 PROGRAM, COMPLETION_VARIABLE = "lws", "_LWS_COMPLETE"

@@ -16,8 +16,8 @@ from typing import TypeVar
 
 from lws import __version__
 from lws.cli.refusal import Refusal
-from lws.cluster.client.errors import ApiError, ClusterError, Forbidden, Unreachable
 from lws.cluster.client.user_cluster import UserCluster
+from lws.cluster.errors import ApiError, ClusterError, Forbidden, Unreachable
 from lws.cluster.transport.kubeconfig import load_context
 
 RESULT = TypeVar("RESULT")

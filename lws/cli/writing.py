@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import click
 
 from lws.actions import Object
-from lws.cli.views.blocks import Text
+from lws.cli.blocks import Text
 from lws.cli.views.screen import dump, show
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 

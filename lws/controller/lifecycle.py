@@ -11,7 +11,7 @@ import signal
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 
 log = logging.getLogger(__name__)
 

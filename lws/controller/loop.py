@@ -14,7 +14,7 @@ from typing import Any
 
 from lws import timing
 from lws.actions import Plan
-from lws.cluster.client.errors import ApiError, ClusterError, NotLeading
+from lws.cluster.errors import ApiError, ClusterError, NotLeading
 from lws.cluster.write.apply import Outcome
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.queue import Again

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from lws import timing
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ClusterError, Unreachable
+from lws.cluster.errors import ClusterError, Unreachable
 
 log = logging.getLogger(__name__)
 

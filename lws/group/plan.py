@@ -29,7 +29,7 @@ from lws.kube.metadata import (
 )
 from lws.kube.ownership import Ownership, may_adopt
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.children.likeness import (
+from lws.leaderworkerset.assessment.likeness import (
     ownership_of_pod_group,
     ownership_of_service,
     ownership_of_workers,

@@ -16,8 +16,14 @@ from lws.actions import Announce, Object, Plan, Problem, Reference, Status, soon
 from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.assessment import assess
-from lws.leaderworkerset.children.checkpoint import remembered_position
+from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.assessment.checkpoint import remembered_position
+from lws.leaderworkerset.assessment.target_revision import (
+    Choice,
+    former_revision,
+    plan_adoption,
+    plan_pruning,
+)
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.headless_service import plan_service
 from lws.leaderworkerset.children.leader_service import plan_leader_service
@@ -25,17 +31,11 @@ from lws.leaderworkerset.children.leader_statefulset import Step, plan_leaders
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.memory.members import current_members
 from lws.leaderworkerset.memory.restarts import given_up
-from lws.leaderworkerset.revisions.target_revision import (
-    Choice,
-    former_revision,
-    plan_adoption,
-    plan_pruning,
-)
 from lws.leaderworkerset.rollout.groups import GroupState
-from lws.leaderworkerset.rollout.pacing import status_delay
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import node_loss
+from lws.leaderworkerset.status.pacing import status_delay
 from lws.leaderworkerset.status.problems import problems_of
 from lws.leaderworkerset.status.status import (
     Observed,

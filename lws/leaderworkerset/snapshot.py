@@ -18,11 +18,11 @@ from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_r
 from lws.kube.nodes import NodeLossPolicy
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
+from lws.kube.refusals import Obstruction
 from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
-from lws.leaderworkerset.status.refusals import Obstruction
 from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
 
 _SIZE = re.compile(r"0|[1-9][0-9]{0,9}")

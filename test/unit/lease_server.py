@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from lws.cluster.client.errors import AlreadyExists, ClusterError, Conflict, NotFound
+from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, NotFound
 from lws.kube.metadata import copied
 
 Object = dict[str, Any]

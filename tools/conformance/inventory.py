@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lws.group import tpu
-from lws.leaderworkerset.status import refusals
+from lws.kube import refusals
 from lws_api.crds import definitions
 from lws_api.leaderworkerset import placement, v1
 from tools.deployment import REPOSITORY

@@ -15,7 +15,7 @@ from click.shell_completion import CompletionItem
 from lws import timing
 from lws.cli.arguments.set_name import split_set_name
 from lws.cli.session import Session, Target, connected
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 from lws.cluster.transport.kubeconfig import context_names
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 

@@ -10,11 +10,11 @@ import click
 
 from lws.cli.arguments.candidates import complete_revisions
 from lws.cli.arguments.options import cluster_options, output_option, set_argument
+from lws.cli.blocks import Block, Text
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.revisions import Past, past_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
-from lws.cli.views.blocks import Block, Text
 from lws.cli.views.diff import compared, diff_data, difference_lines, headline, side_by_side
 from lws.cli.views.screen import dump, is_wide, show, yaml_text
 from lws.leaderworkerset.revisions.history import Recorded

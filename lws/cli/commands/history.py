@@ -9,10 +9,10 @@ import click
 
 from lws.cli.arguments.candidates import complete_revisions
 from lws.cli.arguments.options import cluster_options, output_option, set_argument
+from lws.cli.blocks import Text
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.revisions import past_of
 from lws.cli.session import Session, Target, run
-from lws.cli.views.blocks import Text
 from lws.cli.views.history import history_data, history_table, one_revision, template_of
 from lws.cli.views.screen import dump, show, warn, yaml_text
 

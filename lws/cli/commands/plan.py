@@ -26,7 +26,7 @@ from lws.cli.session import Session, Target, connected, worded
 from lws.cli.views.plan import SetPlan, plan_blocks, plan_data
 from lws.cli.views.screen import dump, show, warn
 from lws.cli.writing import changed, print_names
-from lws.cluster.client.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
+from lws.cluster.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws_api.leaderworkerset.v1 import KIND
 

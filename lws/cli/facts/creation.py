@@ -17,11 +17,11 @@ from lws.actions import Object
 from lws.admission.defaulting import default
 from lws.admission.errors import aggregate
 from lws.admission.leaderworkerset import errors_in
+from lws.cli.blocks import Text
 from lws.cli.refusal import Refusal
-from lws.cli.views.blocks import Text
 from lws.kube.metadata import copied
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.assessment import assess
+from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.reasons import counted

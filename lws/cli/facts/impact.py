@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
 
 from lws.actions import Delete, Object
-from lws.cli.views.blocks import Text
+from lws.cli.blocks import Text
 from lws.group.plan import plan as plan_group
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.differences.comparison import explain
 from lws.kube.ownership import Ownership
-from lws.leaderworkerset.assessment import Assessment, assess
+from lws.leaderworkerset.assessment.assessment import Assessment, assess
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.encoding import LIVE

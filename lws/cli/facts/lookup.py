@@ -14,11 +14,11 @@ from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, from_server
 from lws.cluster.cache.store import Store
-from lws.cluster.client.errors import NotFound
+from lws.cluster.errors import NotFound
 from lws.cluster.observe.observer import Observer
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.shape import readable_status, spec_fault
+from lws.leaderworkerset.revisions.shape import readable_status, spec_fault
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import KIND, LEADER_WORKER_SET, NAME_LABEL, WORKER_INDEX_LABEL
 

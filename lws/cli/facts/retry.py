@@ -12,7 +12,7 @@ from typing import Any
 from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
-from lws.cluster.client.errors import Conflict, Invalid
+from lws.cluster.errors import Conflict, Invalid
 from lws_api.leaderworkerset.v1 import KIND
 
 _ATTEMPTS = 10

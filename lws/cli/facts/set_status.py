@@ -20,7 +20,7 @@ from lws.kube.metadata import controller_of, is_terminating
 from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.assessment import Assessment, assess
+from lws.leaderworkerset.assessment.assessment import Assessment, assess
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
 from lws.leaderworkerset.status.progress import LAST_PROGRESS

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lws.cli.views.blocks import Block, SideBySide, Text
+from lws.cli.blocks import Block, SideBySide, Text
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.encoding import equality_tree
 from lws.leaderworkerset.revisions.history import Recorded

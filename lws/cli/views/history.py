@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from lws.cli.blocks import Block, Table, Text, row
 from lws.cli.facts.ages import age
 from lws.cli.facts.revisions import Past
-from lws.cli.views.blocks import Block, Table, Text, row
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.reasons import runs

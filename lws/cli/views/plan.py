@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Object
+from lws.cli.blocks import Block, Text
 from lws.cli.facts.creation import creation
 from lws.cli.facts.impact import Impact, impact_lines
-from lws.cli.views.blocks import Block, Text
 from lws.cli.views.steps import steps_blocks, steps_data
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.history import record

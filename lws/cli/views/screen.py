@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lws.cli.views.blocks import Bar, Block, SideBySide, Table, Text, plain
+from lws.cli.blocks import Bar, Block, SideBySide, Table, Text, plain
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from lws.cli.blocks import Bar, Block, Table, Text, row
 from lws.cli.facts.ages import age
 from lws.cli.facts.set_status import GroupLine, StatusReport, revision_number
-from lws.cli.views.blocks import Bar, Block, Table, Text, row
 from lws.kube import conditions
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.status.progress import STALLED

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from lws.cli.views.blocks import Block, Table, Text, row
+from lws.cli.blocks import Block, Table, Text, row
 from lws.leaderworkerset.rollout.simulation import Simulation, Step
 
 

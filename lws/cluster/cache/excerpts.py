@@ -14,8 +14,8 @@ from lws.kube.metadata import controller_of, labels_of
 from lws.kube.pods import DISRUPTED, SCHEDULED, disruption_of, wait_for_node
 from lws.kube.types.shapes import is_deep
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, template_labels
+from lws.leaderworkerset.revisions.shape import readable_status
 from lws.leaderworkerset.rollout.scale_down import DELETION_COST_ANNOTATION
-from lws.leaderworkerset.shape import readable_status
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 _PREFIX = "leaderworkerset.sigs.k8s.io/"

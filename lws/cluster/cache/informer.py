@@ -20,9 +20,9 @@ from typing import Any, Protocol
 from lws import timing
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ApiError, ClusterError, Gone, Throttled, api_error
 from lws.cluster.client.resources import Resource
 from lws.cluster.client.responses import decoded
+from lws.cluster.errors import ApiError, ClusterError, Gone, Throttled, api_error
 
 log = logging.getLogger(__name__)
 

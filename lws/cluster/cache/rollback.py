@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 
 
 class RolledBack(ClusterError):

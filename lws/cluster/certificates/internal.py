@@ -25,7 +25,7 @@ from lws.cluster.certificates.serving_certificate import (
     server_flaw,
     split,
 )
-from lws.cluster.client.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound
+from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound
 
 CONFIGURATIONS = (
     ("MutatingWebhookConfiguration", "lws-mutating-webhook-configuration"),

@@ -16,8 +16,8 @@ from typing import Any
 
 from lws import timing
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ClusterError
 from lws.cluster.client.rate_limit import RateLimit
+from lws.cluster.errors import ClusterError
 
 _REMEMBERED = 256
 # Of tokens that nobody has shown before. Those of scrapers are a few, and do not count.

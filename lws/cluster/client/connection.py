@@ -22,11 +22,11 @@ from kubernetes.aio.client.configuration import Configuration
 
 from lws import timing
 from lws.actions import Object, Propagation, Reference, Verbatim
-from lws.cluster.client.errors import NotLeading, Unreachable
 from lws.cluster.client.idle_timeout import Hearing
 from lws.cluster.client.rate_limit import RateLimit
 from lws.cluster.client.resources import RESOURCES, Resource, namespace_in
 from lws.cluster.client.responses import decoded, raise_for
+from lws.cluster.errors import NotLeading, Unreachable
 from lws.cluster.transport.transport import Request, Transport
 
 FIELD_MANAGER = "lws"

@@ -12,7 +12,7 @@ from types import TracebackType
 
 import aiohttp
 
-from lws.cluster.client.errors import Unreachable
+from lws.cluster.errors import Unreachable
 
 
 class Hearing:

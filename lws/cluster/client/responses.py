@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import orjson
 
-from lws.cluster.client.errors import ApiError, Unreachable, api_error
+from lws.cluster.errors import ApiError, Unreachable, api_error
 
 _DEEPEST = 100
 """Objects and lists within each other: an object of Kubernetes in a list has a third of that."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ClusterError, Conflict, NotFound
+from lws.cluster.errors import ClusterError, Conflict, NotFound
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import AlreadyExists, ClusterError, Conflict
+from lws.cluster.errors import AlreadyExists, ClusterError, Conflict
 from lws.cluster.leases.lease import Candidate, Lease, given_up
 
 log = logging.getLogger(__name__)

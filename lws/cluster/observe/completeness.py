@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable
 
 from lws.actions import Object
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
-from lws.leaderworkerset.children.likeness import may_be_adopted
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import SubdomainPolicy

@@ -17,10 +17,10 @@ from typing import Any
 
 from lws import timing
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ClusterError
 from lws.cluster.client.pages import pages
 from lws.cluster.client.resources import EVENTS
-from lws.leaderworkerset.status.refusals import FAILED_CREATE
+from lws.cluster.errors import ClusterError
+from lws.kube.refusals import FAILED_CREATE
 
 log = logging.getLogger(__name__)
 

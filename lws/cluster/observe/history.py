@@ -12,8 +12,8 @@ from typing import Any
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import NotFound
 from lws.cluster.client.resources import CONTROLLER_REVISIONS
+from lws.cluster.errors import NotFound
 from lws.cluster.observe.membership import Membership
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.kube.metadata import controller_of, is_controlled_by, is_mapping, labels_of
@@ -23,7 +23,7 @@ from lws.leaderworkerset.revisions.history import Recorded, find, is_ours
 from lws.leaderworkerset.revisions.identity import identified
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running, claim_templates_of
-from lws.leaderworkerset.shape import is_pod_template
+from lws.leaderworkerset.revisions.shape import is_pod_template
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 

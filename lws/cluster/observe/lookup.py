@@ -9,7 +9,7 @@ from __future__ import annotations
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import NotFound
+from lws.cluster.errors import NotFound
 from lws.kube.metadata import is_controlled_by, labels_of
 
 

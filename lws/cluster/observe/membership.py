@@ -18,7 +18,7 @@ from lws.kube.names import parent_and_ordinal
 from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready, wait_for_node
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.children.likeness import ownership_of_service, ownership_of_workers
+from lws.leaderworkerset.assessment.likeness import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.revisions.keys import (
     STATEFULSET_REVISION_LABEL,
     Origin,

@@ -32,8 +32,8 @@ from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.leader_service import leader_service_name
-from lws.leaderworkerset.children.likeness import may_be_adopted
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template

@@ -14,8 +14,8 @@ from lws import timing
 from lws.actions import Object
 from lws.cluster.client.connection import Cluster
 from lws.cluster.observe.failed_creates import FailedCreates
+from lws.kube.refusals import Obstruction
 from lws.kube.statefulsets import is_short
-from lws.leaderworkerset.status.refusals import Obstruction
 
 # Groups of one set lack their pods for one reason; to ask about each of a thousand would help nobody.
 _MOST_ASKED = 3

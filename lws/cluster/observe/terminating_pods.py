@@ -13,7 +13,7 @@ from datetime import datetime
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ApiError, Forbidden, NotFound
+from lws.cluster.errors import ApiError, Forbidden, NotFound
 from lws.kube.metadata import controller_of, labels_of
 from lws.kube.names import parent_and_ordinal
 from lws.kube.nodes import is_overdue, node_of

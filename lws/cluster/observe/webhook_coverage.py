@@ -14,9 +14,9 @@ from collections.abc import Callable
 from lws import timing
 from lws.cluster.certificates.internal import CONFIGURATIONS
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ClusterError, Forbidden, NotFound
 from lws.cluster.client.pages import pages
 from lws.cluster.client.resources import NAMESPACES
+from lws.cluster.errors import ClusterError, Forbidden, NotFound
 from lws.kube.selectors import as_query
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from kubernetes.aio.client.configuration import Configuration
 
 from lws import timing
-from lws.cluster.client.errors import Unreachable
+from lws.cluster.errors import Unreachable
 
 log = logging.getLogger(__name__)
 

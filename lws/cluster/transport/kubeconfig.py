@@ -16,7 +16,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config
 
 from lws import timing
-from lws.cluster.client.errors import ClusterError, Unreachable
+from lws.cluster.errors import ClusterError, Unreachable
 from lws.cluster.transport.credentials import Lifetime, Renewal
 from lws.cluster.transport.kubeconfig_loader import KubeconfigLoader
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from yarl import URL
 
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 

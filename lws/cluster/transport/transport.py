@@ -15,7 +15,7 @@ from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 from yarl import URL
 
-from lws.cluster.client.errors import Unreachable
+from lws.cluster.errors import Unreachable
 from lws.cluster.transport.credentials import Renewal
 from lws.cluster.transport.proxies import proxy_for
 from lws.cluster.transport.trust import Trust

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner, Status
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
+from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
 from lws.cluster.write.owner_locks import Turns
 from lws.cluster.write.owner_writes import write_owner
 from lws.cluster.write.taken_names import is_as_made

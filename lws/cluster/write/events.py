@@ -19,7 +19,7 @@ from typing import Any
 from lws import timing
 from lws.actions import Announce, Reference
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ClusterError, NotFound
+from lws.cluster.errors import ClusterError, NotFound
 from lws.cluster.write.event_folds import Window, fold_key
 
 log = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from typing import Any
 
 from lws.actions import Object, SetOwner
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import Conflict, NotFound, Overtaken
+from lws.cluster.errors import Conflict, NotFound, Overtaken
 from lws.kube.metadata import controller_of, is_terminating, metadata_of
 from lws.kube.ownership import owners_with, owners_without
 

@@ -18,7 +18,7 @@ from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
 from lws.kube.differences.applied import digest
 from lws.leaderworkerset.revisions.history import Recorded, parse
-from lws.leaderworkerset.shape import spec_fault
+from lws.leaderworkerset.revisions.shape import spec_fault
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 
 _PARSED = 4096

@@ -12,9 +12,9 @@ from typing import Any
 
 from lws import timing
 from lws.actions import Action, Apply, Create
-from lws.cluster.client.errors import ApiError
+from lws.cluster.errors import ApiError
 from lws.kube.metadata import labels_of
-from lws.leaderworkerset.status.refusals import FAILED_CREATE, Obstruction
+from lws.kube.refusals import FAILED_CREATE, Obstruction
 
 _Key = tuple[str, str]
 

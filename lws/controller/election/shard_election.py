@@ -18,7 +18,7 @@ from lws.cluster.leases.lease import Candidate, Lease
 from lws.cluster.leases.shard_membership import RollCall
 from lws.controller.election.assignment import Share, share_of
 from lws.controller.election.election import OnChange, OnLeading, Scope
-from lws.kube.shards import shard_of
+from lws.controller.election.shards import shard_of
 
 log = logging.getLogger(__name__)
 

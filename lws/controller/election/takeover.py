@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from lws import timing
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 from lws.controller.election.election import OnChange, Scope
 
 log = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import Any
 from lws import timing
 from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.store import Store
-from lws.cluster.client.errors import ApiError, ClusterError
 from lws.cluster.client.resources import Resource
+from lws.cluster.errors import ApiError, ClusterError
 from lws.controller.endpoints.stream_liveness import Silence
 from lws.group.gang.provider import KIND, PLURAL, GangProvider
 from lws.group.gang.registry import PROVIDERS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lws.actions import Action
-from lws.cluster.client.errors import ApiError
+from lws.cluster.errors import ApiError
 from lws.cluster.observe.observer import Environment, Observer
 from lws.cluster.observe.webhook_coverage import WebhookCoverage
 from lws.cluster.workloads import LEADER_WORKER_SET

@@ -17,9 +17,9 @@ from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.store import Store
-from lws.cluster.client.errors import ClusterError
 from lws.cluster.client.pages import pages
 from lws.cluster.client.resources import Resource
+from lws.cluster.errors import ClusterError
 from lws.cluster.workloads import Workload
 
 log = logging.getLogger(__name__)

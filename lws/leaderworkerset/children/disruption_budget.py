@@ -23,7 +23,7 @@ from lws.kube import quantities
 from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import is_terminating, owner_reference
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.children.likeness import ownership_of_budget
+from lws.leaderworkerset.assessment.likeness import ownership_of_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL

@@ -16,7 +16,7 @@ from lws.kube.differences.applied import covers
 from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.children.likeness import ownership_of_service
+from lws.leaderworkerset.assessment.likeness import ownership_of_service
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL

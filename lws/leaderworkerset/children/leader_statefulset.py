@@ -17,22 +17,22 @@ from lws.kube.differences import applied
 from lws.kube.metadata import missing_labels
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import events, spec
-from lws.leaderworkerset.assessment import Assessment
-from lws.leaderworkerset.children.checkpoint import Position, beginning, remember, remembered_position
+from lws.leaderworkerset.assessment.assessment import Assessment
+from lws.leaderworkerset.assessment.checkpoint import Position, beginning, remember, remembered_position
+from lws.leaderworkerset.assessment.target_revision import Choice
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
-from lws.leaderworkerset.revisions.target_revision import Choice
 from lws.leaderworkerset.rollout.groups import (
     FIELD_MANAGER,
     GroupState,
     LeaderStatefulSet,
 )
 from lws.leaderworkerset.rollout.limits import statefulset_max_unavailable
-from lws.leaderworkerset.rollout.pacing import paced
 from lws.leaderworkerset.rollout.plan import plan_rollout
 from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.status.pacing import paced
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,

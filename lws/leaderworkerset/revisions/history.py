@@ -30,7 +30,7 @@ from lws.leaderworkerset.revisions.encoding import (
     without_marker,
 )
 from lws.leaderworkerset.revisions.names import revision_name, stem_of, storable
-from lws.leaderworkerset.shape import recorded_fault
+from lws.leaderworkerset.revisions.shape import recorded_fault
 from lws.leaderworkerset.spec import (
     PLACEMENT_ANNOTATIONS,
     leader_template_of,

@@ -12,8 +12,8 @@ from typing import Any, cast
 from lws.actions import Plan
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import NotFound
 from lws.cluster.client.resources import Resource
+from lws.cluster.errors import NotFound
 from lws.cluster.observe.observer import Observer
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.plan import plan as plan_group

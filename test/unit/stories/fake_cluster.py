@@ -13,7 +13,7 @@ from typing import Any
 
 from lws.actions import Object, Reference
 from lws.admission.pods.pod import admit
-from lws.cluster.client.errors import AlreadyExists, Conflict, Invalid, NotFound
+from lws.cluster.errors import AlreadyExists, Conflict, Invalid, NotFound
 from lws.kube.metadata import annotations_of, controller_of, is_terminating
 from test.unit import api_server
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Plan
-from lws.cluster.client.errors import Throttled
+from lws.cluster.errors import Throttled
 from lws.controller.triggers.keys import Key
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.builders import make_set

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lws.actions import Plan
-from lws.cluster.client.errors import Conflict, Throttled
+from lws.cluster.errors import Conflict, Throttled
 from lws.controller.triggers.keys import Key
 from lws.kube.metadata import controller_of, is_terminating
 from lws_api.leaderworkerset.v1 import KIND, REPLICAS_ANNOTATION

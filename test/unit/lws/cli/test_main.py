@@ -12,7 +12,7 @@ import pytest
 
 from lws import __version__
 from lws.cli.main import COMMANDS, commands, main
-from lws.cluster.client.errors import Forbidden, Unreachable
+from lws.cluster.errors import Forbidden, Unreachable
 from lws.config import ConfigError
 
 Run = Callable[..., tuple[Any, str, str]]

@@ -25,7 +25,7 @@ from lws import timing
 from lws.cluster.cache.store import Store
 from lws.cluster.certificates.serving_certificate import Certificates
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ApiError, Unreachable
+from lws.cluster.errors import ApiError, Unreachable
 from lws.cluster.transport.credentials import Lifetime, Renewal
 from lws.controller.manager import REGISTRATIONS
 from lws.controller.operator import build_registry, build_settings

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Announce, Create, Plan, Reference
-from lws.cluster.client.errors import (
+from lws.cluster.errors import (
     ApiError,
     ClusterError,
     Conflict,

@@ -10,7 +10,7 @@ import pytest
 from lws.actions import Reference
 from lws.cli.facts.retry import write_unless_changed
 from lws.cli.refusal import Refusal
-from lws.cluster.client.errors import Invalid
+from lws.cluster.errors import Invalid
 from test.unit.builders import make_set
 from test.unit.fake_api import answer_json, failure
 from test.unit.lws.cli.conftest import Talk

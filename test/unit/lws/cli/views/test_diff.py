@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lws.cli.views.blocks import SideBySide
+from lws.cli.blocks import SideBySide
 from lws.cli.views.diff import compared, diff_data, difference_lines, headline, side_by_side
 from lws.cli.views.screen import yaml_text
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lws.cli.views.blocks import plain
+from lws.cli.blocks import plain
 from lws.cli.views.history import (
     changes,
     groups_on,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from lws.cli.blocks import plain
 from lws.cli.facts.creation import update_from_rest
 from lws.cli.facts.impact import impact
-from lws.cli.views.blocks import plain
 from lws.cli.views.plan import SetPlan, plan_blocks, plan_data
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.simulation import simulate

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from lws.cli.blocks import Bar, SideBySide, Table, Text, row
 from lws.cli.views import screen
-from lws.cli.views.blocks import Bar, SideBySide, Table, Text, row
 
 BLOCKS = [
     Text("set [demo]", "bold"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lws.cli.blocks import plain
 from lws.cli.facts.set_status import StatusReport, report_on
-from lws.cli.views.blocks import plain
 from lws.cli.views.status import progress_line, sets_table, status_blocks, status_data
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.snapshot import SetSnapshot

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lws.cli.views.blocks import plain
+from lws.cli.blocks import plain
 from lws.cli.views.steps import steps_blocks
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate

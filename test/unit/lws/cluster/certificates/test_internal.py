@@ -16,7 +16,7 @@ from lws import timing
 from lws.actions import Object, Reference
 from lws.cluster.certificates.internal import CONFIGURATIONS, InternalCertificates, Place
 from lws.cluster.certificates.serving_certificate import KeyPair, server_flaw, split
-from lws.cluster.client.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unreachable
+from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unreachable
 
 pytestmark = pytest.mark.usefixtures("shared_keys")
 

@@ -11,8 +11,8 @@ import pytest
 from lws.actions import Object
 from lws.cluster.client.authorization import Authorizer
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import Forbidden, Unreachable
 from lws.cluster.client.rate_limit import RateLimit
+from lws.cluster.errors import Forbidden, Unreachable
 
 USER = {
     "username": "system:serviceaccount:monitoring:prometheus",

@@ -14,7 +14,9 @@ from kubernetes.aio.config import ConfigException
 
 from lws.actions import Reference, Verbatim
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import (
+from lws.cluster.client.rate_limit import RateLimit, renewal_rate
+from lws.cluster.client.resources import LEADERWORKERSETS, PODS, Resource
+from lws.cluster.errors import (
     AlreadyExists,
     ApiError,
     Conflict,
@@ -26,8 +28,6 @@ from lws.cluster.client.errors import (
     Throttled,
     Unreachable,
 )
-from lws.cluster.client.rate_limit import RateLimit, renewal_rate
-from lws.cluster.client.resources import LEADERWORKERSETS, PODS, Resource
 from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, reset, serving, silence, stream
 from test.unit.fake_time import in_fake_time, now
 

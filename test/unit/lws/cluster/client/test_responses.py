@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.client.errors import ApiError, Conflict, NotFound, Throttled, Unreachable
 from lws.cluster.client.responses import decoded, error_of
+from lws.cluster.errors import ApiError, Conflict, NotFound, Throttled, Unreachable
 
 
 def test_an_object() -> None:

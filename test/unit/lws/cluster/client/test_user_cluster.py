@@ -10,8 +10,8 @@ import pytest
 from kubernetes.aio.client.configuration import Configuration
 
 from lws.actions import Reference
-from lws.cluster.client.errors import Invalid
 from lws.cluster.client.user_cluster import UserCluster
+from lws.cluster.errors import Invalid
 from test.unit.builders import make_set
 from test.unit.fake_api import FakeApi, answer_json, failure, serving
 

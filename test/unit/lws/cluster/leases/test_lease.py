@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lws.cluster.cache.rollback import Rollback
-from lws.cluster.client.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Unreachable
+from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Unreachable
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from test.unit.fake_time import in_fake_time, now
 from test.unit.seeds import for_each_seed

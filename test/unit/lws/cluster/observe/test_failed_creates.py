@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ClusterError, Forbidden
+from lws.cluster.errors import ClusterError, Forbidden
 from lws.cluster.observe.failed_creates import FailedCreates
 from test.unit.lws.cluster.observe.told_events import WORDS, Events, at, event
 

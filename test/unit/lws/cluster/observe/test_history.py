@@ -11,8 +11,8 @@ import pytest
 
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import NotFound
 from lws.cluster.client.resources import Resource
+from lws.cluster.errors import NotFound
 from lws.cluster.observe.history import History
 from lws.cluster.observe.membership import Membership
 from lws.cluster.write.recent_writes import WriteMemory

@@ -8,7 +8,7 @@ import pytest
 
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import NotFound
+from lws.cluster.errors import NotFound
 from lws.cluster.observe.lookup import Lookup
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.builders import make_leader_statefulset, make_set

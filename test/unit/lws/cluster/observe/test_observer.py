@@ -13,7 +13,7 @@ from lws.actions import Apply, Create
 from lws.cluster.cache.store import Store
 from lws.cluster.cache.tables import trim
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import Forbidden, NotFound
+from lws.cluster.errors import Forbidden, NotFound
 from lws.cluster.observe.observer import Environment, Observer
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.gang.provider import GangProvider

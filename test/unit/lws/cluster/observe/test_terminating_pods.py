@@ -10,7 +10,7 @@ import pytest
 
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import ClusterError, Forbidden, NotFound, Throttled
+from lws.cluster.errors import ClusterError, Forbidden, NotFound, Throttled
 from lws.cluster.observe.terminating_pods import Leaving
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset

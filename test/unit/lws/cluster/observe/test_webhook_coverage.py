@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import Forbidden, NotFound, Unreachable
+from lws.cluster.errors import Forbidden, NotFound, Unreachable
 from lws.cluster.observe.webhook_coverage import WebhookCoverage
 from test.unit.fake_time import in_fake_time
 

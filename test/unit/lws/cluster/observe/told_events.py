@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 from lws.kube.conditions import timestamp
 from test.unit.builders import NOW
 

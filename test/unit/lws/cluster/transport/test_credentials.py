@@ -8,7 +8,7 @@ import math
 import pytest
 from kubernetes.aio.client.configuration import Configuration
 
-from lws.cluster.client.errors import Unreachable
+from lws.cluster.errors import Unreachable
 from lws.cluster.transport.credentials import Lifetime, Renewal
 from test.unit.fake_time import in_fake_time, now
 

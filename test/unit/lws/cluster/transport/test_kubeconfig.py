@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lws.cluster.client.errors import ClusterError, Unreachable
+from lws.cluster.errors import ClusterError, Unreachable
 from lws.cluster.transport import kubeconfig
 from lws.cluster.transport.kubeconfig import NoCluster, context_names, load_configuration, load_context
 

@@ -15,7 +15,7 @@ import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import incluster_config
 
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 from lws.cluster.transport.credentials import Renewal
 from lws.cluster.transport.kubeconfig import load_configuration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from yarl import URL
 
-from lws.cluster.client.errors import ClusterError
+from lws.cluster.errors import ClusterError
 from lws.cluster.transport.proxies import needs_proxy, proxy_for
 
 PROXY = "http://proxy.test:3128"

@@ -23,7 +23,7 @@ from lws.actions import (
     Status,
     Verbatim,
 )
-from lws.cluster.client.errors import (
+from lws.cluster.errors import (
     AlreadyExists,
     ApiError,
     ClusterError,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Announce, Fold, Reference
-from lws.cluster.client.errors import ApiError, ClusterError, NotFound, NotLeading, Unreachable
+from lws.cluster.errors import ApiError, ClusterError, NotFound, NotLeading, Unreachable
 from lws.cluster.write.events import EventRecorder
 from test.unit.fake_time import in_fake_time, now
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lws.actions import Announce, Apply, Create, Delete, Reference
-from lws.cluster.client.errors import Forbidden
+from lws.cluster.errors import Forbidden
 from lws.cluster.write.refusals import Refusals
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 

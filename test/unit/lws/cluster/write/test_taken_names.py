@@ -9,7 +9,7 @@ import pytest
 from lws.actions import Announce, Create
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import AlreadyExists
+from lws.cluster.errors import AlreadyExists
 from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.gang.registry import PROVIDERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from lws.cluster.client.errors import Unreachable
+from lws.cluster.errors import Unreachable
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from lws.controller.election.election import LeaseElection, Unelected, everywhere
 from test.unit.fake_time import in_fake_time, now

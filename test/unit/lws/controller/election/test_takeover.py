@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from lws.cluster.client.errors import Unreachable
+from lws.cluster.errors import Unreachable
 from lws.controller.election.election import Scope, everywhere
 from lws.controller.election.takeover import Takeover
 from test.unit.fake_time import in_fake_time

@@ -13,7 +13,7 @@ import pytest
 from lws.cluster.cache.informer import Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import Forbidden, Unreachable
+from lws.cluster.errors import Forbidden, Unreachable
 from lws.controller.leaderworkerset import gangs
 from lws.controller.leaderworkerset.gangs import Gangs
 from lws.group.gang.registry import PROVIDERS

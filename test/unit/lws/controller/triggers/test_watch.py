@@ -16,8 +16,8 @@ from lws.cluster.cache.informer import Source
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.client.errors import Unreachable
 from lws.cluster.client.resources import LEADERWORKERSETS, PODS, SERVICES, Resource
+from lws.cluster.errors import Unreachable
 from lws.cluster.workloads import LEADER_WORKER_SET, Workload
 from lws.controller.triggers.watch import KopfStream, informers_of, register
 from test.unit.builders import make_set

@@ -13,13 +13,13 @@ import pytest
 from lws.actions import Create, Delete, Merge, SetOwner
 from lws.cluster.cache.tables import trim
 from lws.kube.conditions import find
+from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import (
     allowed_groups,
     build_disruption_budget,
     granted_groups,
     wants_disruption_budget,
 )
-from lws.leaderworkerset.children.likeness import may_be_adopted
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.rollout.groups import Wanted, group_states
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot

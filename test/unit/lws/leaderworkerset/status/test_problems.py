@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from lws.actions import Problem
+from lws.kube.refusals import Obstruction
 from lws.leaderworkerset.events import problems
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.problems import problems_of
-from lws.leaderworkerset.status.refusals import Obstruction
 from test.unit.builders import NOW, make_set
 
 CLASH = Problem("NameClash", "StatefulSet demo belongs to somebody else")

@@ -1,8 +1,8 @@
-"""lws.cli.views.blocks: blocks as plain text."""
+"""lws.cli.blocks: blocks as plain text."""
 
 from __future__ import annotations
 
-from lws.cli.views.blocks import Bar, SideBySide, Table, Text, plain, row
+from lws.cli.blocks import Bar, SideBySide, Table, Text, plain, row
 
 
 def test_columns_are_as_wide_as_their_widest_text_and_nothing_is_cut() -> None:

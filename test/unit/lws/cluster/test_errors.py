@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.client.errors import (
+from lws.cluster.errors import (
     AlreadyExists,
     ApiError,
     ClusterError,

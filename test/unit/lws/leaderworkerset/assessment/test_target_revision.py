@@ -12,16 +12,16 @@ import pytest
 from lws.actions import Create, Delete, Merge, Reference, SetOwner
 from lws.kube.metadata import owner_reference
 from lws.kube.ownership import Ownership
-from lws.leaderworkerset.revisions import history, seal
-from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
-from lws.leaderworkerset.revisions.identity import identified
-from lws.leaderworkerset.revisions.target_revision import (
+from lws.leaderworkerset.assessment.target_revision import (
     Choice,
     choose_revision,
     former_revision,
     plan_adoption,
     plan_pruning,
 )
+from lws.leaderworkerset.revisions import history, seal
+from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
+from lws.leaderworkerset.revisions.identity import identified
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.unit import api_server

@@ -1,11 +1,11 @@
-"""lws.leaderworkerset.assessment: where a set stands; the plan and the commands begin with it."""
+"""lws.leaderworkerset.assessment.assessment: where a set stands; the plan and the commands begin with it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from lws.kube.ownership import Ownership
-from lws.leaderworkerset.assessment import assess
+from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.state import Budget

@@ -8,9 +8,9 @@ import pytest
 
 from lws.actions import Reference, Status
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
-from lws.leaderworkerset.rollout.pacing import paced, status_delay
 from lws.leaderworkerset.rollout.state import Budget, Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.status.pacing import paced, status_delay
 from test.unit.builders import NOW, make_set
 
 

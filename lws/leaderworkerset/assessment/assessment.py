@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from lws.kube.ownership import Ownership
 from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.children.checkpoint import remembered_position
-from lws.leaderworkerset.children.likeness import ownership_of_leaders
-from lws.leaderworkerset.revisions.target_revision import Choice, choose_revision
+from lws.leaderworkerset.assessment.checkpoint import remembered_position
+from lws.leaderworkerset.assessment.likeness import ownership_of_leaders
+from lws.leaderworkerset.assessment.target_revision import Choice, choose_revision
 from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states, leader_statefulset
 from lws.leaderworkerset.rollout.limits import budget_of, floor_of
 from lws.leaderworkerset.rollout.state import RolloutState

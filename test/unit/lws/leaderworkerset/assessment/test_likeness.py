@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.children.likeness: what a set adopts goes with it, so it is nothing a user has made."""
+"""lws.leaderworkerset.assessment.likeness: what a set adopts goes with it, so it is nothing a user made."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lws.cluster.cache.tables import trim
 from lws.group.objects import build_group_service
 from lws.kube.conditions import find
 from lws.kube.ownership import Ownership
-from lws.leaderworkerset.children.likeness import (
+from lws.leaderworkerset.assessment.likeness import (
     may_be_adopted,
     ownership_of_budget,
     ownership_of_leaders,

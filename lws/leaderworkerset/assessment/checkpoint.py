@@ -12,8 +12,8 @@ from typing import Any
 
 from lws.actions import Merge, Object, Reference
 from lws.leaderworkerset import spec
+from lws.leaderworkerset.assessment.target_revision import Choice
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.revisions.target_revision import Choice
 from lws.leaderworkerset.rollout.limits import budget_of, floor_of
 from lws.leaderworkerset.rollout.reasons import counted
 from lws.leaderworkerset.rollout.state import Rollout

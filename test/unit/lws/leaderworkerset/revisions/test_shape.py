@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.shape: what is stored of a set, whoever wrote it."""
+"""lws.leaderworkerset.revisions.shape: what is stored of a set, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.shape import is_pod_template, readable_status, recorded_fault, spec_fault
+from lws.leaderworkerset.revisions.shape import is_pod_template, readable_status, recorded_fault, spec_fault
 from test.unit.builders import make_pod_template, make_set
 
 STATUS: dict[str, Any] = {
