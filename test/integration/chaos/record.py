@@ -1,8 +1,8 @@
 """What happened to the objects of a namespace, write by write, and who wrote? Read from the audit log.
 
 In: the audit log of a local cluster with `AUDIT_CHAOS`. Out: entries, in the order in which they took effect.
-The API server may die with a write done and not logged; whoever killed it takes a snapshot afterwards, which
-counts as the truth from then on.
+The API server may die with a write done and not logged; whoever killed it takes a snapshot afterwards, as of
+the moment before the first write that was logged again. It counts as the truth from then on.
 """
 
 from __future__ import annotations
@@ -90,10 +90,21 @@ class Record:
         self._snapshots: list[Change] = []
         self.snapshot()
 
-    def snapshot(self) -> None:
-        """Note what there is, past every cache."""
+    def position(self) -> int:
+        """Where the log ends now."""
+        return self._log.stat().st_size
+
+    def snapshot(self, since: int | None = None) -> None:
+        """Note what there is, past every cache.
+
+        since: position of the log before the API server or its store came back. Others may have gone on
+        before us: then it is noted what there was before they did.
+        """
+        logged = () if since is None else changes_of(self._here(entries_of(self._log, since)))
+        first = min((each.version for each in logged), default=None)
+        query = "" if first is None else f"?resourceVersion={first - 1}&resourceVersionMatch=Exact"
         for resource in _FOLLOWED:
-            found = self._world.api.get(self._world.path(_KINDS[resource]))
+            found = self._world.api.get(self._world.path(_KINDS[resource]) + query)
             entry = Entry(datetime.now(UTC), "list", resource, self._world.namespace, "", 200, "the test")
             items = {each["metadata"]["name"]: each for each in found["items"]}
             version = int(found["metadata"]["resourceVersion"])
@@ -105,8 +116,10 @@ class Record:
 
     def changes(self) -> list[Change]:
         """What became of the objects of the namespace, in the order of the API server's store."""
-        here = (each for each in self.entries() if each.namespace == self._world.namespace)
-        return ordered([*self._snapshots, *changes_of(here)])
+        return ordered([*self._snapshots, *changes_of(self._here(self.entries()))])
+
+    def _here(self, entries: Iterable[Entry]) -> Iterator[Entry]:
+        return (each for each in entries if each.namespace == self._world.namespace)
 
 
 def entries_of(log: Path, began: int = 0) -> Iterator[Entry]:

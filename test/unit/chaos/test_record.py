@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from test.integration.chaos.record import PODS, Change, Entry, changes_of, entries_of, ordered
+from test.harness.world import World
+from test.integration.chaos.record import PODS, Change, Entry, Record, changes_of, entries_of, ordered
 
 
 def logged(verb: str, version: int, uri: str = "/api/v1/pods", **metadata: Any) -> str:
@@ -99,3 +101,35 @@ def test_answers_are_put_in_the_order_of_the_store_from_the_first_snapshot_on() 
     changes = list(changes_of(entry("patch", version) for version in (3, 9, 8, 5)))
     snapshot = Change(5, entry("list", 5), {}, is_snapshot=True)
     assert [each.version for each in ordered([snapshot, *changes])] == [5, 5, 8, 9]
+
+
+@dataclass
+class Lists:
+    """A world in which nothing is there but what was listed."""
+
+    namespace: str = "default"
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def api(self) -> Lists:
+        return self
+
+    def path(self, kind: str) -> str:
+        return kind
+
+    def get(self, path: str) -> dict[str, Any]:
+        self.asked.append(path)
+        return {"metadata": {"resourceVersion": "9"}, "items": []}
+
+
+def test_a_snapshot_shows_what_there_was_before_the_first_write_after_an_outage(tmp_path: Path) -> None:
+    log, world = tmp_path / "audit.log", Lists()
+    log.write_text(logged("create", 3) + "\n")
+    record = Record(cast(World, world), log)
+    resumed = record.position()
+    record.snapshot(resumed)
+    assert world.asked == 2 * ["Pod", "StatefulSet", "LeaderWorkerSet"], "nobody has written since"
+    log.write_text(log.read_text() + logged("patch", 8) + "\n" + logged("patch", 12) + "\n")
+    record.snapshot(resumed)
+    exactly = "?resourceVersion=7&resourceVersionMatch=Exact"
+    assert world.asked[6:] == [f"{kind}{exactly}" for kind in ("Pod", "StatefulSet", "LeaderWorkerSet")]
