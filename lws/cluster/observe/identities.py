@@ -12,7 +12,7 @@ from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.observe.history import History
 from lws.cluster.observe.lookup import Lookup
-from lws.cluster.observe.membership import Membership
+from lws.cluster.observe.membership import Membership, own_workers
 from lws.group.labels import (
     Marks,
     edits_of,
@@ -24,7 +24,7 @@ from lws.group.labels import (
     without_group,
 )
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import is_controlled_by, labels_of
+from lws.kube.metadata import labels_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.history import Recorded, find
 from lws.leaderworkerset.revisions.keys import Origin, key_of_template, with_key
@@ -50,7 +50,7 @@ class Identities:
         whosever it is.
         """
         pod, lws = group.leader, group.lws
-        own = workers if workers is not None and is_controlled_by(workers, pod["metadata"]["uid"]) else None
+        own = own_workers(pod, workers)
         pods = self.store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
         origin = self.members.origin_of(pod, leaders, own)
         revision, unrecorded = await self._revision(lws, leaders, origin, workers)

@@ -159,7 +159,8 @@ def _may_be_obstructed(group: GroupFacts, workers: Object | None) -> bool:
     return group.workers is not workers or _has_own_service(group.leader)
 
 
-def _own(pod: Object, workers: Object | None) -> Object | None:
+def own_workers(pod: Object, workers: Object | None) -> Object | None:
+    """The StatefulSet of a leader's name, where this very leader controls it."""
     return workers if workers is not None and is_controlled_by(workers, pod["metadata"]["uid"]) else None
 
 
@@ -167,7 +168,7 @@ def _facts_of(pod: Object, workers: Object | None, pods: list[Object], made: str
     """workers: the StatefulSet that has the name of the pod; pods: those that it controls. made: the key of
     the template that the pod was made from, as far as its own StatefulSet shows it.
     """
-    own = _own(pod, workers)
+    own = own_workers(pod, workers)
     staying = [each for each in pods if not is_terminating(each)] if own is not None else []
     waiting = [] if is_terminating(pod) else [pod, *staying]
     return GroupFacts(
