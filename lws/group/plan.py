@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lws import timing
-from lws.actions import Announce, Create, Delete, EventType, Fold, Object, Plan, Reference, together
+from lws.actions import Announce, Create, Delete, Fold, Object, Plan, Reference, together
 from lws.children import Child, Owner, plan_child, relabelled
 from lws.group.edits import plan_existing_workers, put_back
 from lws.group.gang.kubernetes import hand_on
@@ -18,7 +18,7 @@ from lws.group.node_loss import plan_node_loss
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import restored_for, worker_placement
 from lws.group.restart import plan_restart
-from lws.group.snapshot import GroupSnapshot
+from lws.group.snapshot import GroupSnapshot, group_event
 from lws.group.start_conditions import plan_delay
 from lws.kube.metadata import (
     annotations_of,
@@ -128,7 +128,7 @@ def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
     create = Create(
         intent,
         why="the leader pod has no workers yet",
-        announce=(replace(_event(group, "GroupsProgressing", "Create", created), fold=fold),),
+        announce=(replace(group_event(group, "GroupsProgressing", "Create", created), fold=fold),),
         failure=_failed(group, f"Failed to create worker statefulset for leader pod {leader}"),
     )
     return _plan_child(group, ownership, stored, create, plan_existing_workers)
@@ -206,7 +206,7 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
         return _unknown_revision(group, note)
     index = group_index_of(group.leader)
     note = f"{note}, nor a StatefulSet: group {index} is recreated from the current revision"
-    announce = (_event(group, "MissingRevision", "Delete", note, "Warning"),)
+    announce = (group_event(group, "MissingRevision", "Delete", note, "Warning"),)
     why = "nothing shows what its workers were"
     return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce),),))
 
@@ -217,13 +217,9 @@ def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
     said = (
         f"{note}, and nothing else says what it was made from: delete pod {leader} and its group is made anew"
     )
-    warning = _event(group, "MissingRevision", "Wait", said, "Warning")
+    warning = group_event(group, "MissingRevision", "Wait", said, "Warning")
     return Plan(announce=(warning,), again_after=timing.LOOK_AGAIN_SECONDS, waiting_for=said)
 
 
 def _failed(group: GroupSnapshot, note: str) -> Announce:
-    return _event(group, "FailedCreate", "Create", note, "Warning")
-
-
-def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: EventType = "Normal") -> Announce:
-    return Announce(Reference.to(group.lws), reason, action, note, kind, Reference.to(group.leader))
+    return group_event(group, "FailedCreate", "Create", note, "Warning")

@@ -1,7 +1,7 @@
 """Is a group recreated now, later, or left as it is?
 
-In: a GroupSnapshot. Out: the part of the plan that does it, or says what is waited for. What befell the group
-is told by `incident`; how often that was by `lws.leaderworkerset.memory.restarts`.
+In: a GroupSnapshot. Out: the part of the plan that does it, or says what is waited for. What failed
+is decided in `failures`, how often the group was recreated in `lws.leaderworkerset.memory.restarts`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from lws import timing
-from lws.actions import Announce, Delete, EventType, Merge, Plan, Reference
+from lws.actions import Delete, Merge, Plan, Reference
 from lws.group.failures import Incident, incident_of, is_to_be_judged
 from lws.group.identity import index_by_name
-from lws.group.snapshot import GroupSnapshot
+from lws.group.snapshot import GroupSnapshot, group_event
 from lws.kube.conditions import moment_of, timestamp
 from lws.kube.pods import deletion_requested_at
 from lws.leaderworkerset import spec
@@ -82,7 +82,7 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> Delete:
         target=Reference.to(group.leader),
         propagation="Foreground",
         why=f"pod {incident.pod}: {incident.why}; the group is recreated as one",
-        announce=(_event(group, "RecreateGroup", "Delete", f"{note}: {incident.why}"),),
+        announce=(group_event(group, "RecreateGroup", "Delete", f"{note}: {incident.why}"),),
     )
 
 
@@ -97,7 +97,7 @@ def _delayed(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
         f"{timestamp(past.due)}: pod {incident.pod}: {incident.why}"
     )
     return Plan(
-        announce=(_event(group, "RecreateGroupDelayed", "Wait", note, "Warning"),),
+        announce=(group_event(group, "RecreateGroupDelayed", "Wait", note, "Warning"),),
         again_after=(past.due - group.now).total_seconds(),
         waiting_for=f"the end of its back-off at {timestamp(past.due)}: pod {incident.pod}: {incident.why}",
     )
@@ -119,7 +119,7 @@ def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_
         Reference.to(group.lws),
         {"status": memory_of(index, group.leader, replace(past, last=int(group.now.timestamp())), KEPT)},
         why=note,
-        announce=(_event(group, "GroupFailed", "Keep", note, "Warning"),),
+        announce=(group_event(group, "GroupFailed", "Keep", note, "Warning"),),
         subresource="status",
     )
     return Plan(sequences=((remember,),), waiting_for=waiting_for)
@@ -175,7 +175,3 @@ def _is_affordable(group: GroupSnapshot) -> bool:
 
 def _states(group: GroupSnapshot) -> tuple[GroupState, ...]:
     return group_states(group.siblings, Wanted(group.wanted_key, {}))
-
-
-def _event(group: GroupSnapshot, reason: str, action: str, note: str, kind: EventType = "Normal") -> Announce:
-    return Announce(Reference.to(group.lws), reason, action, note, kind, Reference.to(group.leader))

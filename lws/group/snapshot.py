@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from lws.actions import Object
+from lws.actions import Announce, EventType, Object, Reference
 from lws.group.gang.provider import GangProvider
 from lws.group.identity import group_size_of
 from lws.group.labels import Edited
@@ -86,3 +86,10 @@ class GroupSnapshot:
             return spec.recorded_size(self.revision.spec)
         told = group_size_of(self.leader)
         return told if told is not None else spec.size_of(self.lws)
+
+
+def group_event(
+    group: GroupSnapshot, reason: str, action: str, note: str, kind: EventType = "Normal"
+) -> Announce:
+    """An Event about the set, related to the leader pod of the group."""
+    return Announce(Reference.to(group.lws), reason, action, note, kind, Reference.to(group.leader))

@@ -9,9 +9,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from lws import timing
-from lws.actions import Announce, Object, Plan, Reference
+from lws.actions import Object, Plan
 from lws.group.placement import Placement
-from lws.group.snapshot import GroupSnapshot
+from lws.group.snapshot import GroupSnapshot, group_event
 from lws.kube.conditions import moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.nodes import end_of_grace
@@ -37,14 +37,7 @@ def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
 def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
     """A leader that is not scheduled yet wakes us when it is; nodes are not watched."""
     scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
-    warning = Announce(
-        regarding=Reference.to(group.lws),
-        related=Reference.to(group.leader),
-        reason="FailedCreate",
-        action="Create",
-        note=placement.waiting_for,
-        type="Warning",
-    )
+    warning = group_event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
     return Plan(
         announce=(warning,) if placement.is_stuck else (),
         again_after=timing.LOOK_AGAIN_SECONDS if scheduled else None,

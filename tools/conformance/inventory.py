@@ -21,7 +21,7 @@ from tools.deployment import REPOSITORY
 # Types of Kubernetes: what is in them is its API, not ours.
 _OPAQUE = frozenset({"leaderTemplate", "workerTemplate", "volumeClaimTemplates", "conditions"})
 # Where a call has the reason of an Event, and the type of a condition.
-_REASONS = {"Announce": 1, "_event": 1, "_warning": 1, "Problem": 0}
+_REASONS = {"Announce": 1, "_event": 1, "_warning": 1, "group_event": 1, "Problem": 0}
 _TYPES = {"Condition": 0}
 
 
