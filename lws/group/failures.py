@@ -1,6 +1,6 @@
-"""Has something befallen a pod of the group, for which the group is recreated as one?
+"""Has a pod of the group failed in a way for which the group is recreated as one?
 
-In: a GroupSnapshot. Out: the pod that is the reason and what befell it, or None. What counts is told from
+In: a GroupSnapshot. Out: the pod that is the reason and how it failed, or None. What counts is told from
 what there is, not from what was seen happen: so it is found after a manager was away, too.
 """
 
@@ -39,11 +39,11 @@ _LONG_AGO = datetime.fromtimestamp(0, UTC)
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """pod: the name of the pod that is the reason. why: what befell it, a clause of which it is the subject
+    """pod: the name of the pod that is the reason. why: how it failed, a clause of which it is the subject
     or the place.
 
     is_disruption: the pod goes or went because it was evicted, preempted or drained, which is no failure of
-    the group. since: not later than anything that befell the group; what does not show is taken for old.
+    the group. since: not later than any failure in the group; what does not show is taken for old.
     """
 
     pod: str
@@ -72,7 +72,7 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
 
 
 def ignores_losses(group: GroupSnapshot, size: int) -> bool:
-    """Nothing that befalls a pod recreates the group: its policy says so, or it has not even started."""
+    """No failure of a pod recreates the group: its policy says so, or it has not even started."""
     if spec.restart_policy_of(group.lws) == RestartPolicy.NONE:
         return True
     pods = (group.leader, *members(group, size))

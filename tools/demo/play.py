@@ -32,7 +32,7 @@ class SetMissingError(RuntimeError):
 
 @dataclass(frozen=True)
 class Play:
-    """One set, and everything that may befall it.
+    """One set, and everything that can happen to it.
 
     file: the manifest, made of one set. kept: UIDs of what was there before it and stays.
     """

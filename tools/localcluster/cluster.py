@@ -136,7 +136,7 @@ class LocalCluster(ClusterAccess):
 
     @property
     def pods(self) -> Pods:
-        """The pods, and what may befall them."""
+        """The pods, and how they can fail."""
         return Pods(self.api)
 
     @property

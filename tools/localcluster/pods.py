@@ -50,7 +50,7 @@ class PodView:
 
 
 class Pods(PodView):
-    """The pods of simulated nodes, and what may befall them; raises ApiError, LookupError or TimeoutError."""
+    """The pods of simulated nodes, and how they can fail; raises ApiError, LookupError or TimeoutError."""
 
     def __init__(self, api: Api) -> None:
         super().__init__(api.get)

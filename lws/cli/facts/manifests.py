@@ -21,7 +21,7 @@ _INTEGER = re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+|0|[1-9][0-9_
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
 
 
-# The loader written in C, where PyYAML has it, is ten times faster.
+# The loader written in C, where PyYAML has it, is ten times faster. A base chosen at run time has no type.
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Reads YAML as kubectl does: a date is text, 1:30 is no number, and 1e3 is one."""
 

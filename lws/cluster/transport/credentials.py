@@ -58,6 +58,7 @@ class Renewal:
     async def begin(self, configuration: Configuration) -> None:
         """Load for the first time, and be the hook from then on. Raises what loading raises."""
         self._remember(await self._load(configuration))
+        # The client sets None in its constructor, from which the type of the attribute is read.
         configuration.refresh_api_key_hook = self  # type: ignore[assignment]
 
     async def __call__(self, configuration: Configuration) -> None:

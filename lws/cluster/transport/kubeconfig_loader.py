@@ -25,7 +25,10 @@ log = logging.getLogger(__name__)
 
 
 class KubeconfigLoader(KubeConfigLoader):
-    """The loader of the kubernetes client, which also says how long credentials are good."""
+    """The loader of the kubernetes client, which also says how long credentials are good.
+
+    The client's own methods carry no types, so calls of them are not checked.
+    """
 
     def __init__(self, files: str, context: str | None) -> None:
         merger = KubeConfigMerger(files)
