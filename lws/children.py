@@ -18,9 +18,9 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who is to control a child: a set, or the leader pod of one of its groups.
+    """Who is to control a child: a workload, or the leader pod of a group.
 
-    kind, name: the set that needs the child. reference: by which the child is controlled. is_alive: as
+    kind, name: the workload that needs the child. reference: by which the child is controlled. is_alive: as
     `may_adopt` says. adoption: why it adopts, with {kind} for that of the child. until_alive: what is waited
     for before it may.
     """

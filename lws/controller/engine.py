@@ -21,6 +21,7 @@ from lws.cluster.client.connection import Cluster
 from lws.cluster.client.rate_limit import renewal_rate
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from lws.cluster.write.events import EventRecorder
+from lws.cluster.write.owner_locks import Turns
 from lws.config import Settings
 from lws.controller.election.election import Election, LeaseElection, Scope, Unelected, everywhere
 from lws.controller.election.shard_election import ShardElection
@@ -78,6 +79,7 @@ class Engine:
             self._triggers.on_change, [table for each in within.registrations for table in each.reads]
         )
         source = Source(cluster, self._rollback)
+        self._turns = Turns()
         self._recorders = [self._recorder_of(each, acting) for each in within.registrations]
         self._controllers = [
             each.build(self._parts(acting, source, recorder))
@@ -159,7 +161,7 @@ class Engine:
 
     def _parts(self, cluster: Cluster, source: Source, recorder: EventRecorder) -> Parts:
         settings, wake = self._within.settings, self._triggers.everything
-        return Parts(settings, cluster, source, self._store, recorder, self._queue.add, wake)
+        return Parts(settings, cluster, source, self._store, recorder, self._queue.add, wake, self._turns)
 
     def _stand(self) -> Election:
         settings, cluster, who = self._within.settings, self._within.cluster, self._within.identity

@@ -11,6 +11,7 @@ import logging
 import platform
 import socket
 import uuid
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -28,7 +29,7 @@ from lws.controller.endpoints.tls import TlsPolicy
 from lws.controller.engine import Engine, Surroundings
 from lws.controller.leaderworkerset import registration as leaderworkerset
 from lws.controller.lifecycle import Lifecycle, cancel, start
-from lws.controller.preconditions import Preconditions
+from lws.controller.preconditions import Definitions, Preconditions
 from lws.controller.registration import Registration
 from lws.controller.webhooks.serving import Serving
 
@@ -53,8 +54,9 @@ class Manager:
         self._cluster = cluster
         self._lifecycle = Lifecycle()
         self._preconditions = Preconditions(
-            cluster, (each.workload.resource.api_version for each in registrations)
+            cluster, (each.workload.resource.api_version for each in registrations if not each.is_optional)
         )
+        self._definitions = Definitions(cluster, registrations)
         endpoints = {webhook: of for each in registrations for webhook, of in each.endpoints.items()}
         self._serving = Serving(settings, cluster, metrics, endpoints)
         identity = f"{socket.gethostname()}_{uuid.uuid4()}"
@@ -87,15 +89,27 @@ class Manager:
         pause = timing.ENGINE_PAUSE.first
         while True:
             await self._preconditions.wait()
+            served = await self._definitions.served()
+            self._engine = Engine(replace(self._surroundings, registrations=served))
             began = asyncio.get_running_loop().time()
             self._engine.start()
-            await self._engine.ended()
+            await self._until_over(served)
             await self._engine.take_down()
             lasted = asyncio.get_running_loop().time() - began
             has_worked = lasted > timing.ENGINE_PAUSE.longest
             pause = timing.ENGINE_PAUSE.first if has_worked else timing.ENGINE_PAUSE.following(pause)
-            self._engine = Engine(self._surroundings)
             await asyncio.sleep(pause)
+
+    async def _until_over(self, served: tuple[Registration, ...]) -> None:
+        """Until a part of the engine ends, or other kinds can be served than those that it serves."""
+        tasks = [
+            start("engine's end", self._engine.ended()),
+            start("definitions", self._definitions.changed(served)),
+        ]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel(tasks)
 
     def _metrics_tasks(self) -> list[asyncio.Task[Any]]:
         address = self._settings.metrics_bind_address
@@ -119,8 +133,12 @@ class Manager:
         return HealthServer(address, {settings.liveness_endpoint: alive, settings.readiness_endpoint: ready})
 
     def _wrong(self, stream: str) -> Check:
-        """Asked of the engine that runs at that moment."""
-        return lambda: self._engine.wrong()[stream]()
+        """Asked of the engine that runs at that moment, which may have no such stream."""
+        return lambda: self._engine.wrong().get(stream, _nothing)()
+
+
+def _nothing() -> str | None:
+    return None
 
 
 async def run(settings: Settings, kubeconfig: str | None) -> int:

@@ -1,7 +1,8 @@
 """What must be there before anything can be done? An API server that answers and serves our definitions.
 
-In: a connection. Out: nothing, once it is so; what is missing is said in sentences meanwhile, for as long as
-it takes: an API server that is away for hours must not find its managers in a back-off of restarts.
+In: a connection, registrations. Out: nothing, once it is so; what is missing is said in sentences meanwhile,
+for as long as it takes: an API server that is away for hours must not find its managers in a back-off of
+restarts. Kinds whose definitions need not be there are served as long as they are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Iterable
 
 from lws import timing
 from lws.cluster.client.connection import Cluster
-from lws.cluster.errors import ClusterError, Unreachable
+from lws.cluster.errors import ClusterError, Forbidden, Unreachable
+from lws.controller.registration import Registration
 
 log = logging.getLogger(__name__)
 
@@ -59,3 +61,53 @@ class Preconditions:
             f"the API server does not serve {api_version}: install the CustomResourceDefinition "
             "(it comes with the Helm chart)"
         )
+
+
+class Definitions:
+    """Looks for the definitions of kinds that are optional; the others are waited for elsewhere."""
+
+    def __init__(self, cluster: Cluster, registrations: Iterable[Registration]) -> None:
+        self._cluster = cluster
+        self._registrations = tuple(registrations)
+        self._missing: dict[str, str] = {}
+
+    async def served(self, before: Iterable[Registration] = ()) -> tuple[Registration, ...]:
+        """The kinds that can be served at this moment. before: those that were; where the API server does
+        not answer, nothing has changed.
+        """
+        known = tuple(before)
+        return tuple([each for each in self._registrations if await self._is_served(each, each in known)])
+
+    async def changed(self, served: tuple[Registration, ...]) -> None:
+        """Return once other kinds can be served than these."""
+        if not any(each.is_optional for each in self._registrations):
+            await asyncio.Event().wait()
+        while await self.served(before=served) == served:
+            await asyncio.sleep(timing.LOOK_AGAIN_SECONDS)
+
+    async def _is_served(self, registration: Registration, was: bool) -> bool:
+        if not registration.is_optional:
+            return True
+        kind = registration.workload.resource.kind
+        try:
+            missing = await self._missing_of(registration)
+        except ClusterError as error:
+            log.warning("%s: %s", kind, error.message)
+            return was
+        if missing and self._missing.get(kind) != missing:
+            log.warning("%s: not served: %s", kind, missing)
+        self._missing[kind] = missing
+        return not missing
+
+    async def _missing_of(self, registration: Registration) -> str:
+        """What keeps a kind from being served; empty where nothing does."""
+        workload = registration.workload
+        group = workload.resource.group
+        own = (workload.resource, *(each for each in workload.children if each.group == group))
+        for resource in own:
+            try:
+                if not await self._cluster.exists(f"{resource.path()}?limit=1"):
+                    return f"the API server does not serve {resource.plural} of {resource.api_version}"
+            except Forbidden as error:
+                return error.message
+        return ""

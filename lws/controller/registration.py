@@ -17,6 +17,7 @@ from lws.cluster.client.connection import Cluster
 from lws.cluster.client.resources import Resource
 from lws.cluster.workloads import Workload
 from lws.cluster.write.apply import Recorder
+from lws.cluster.write.owner_locks import Turns
 from lws.config import Settings
 from lws.controller.election.election import Scope
 from lws.controller.endpoints.health import Check
@@ -30,7 +31,8 @@ class Parts:
     """What a controller is built from, anew in each engine.
 
     cluster: for passes; its writes are refused while another process leads. source: for streams. recorder:
-    of Events. add: puts a key into the queue; resync: puts all keys there.
+    of Events. add: puts a key into the queue; resync: puts all keys there. turns: of all controllers of the
+    engine; one may delete what another makes things for.
     """
 
     settings: Settings
@@ -40,6 +42,7 @@ class Parts:
     recorder: Recorder
     add: Callable[[Key], None]
     resync: Callable[[], None]
+    turns: Turns
 
 
 async def _at_once() -> None:
@@ -73,7 +76,8 @@ def _unreviewed(settings: Settings, store: Store) -> Mapping[str, Handler]:
 class Registration:
     """A kind of workload. reporter: the controller that its Events name. endpoints: handler id → what it
     reviews; handlers: those of all endpoints. reads: fields that its passes read of kinds that passes over
-    sets and groups read too.
+    sets and groups read too. is_optional: its definitions need not be there; as long as they are not, it is
+    not served.
     """
 
     workload: Workload
@@ -82,6 +86,7 @@ class Registration:
     endpoints: Mapping[str, Resource] = field(default_factory=dict)
     handlers: Callable[[Settings, Store], Mapping[str, Handler]] = _unreviewed
     reads: tuple[Table, ...] = ()
+    is_optional: bool = False
 
 
 def passes_of(controllers: Iterable[Controller]) -> dict[str, Kind]:

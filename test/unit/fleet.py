@@ -131,7 +131,7 @@ def _build(parts: Parts) -> Controller:
             if scope(fleet["metadata"]["namespace"]):
                 yield Key("fleet", fleet["metadata"]["namespace"], fleet["metadata"]["name"])
 
-    applier = Applier(parts.cluster, parts.recorder, Memory(parts.store.put))
+    applier = Applier(parts.cluster, parts.recorder, Memory(parts.store.put), parts.turns)
     passes = {"fleet": Kind(_Observer(parts).observe, plan, applier.apply, "fleet")}
     return Controller(passes, {"Fleet": _of_fleet, SET: _of_child}, keys)
 

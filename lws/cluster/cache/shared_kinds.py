@@ -1,7 +1,8 @@
 """What do several kinds of workload read of the same objects?
 
 In: tables that come beside those of LeaderWorkerSet. Out: what is kept of an object, and whether a change is
-news for anybody: what wakes no pass over a set may be what another kind of workload waits for.
+news for anybody: what wakes no pass over a set may be what another kind of workload waits for. Kinds that
+passes over sets and groups never read have no other tables than these.
 """
 
 from __future__ import annotations
@@ -25,15 +26,20 @@ class SharedKinds:
 
     def trim(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """The part of an object that anybody reads."""
-        kept, more = tables.trim(obj), self._tables.get(obj["kind"])
-        return kept if more is None else reduce(_united, (each.of(obj).trim(obj) for each in more), kept)
+        more = self._tables.get(obj["kind"])
+        if more is None:
+            return tables.trim(obj)
+        parts = [each.of(obj).trim(obj) for each in more]
+        if tables.table_of(obj) is not None:
+            parts.insert(0, tables.trim(obj))
+        return reduce(_united, parts)
 
     def is_same(self, before: Object, after: Object) -> bool:
         """Do two states of an object differ in nothing that wakes anybody?"""
-        if not tables.is_same(before, after):
-            return False
         more = self._tables.get(after["kind"])
-        return more is None or all(each.of(after).is_same(before, after) for each in more)
+        if (more is None or tables.table_of(after) is not None) and not tables.is_same(before, after):
+            return False
+        return all(each.of(after).is_same(before, after) for each in more or ())
 
 
 def _united(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, Any]:

@@ -70,13 +70,15 @@ class Outcome:
 
 
 class Applier:
-    """Carries plans out on one cluster."""
+    """Carries plans out on one cluster. turns: of all who make or delete things of the same owners."""
 
-    def __init__(self, cluster: Cluster, recorder: Recorder, memory: Memory) -> None:
+    def __init__(
+        self, cluster: Cluster, recorder: Recorder, memory: Memory, turns: Turns | None = None
+    ) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._memory = memory
-        self._turns = Turns()
+        self._turns = turns or Turns()
         # By UID: what was sent to a status and not stored, and the version that it was sent for.
         self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
 

@@ -2,9 +2,9 @@
 
 In: UIDs of owners, as things are made for them and as they are deleted. Out: turns.
 
-Passes over a set and over its groups run side by side. What one makes for a leader in the instant in which
-the other deletes it in the foreground comes too late to be waited for: the garbage collector lets the leader
-go, and workers of the old one meet the new one.
+Passes over a set and over its groups run side by side, and so do those of kinds that make sets. What one
+makes for a leader in the instant in which the other deletes it in the foreground comes too late to be waited
+for: the garbage collector lets the leader go, and workers of the old one meet the new one.
 """
 
 from __future__ import annotations

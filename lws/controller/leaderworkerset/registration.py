@@ -66,7 +66,7 @@ def _applier(parts: Parts, memory: WriteMemory) -> Applier:
             parts.add(Key("set", *concerned))
 
     written = Memory(memory.put, memory.remember_applied, refused, memory.taken.remember, memory.going)
-    return Applier(parts.cluster, parts.recorder, written)
+    return Applier(parts.cluster, parts.recorder, written, parts.turns)
 
 
 REGISTRATION = Registration(

@@ -16,6 +16,7 @@ from lws.actions import Announce, Plan
 from lws.cluster.cache.informer import Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
+from lws.cluster.write.owner_locks import Turns
 from lws.config import load
 from lws.controller.manager import REGISTRATIONS
 from lws.controller.queue import Queue
@@ -81,6 +82,7 @@ class FakeManager:
         self._store = Store(
             self._triggers.on_change, [table for each in registrations for table in each.reads]
         )
+        self._turns = Turns()
         controllers = [each.build(self._parts()) for each in registrations]
         for controller in controllers:
             self._triggers.add(controller.routes, controller.keys)
@@ -91,7 +93,8 @@ class FakeManager:
     def _parts(self) -> Parts:
         client = cast(Cluster, self._cluster)
         source = Source(client, clock=lambda: self._cluster.now.timestamp())
-        return Parts(_SETTINGS, client, source, self._store, self.recorder, self._add, self.resync)
+        recorder, add = self.recorder, self._add
+        return Parts(_SETTINGS, client, source, self._store, recorder, add, self.resync, self._turns)
 
     @property
     def late(self) -> list[str]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
 
 import pytest
 
-from lws.controller.preconditions import Preconditions
-from test.unit.fake_api import Answer, answer_json, failure, plain, reset, serving
+from lws.controller.preconditions import Definitions, Preconditions
+from lws.controller.registration import Registration
+from test.unit import fleet
+from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, reset, serving
 from test.unit.fake_time import in_fake_time
 
 
@@ -55,3 +59,60 @@ async def test_every_kind_of_workload_is_waited_for() -> None:
             ]
         finally:
             await cluster.close()
+
+
+NEEDED = fleet.REGISTRATION
+OPTIONAL = replace(NEEDED, is_optional=True)
+BOTH = (NEEDED, OPTIONAL)
+SERVED = answer_json({"kind": "FleetList", "items": []})
+
+
+@asynccontextmanager
+async def definitions(
+    registrations: tuple[Registration, ...], *answers: Answer
+) -> AsyncIterator[tuple[Definitions, FakeApi]]:
+    async with serving() as api:
+        api.will(*answers)
+        cluster = api.cluster()
+        try:
+            yield Definitions(cluster, registrations), api
+        finally:
+            await cluster.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "before", "expected"),
+    [
+        pytest.param(SERVED, (), BOTH, id="it is there"),
+        pytest.param(failure(404), BOTH, (NEEDED,), id="it is not"),
+        pytest.param(failure(403, "Forbidden", "may not list"), BOTH, (NEEDED,), id="we may not read it"),
+        pytest.param(failure(500), BOTH, BOTH, id="nobody knows, and it was"),
+        pytest.param(failure(500), (), (NEEDED,), id="nobody knows, and it was not"),
+    ],
+)
+async def test_a_kind_that_is_optional_is_served_as_long_as_its_definition_is_there(
+    answer: Answer, before: tuple[Registration, ...], expected: tuple[Registration, ...]
+) -> None:
+    async with definitions(BOTH, answer) as (looking, api):
+        assert await looking.served(before) == expected
+        assert [(seen.path, seen.query["limit"]) for seen in api.requests] == [
+            ("/apis/example.com/v1/fleets", "1")
+        ]
+
+
+@in_fake_time
+async def test_a_definition_that_comes_or_goes_is_noticed() -> None:
+    async with definitions(BOTH, failure(404), failure(500), SERVED, SERVED, failure(404)) as (looking, api):
+        await looking.changed((NEEDED,))
+        assert len(api.requests) == 3
+        await looking.changed(BOTH)
+        assert len(api.requests) == 5
+
+
+@in_fake_time
+async def test_where_every_kind_is_needed_nothing_is_looked_for() -> None:
+    async with definitions((NEEDED,)) as (looking, api):
+        assert await looking.served() == (NEEDED,)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(looking.changed((NEEDED,)), 3600.0)
+        assert not api.requests

@@ -51,6 +51,19 @@ def test_what_is_news_for_anybody_is_news(
     assert SharedKinds([COUNTS]).is_same(before, after) is is_same_for_all
 
 
+def test_a_kind_that_only_another_workload_reads_has_no_other_table() -> None:
+    """Versions that move with every write are no news, nor is what is not kept."""
+    table = Table("Fleet", (Field("metadata.name"), Field("metadata.resourceVersion", Wakes.NOBODY)))
+    one: dict[str, Any] = {"kind": "Fleet", "apiVersion": "example.com/v1", "spec": {"size": 1}}
+    shared = SharedKinds([table])
+    before, after = (
+        shared.trim({**one, "metadata": {"name": "a", "resourceVersion": version}}) for version in "12"
+    )
+    assert "spec" not in before and after["metadata"] == {"name": "a", "resourceVersion": "2"}
+    assert shared.is_same(before, after)
+    assert not SharedKinds().is_same(before, after)
+
+
 def test_a_kind_without_a_table_of_its_own_is_kept_whole() -> None:
     obj = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"a": "b"}}
     assert SharedKinds([PORTS]).trim(obj) == obj

@@ -38,6 +38,7 @@ from lws.cluster.errors import (
     api_error,
 )
 from lws.cluster.write.apply import Applier, Memory, Outcome
+from lws.cluster.write.owner_locks import Turns
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
 
@@ -194,6 +195,15 @@ async def test_nothing_is_given_to_an_owner_that_another_pass_has_deleted(bench:
     await applier.apply(Plan(sequences=((_delete("leader"),),)))
     adoption = SetOwner(_reference("a"), {"uid": "u-leader"}, "because")
     await applier.apply(Plan(sequences=((adoption,),)))
+    assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
+
+
+async def test_nothing_is_made_for_an_owner_that_another_controller_has_deleted(bench: _Bench) -> None:
+    cluster: Any = bench.cluster
+    turns = Turns()
+    one, other = (Applier(cluster, bench, Memory(bench._put), turns) for _ in range(2))
+    await one.apply(Plan(sequences=((_delete("leader"),),)))
+    await other.apply(Plan(sequences=((SetOwner(_reference("a"), {"uid": "u-leader"}, "because"),),)))
     assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
 
 
