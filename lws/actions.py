@@ -165,11 +165,25 @@ Action = Apply | Create | Merge | SetOwner | Delete
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A JSON merge patch of the status subresource, guarded by the UID; planned only where it changes it."""
+    """A JSON merge patch of the status subresource, guarded by the UID; planned only where it changes it.
+
+    can_wait: nobody waits for it, and more of its kind may follow.
+    """
 
     target: Reference
     patch: Object
     announce: tuple[Announce, ...] = ()
+    can_wait: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Postponable:
+    """Actions of a plan that can wait where `target`, to which they lead, was written a moment ago: more of
+    their kind may follow, and come with them.
+    """
+
+    target: Reference
+    actions: tuple[Action, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +208,7 @@ class Plan:
     again_after: seconds until the next pass; for waiting that no event will end.
     stuck_pods: pods that a lost node keeps from going.
     problems: what stands in the way; whoever puts the parts together says it in a condition or an Event.
+    postponable: which of the actions in `sequences` can wait.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -203,6 +218,7 @@ class Plan:
     waiting_for: str = ""
     stuck_pods: int = 0
     problems: tuple[Problem, ...] = ()
+    postponable: tuple[Postponable, ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -220,6 +236,7 @@ def together(*parts: Plan) -> Plan:
         waiting_for="; ".join(each.waiting_for for each in parts if each.waiting_for),
         stuck_pods=sum(each.stuck_pods for each in parts),
         problems=tuple(problem for each in parts for problem in each.problems),
+        postponable=tuple(postponable for each in parts for postponable in each.postponable),
     )
 
 

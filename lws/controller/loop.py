@@ -1,4 +1,4 @@
-"""One pass: observe, plan, apply. The same four lines for every kind.
+"""One pass: observe, plan, apply. The same lines for every kind.
 
 In: a key from the queue. Out: what the queue should do with it next.
 """
@@ -23,16 +23,21 @@ from lws.controller.triggers.keys import Key
 log = logging.getLogger(__name__)
 
 
+def _all_of(plan: Plan) -> Plan:
+    return plan
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of pass. observe: (namespace, name, now) → snapshot or None; plan: pure; apply: carries a plan
-    out; label: its name in metrics.
+    out; label: its name in metrics; due: the part of a plan that is carried out now, all of it by default.
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
     plan: Callable[[Any], Plan]
     apply: Callable[[Plan], Awaitable[Outcome]]
     label: str
+    due: Callable[[Plan], Plan] = _all_of
 
 
 class Loop:
@@ -71,7 +76,7 @@ class Loop:
             self._count_stuck(key, 0)
             # What comes back under this name, such as the next leader of a group, is new.
             return Again(rest=0.0)
-        plan = kind.plan(snapshot)
+        plan = kind.due(kind.plan(snapshot))
         self._count_stuck(key, plan.stuck_pods)
         rest = timing.REST_PER_SECOND * (self._clock() - began)
         rest = min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)

@@ -35,7 +35,6 @@ from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import node_loss
-from lws.leaderworkerset.status.pacing import status_delay
 from lws.leaderworkerset.status.problems import problems_of
 from lws.leaderworkerset.status.status import (
     Observed,
@@ -44,6 +43,7 @@ from lws.leaderworkerset.status.status import (
     is_update_done,
     set_status,
 )
+from lws.leaderworkerset.status.urgency import can_wait
 from lws.leaderworkerset.templates.claims import claims_at_risk, plan_owners
 
 
@@ -69,13 +69,10 @@ def plan(snapshot: SetSnapshot) -> Plan:
         upkeep.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
     revisions = _revisions_to_tell(snapshot, choice, step, is_done)
     status = _status(snapshot, rollout, problems, revisions, step)
-    written = Status(Reference.to(snapshot.lws), status.patch or {}, status.announce)
-    # A step writes the status anyway.
-    delay = status_delay(snapshot, written) if not step.has_moved else None
-    waits = (status.due_in, delay, node_loss.look_again(snapshot))
+    waits = (status.due_in, node_loss.look_again(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
-        statuses=(written,) if status.patch is not None and delay is None else (),
+        statuses=_written(snapshot.lws, status),
         announce=(
             *events.problems(snapshot.lws, problems),
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
@@ -84,6 +81,13 @@ def plan(snapshot: SetSnapshot) -> Plan:
     )
     waiting_for = next((child.waiting_for for child in children if child.waiting_for), "")
     return replace(together(*children, own), waiting_for=waiting_for)
+
+
+def _written(lws: Object, status: SetStatus) -> tuple[Status, ...]:
+    if status.patch is None:
+        return ()
+    is_unhurried = can_wait(lws.get("status") or {}, status.patch)
+    return (Status(Reference.to(lws), status.patch, status.announce, is_unhurried),)
 
 
 def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: Step, is_done: bool) -> Revisions:

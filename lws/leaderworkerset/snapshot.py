@@ -119,8 +119,6 @@ class SetSnapshot:
     obstructions: what the API server refuses, to us or to the controller of its StatefulSets. look_again:
     seconds until there may be more to know about that. leaders_refused: whether it refused lately what the
     leader StatefulSet was to be told.
-    status_age, leader_age: seconds since we last wrote the status or the leader StatefulSet, None if that was
-    not lately. sets_moving: sets whose status we wrote in the last minute, this one included.
     leaving: pods of the set, and former ones of the same names, that are being deleted and wait for their
     kubelet.
     nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
@@ -148,9 +146,6 @@ class SetSnapshot:
     obstructions: tuple[Obstruction, ...] = ()
     look_again: float | None = None
     leaders_refused: bool = False
-    status_age: float | None = None
-    leader_age: float | None = None
-    sets_moving: int = 1
     leaving: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)

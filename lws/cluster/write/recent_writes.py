@@ -16,6 +16,7 @@ from lws.actions import Apply, Object
 from lws.cluster.cache.store import Store
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
+from lws.cluster.write.throttle import Throttle
 from lws.kube.differences.applied import digest
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault
@@ -24,9 +25,6 @@ from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 _PARSED = 4096
 _CHECKED = 16384
 _APPLIED = 65536
-_WRITTEN = 16384
-# How long ago these were written decides what is written next.
-_AGING = frozenset({KIND, "StatefulSet"})
 
 
 class WriteMemory:
@@ -34,7 +32,7 @@ class WriteMemory:
 
     applied: UID of an applied object → (digest of the intent, generation that it led to). An intent that
     others keep rewriting is applied once, not for ever. refusals: writes that the API server did not take.
-    taken: names that creates of ours did not get.
+    taken: names that creates of ours did not get. throttle: when what was written lately is written again.
     going: UIDs that plans under way are deleting, so that no other plan counts on them.
     """
 
@@ -42,11 +40,10 @@ class WriteMemory:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self.refusals = Refusals(NAME_LABEL, clock)
         self.taken = TakenNames(store)
+        self.throttle = Throttle(clock)
         self.going: set[str] = set()
         self._store = store
         self._clock = clock
-        self._written: OrderedDict[str, float] = OrderedDict()
-        self._moving: OrderedDict[str, float] = OrderedDict()
         self._dropped_at = float("-inf")
         self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
         self._checked: OrderedDict[tuple[str, int], str] = OrderedDict()
@@ -67,28 +64,9 @@ class WriteMemory:
         if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
             dropped = "start" not in (obj["spec"].get("ordinals") or {})
             self._dropped_at = self._clock() if dropped else float("-inf")
-        elif obj["kind"] in _AGING:
-            self._note(obj)
+        elif obj["kind"] in (KIND, "StatefulSet"):
+            self.throttle.note(obj)
         self._store.put(obj)
-
-    def _note(self, obj: Mapping[str, Any]) -> None:
-        for noted in (self._written, self._moving) if obj["kind"] == KIND else (self._written,):
-            noted[obj["metadata"]["uid"]] = self._clock()
-            noted.move_to_end(obj["metadata"]["uid"])
-        if len(self._written) > _WRITTEN:
-            self._written.popitem(last=False)
-
-    @property
-    def sets_moving(self) -> int:
-        """Sets whose status we wrote in the last minute."""
-        while self._moving and self._clock() - next(iter(self._moving.values())) > timing.SETS_MOVE_SECONDS:
-            self._moving.popitem(last=False)
-        return len(self._moving)
-
-    def age(self, uid: str) -> float | None:
-        """Seconds since we last wrote the set or leader StatefulSet with this UID; None if not lately."""
-        written_at = self._written.get(uid)
-        return None if written_at is None else self._clock() - written_at
 
     def remember_applied(self, action: Apply, stored: Mapping[str, Any]) -> None:
         """Take in what an apply led to."""

@@ -38,7 +38,7 @@ def _build(parts: Parts) -> Controller:
     routing = Routing(store, observer.members.leader_pods_of)
     controller = Controller(
         passes={
-            "set": Kind(observer.observe_set, plan_set, apply, "leaderworkerset"),
+            "set": Kind(observer.observe_set, plan_set, apply, "leaderworkerset", memory.throttle.due),
             "group": Kind(observer.observe_group, plan_group, apply, "pod"),
         },
         routes=routing.routes,

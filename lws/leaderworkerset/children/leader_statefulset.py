@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lws import timing
-from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Reference
+from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference
 from lws.children import Child, plan_obstacle
 from lws.kube.differences import applied
 from lws.kube.metadata import missing_labels
@@ -28,11 +28,10 @@ from lws.leaderworkerset.rollout.groups import (
     LeaderStatefulSet,
 )
 from lws.leaderworkerset.rollout.limits import statefulset_max_unavailable
-from lws.leaderworkerset.rollout.plan import plan_rollout
+from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
 from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.pacing import paced
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
@@ -62,7 +61,7 @@ def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> Step:
 def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
     lws, leader, known = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
     told = state.statefulset
-    rollout, delay = paced(state, plan_rollout(state), snapshot.leader_age)
+    rollout = plan_rollout(state)
     if leader is None or told is None:
         created = _create_leaders(snapshot, choice, rollout)
         return Step(Plan(((*choice.actions, created),), waiting_for=rollout.waiting_for))
@@ -71,10 +70,6 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
         patience = timing.REPORT_WITHIN.total_seconds()
         return Step(Plan((choice.actions,), waiting_for=waiting_for, again_after=patience))
-    if delay is not None:
-        covered = _replace_leaders(snapshot, rollout)
-        sequence = (*choice.actions, *covered)
-        return Step(Plan((sequence,), waiting_for=rollout.waiting_for, again_after=delay))
     if snapshot.leaders_refused:
         # They would come back as they were, and be deleted once more with every try.
         rollout = rollout.within(told)
@@ -82,10 +77,19 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
     guard = _guard(lws, leader, position, choice.key)
     applying = _apply_leaders(snapshot, leader, choice, rollout)
     applying = _telling_leftovers(snapshot, told, state.groups, applying)
-    sequence = (*choice.actions, *guard, *_replace_leaders(snapshot, rollout), *applying)
+    going = _replace_leaders(snapshot, rollout)
+    sequence = (*choice.actions, *guard, *going, *applying)
+    # Leaders that the partition covers already have nothing to wait for.
+    newly = [each for index, each in zip(rollout.replace, going, strict=True) if index < told.partition]
+    small_step = Postponable(Reference.to(leader), (*guard, *newly, *applying))
     # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
     again_after = timing.REPORT_WITHIN.total_seconds() if told.awaited else None
-    planned = Plan((sequence,), waiting_for=rollout.waiting_for, again_after=again_after)
+    planned = Plan(
+        (sequence,),
+        again_after=again_after,
+        waiting_for=rollout.waiting_for,
+        postponable=(small_step,) if is_small_step(state, rollout) else (),
+    )
     return Step(planned, position, has_moved=bool(guard))
 
 

@@ -22,7 +22,7 @@ from lws.leaderworkerset.rollout.pause import paused_position
 from lws.leaderworkerset.rollout.replacement import leaders_to_replace
 from lws.leaderworkerset.rollout.state import Moment, Rollout, RolloutState
 
-__all__ = ["Rollout", "RolloutState", "plan_rollout"]
+__all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
 
 
 def plan_rollout(state: RolloutState) -> Rollout:
@@ -53,6 +53,20 @@ def plan_rollout(state: RolloutState) -> Rollout:
         why="; ".join(filter(None, why)),
         waiting_for=reasons.waiting_for(moment, replicas),
     )
+
+
+def is_small_step(state: RolloutState, rollout: Rollout) -> bool:
+    """Nothing but the partition changes, by less than two thirds of the budget, and others will follow.
+
+    Each thing that a StatefulSet is told costs its controller a look at all pods, so that few groups can wait
+    for more.
+    """
+    stored = state.statefulset
+    if stored is None or not stored.is_current or rollout.replicas != stored.replicas:
+        return False
+    moving = stored.partition - rollout.partition
+    budget = state.budget.unavailable + state.budget.surge
+    return 0 < 3 * moving < 2 * budget and rollout.partition > state.floor
 
 
 def _partition(moment: Moment) -> int:

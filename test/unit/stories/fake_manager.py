@@ -160,7 +160,7 @@ class FakeManager:
         snapshot: Any = _at_once(kind.observe(key.namespace, key.name, now))
         if snapshot is None:
             return
-        plan = kind.plan(snapshot)
+        plan = kind.due(kind.plan(snapshot))
         self._on_plan(key, snapshot, plan)
         after = plan.again_after
         if not plan.is_empty:

@@ -39,6 +39,7 @@ class _Bench:
 
     snapshot: Any = "the snapshot"
     plan: Any = field(default_factory=Plan)
+    due: Plan | None = None
     errors: list[ClusterError] = field(default_factory=list)
     overtaken: bool = False
     observed: list[tuple[str, str, datetime]] = field(default_factory=list)
@@ -65,7 +66,10 @@ class _Bench:
         return Outcome(self.errors, forced, self.overtaken)
 
     async def work(self) -> Again:
-        kinds = {"set": Kind(self.observe, self.make_plan, self.apply, "leaderworkerset")}
+        def due(plan: Plan) -> Plan:
+            return self.due if self.due is not None else plan
+
+        kinds = {"set": Kind(self.observe, self.make_plan, self.apply, "leaderworkerset", due)}
         return await Loop(kinds, self.metrics).work(KEY)
 
     def results(self) -> list[str]:
@@ -251,3 +255,9 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
     assert shown("lws_pods_held_by_lost_nodes") == 1
     loop.forget(lambda namespace: True)
     assert shown("lws_pods_held_by_lost_nodes") == 0
+
+
+async def test_what_a_throttle_leaves_of_a_plan_is_carried_out(bench: _Bench) -> None:
+    bench.plan, bench.due = Plan(sequences=((CREATE,),)), Plan(again_after=4.0)
+    assert await bench.work() == Again(after=4.0)
+    assert bench.carried_out == []

@@ -885,9 +885,8 @@ def test_progress_waits_for_its_turn() -> None:
     losing = replace(snapshot, groups=snapshot.groups[:1])
     # Available turns False: that is told at once. The number of groups in its message changes later.
     told = carried_out(losing, plan(losing))
-    lost = replace(told, groups=(), status_age=0.25)
-    assert plan(lost).statuses == () and plan(lost).again_after == 4.75
-    assert plan(replace(lost, status_age=5.0)).statuses != ()
+    assert [status.can_wait for status in plan(losing).statuses] == [False]
+    assert [status.can_wait for status in plan(replace(told, groups=())).statuses] == [True]
 
 
 def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
@@ -897,9 +896,24 @@ def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     # Four groups are missing, so that only two may move.
     moving = replace(begun, groups=begun.groups[4:])
     assert "apply StatefulSet demo" in [shape(action) for action in actions_of(plan(moving))]
-    waiting = plan(replace(moving, leader_age=0.25, status_age=0.1))
-    assert actions_of(waiting) == []
-    assert waiting.again_after == 4.75
+    (small,) = plan(moving).postponable
+    assert moving.leader is not None and small.target == Reference.to(moving.leader)
+    assert list(small.actions) == actions_of(plan(moving)), "nothing but the step"
+    assert plan(wanted).postponable == (), "the first step moves more"
+
+
+def test_leaders_that_the_partition_covers_already_do_not_wait_for_the_next_step() -> None:
+    started = settled(make_set(replicas=20, max_unavailable=6))
+    wanted = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
+    begun = with_reported(carried_out(wanted, plan(wanted)))
+    few = replace(begun, groups=begun.groups[4:])
+    # The partition is 18 by now, and no leader was replaced yet.
+    moved = with_reported(carried_out(few, plan(few)))
+    planned = plan(replace(moved, groups=begun.groups[3:]))
+    (whole,) = shapes(planned)
+    assert whole[1:-1] == ["delete Pod demo-19", "delete Pod demo-18"]
+    (small,) = planned.postponable
+    assert [shape(action) for action in small.actions] == [whole[0], whole[-1]]
 
 
 def test_a_group_that_was_given_up_is_told_as_long_as_its_leader_lives() -> None:

@@ -116,38 +116,20 @@ def test_a_revision_is_decoded_once_per_version(memory: WriteMemory, monkeypatch
     assert found == [1, 1, 2, 3, 3, 4], "the oldest is forgotten first"
 
 
-def test_how_long_ago_an_object_was_written(store: Store) -> None:
-    now = [100.0]
-    memory = WriteMemory(store, clock=lambda: now[0])
-    assert memory.age("u-1") is None
-    memory.put(_statefulset("LeaderWorkerSet"))
-    now[0] = 102.5
-    assert memory.age("u-1") == 2.5
-
-
-def test_sets_move_that_were_written_in_the_last_minute(store: Store) -> None:
-    now = [100.0]
-    memory = WriteMemory(store, clock=lambda: now[0])
-    for seconds, name in ((0.0, "a"), (10.0, "b"), (20.0, "a")):
-        now[0] = 100.0 + seconds
-        metadata = {"name": name, "namespace": "ns", "uid": name, "resourceVersion": str(seconds)}
-        memory.put({"kind": "LeaderWorkerSet", "metadata": metadata})
-        memory.put(_statefulset("LeaderWorkerSet"))
-    assert memory.sets_moving == 2, "each counts once, and its StatefulSets do not"
-    now[0] = 170.5
-    assert memory.sets_moving == 1
-    now[0] = 180.5
-    assert memory.sets_moving == 0
-
-
-def test_only_the_latest_writes_have_an_age(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WRITTEN", 1)
-    memory = WriteMemory(store)
-    memory.put(_statefulset("LeaderWorkerSet"))
-    other = _statefulset("LeaderWorkerSet")
-    other["metadata"] |= {"uid": "u-2", "name": "other"}
-    memory.put(other)
-    assert memory.age("u-1") is None and memory.age("u-2") is not None
+@pytest.mark.parametrize(
+    ("obj", "is_noted"),
+    [
+        pytest.param(_statefulset("LeaderWorkerSet"), True, id="leaders"),
+        pytest.param(_statefulset("Pod", {"start": 1}), False, id="workers"),
+        pytest.param(make_set(), True, id="set"),
+        pytest.param(_statefulset("LeaderWorkerSet") | {"kind": "Service"}, False, id="service"),
+    ],
+)
+def test_the_throttle_knows_when_sets_and_their_leaders_were_written(
+    memory: WriteMemory, obj: dict[str, Any], is_noted: bool
+) -> None:
+    memory.put(obj)
+    assert (obj["metadata"]["uid"] in memory.throttle._written) is is_noted
 
 
 def test_the_spec_of_a_set_is_checked_once_per_generation(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
-from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.state import RolloutState, budget
+from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
+from lws.leaderworkerset.rollout.state import Budget, Rollout, RolloutState, budget
 from test.unit.lws.leaderworkerset.rollout.reference import Case, planned, reference, told
 from test.unit.stories.letters import groups
 
@@ -278,3 +278,29 @@ def test_a_rollout_whose_statefulset_was_lost_goes_on_from_where_it_was(
     stored = LeaderStatefulSet(4, 4, last_replicas=4, is_current=False, observed=observed)
     state = RolloutState(4, budget(4, 1, 0), groups=groups(letters), statefulset=stored, reached=reached)
     assert plan_rollout(state).partition == partition
+
+
+def _rolling(partition: int = 50, unavailable: int = 10, is_current: bool = True) -> RolloutState:
+    stored = LeaderStatefulSet(replicas=100, partition=partition, is_current=is_current)
+    return RolloutState(replicas=100, budget=Budget(unavailable, 0), statefulset=stored)
+
+
+def test_a_step_of_few_groups_is_small() -> None:
+    assert is_small_step(_rolling(), Rollout(partition=47, replicas=100, replace=(52, 51, 49)))
+
+
+@pytest.mark.parametrize(
+    ("state", "rollout"),
+    [
+        pytest.param(_rolling(), Rollout(43, 100), id="most-of-the-budget"),
+        pytest.param(_rolling(unavailable=1), Rollout(49, 100), id="a-budget-of-one"),
+        pytest.param(_rolling(partition=3), Rollout(0, 100), id="the-last-groups"),
+        pytest.param(_rolling(), Rollout(47, 80), id="scaled"),
+        pytest.param(_rolling(is_current=False), Rollout(47, 100), id="new-template"),
+        pytest.param(_rolling(), Rollout(50, 100), id="no-move"),
+        pytest.param(_rolling(), Rollout(60, 100), id="back-up"),
+        pytest.param(RolloutState(100, Budget(10, 0)), Rollout(0, 100), id="first"),
+    ],
+)
+def test_every_other_step_is_not(state: RolloutState, rollout: Rollout) -> None:
+    assert not is_small_step(state, rollout)

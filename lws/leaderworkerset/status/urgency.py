@@ -1,0 +1,32 @@
+"""Can a change of the status wait for more of its kind?
+
+In: the stored status, and the patch of it. Out: an answer; how long it waits is not decided here. Nothing
+waits that anybody waits for: conditions, generations, names of revisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lws.leaderworkerset.status.progress import LAST_PROGRESS
+
+# Grows with every group that gets ready or moves; the last of these changes comes with a condition.
+_PROGRESS = frozenset(
+    {"replicas", "readyReplicas", "updatedReplicas", "members", "groups", LAST_PROGRESS, "conditions"}
+)
+
+
+def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """It says only how far the set has come."""
+    if not patch.keys() <= _PROGRESS:
+        return False
+    return "conditions" not in patch or _significant(patch["conditions"]) == _significant(
+        stored.get("conditions")
+    )
+
+
+def _significant(conditions: Any) -> list[tuple[str, ...]]:
+    """What holds and why, and what does not: without the numbers in messages, and why not."""
+    found = [(each["type"], each["status"], each.get("reason", "")) for each in conditions or ()]
+    return [(type_, status, reason if status == "True" else "") for type_, status, reason in found]

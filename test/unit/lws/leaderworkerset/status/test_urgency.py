@@ -1,0 +1,54 @@
+"""Which changes of a status can wait, and which never do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.leaderworkerset.status.urgency import can_wait
+
+
+def _condition(
+    type_: str, status: str = "True", message: str = "1 of 4", reason: str = "Because"
+) -> dict[str, str]:
+    return {"type": type_, "status": status, "reason": reason, "message": message}
+
+
+WAITING = _condition("Available", "False")
+STORED = {"readyReplicas": 1, "conditions": [_condition("Progressing"), WAITING]}
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"readyReplicas": 2}, id="ready"),
+        pytest.param({"replicas": 3, "updatedReplicas": 2}, id="counters"),
+        pytest.param(
+            {"conditions": [_condition("Progressing", message="2 of 4"), WAITING]}, id="number-in-a-message"
+        ),
+        pytest.param(
+            {"conditions": [_condition("Progressing"), _condition("Available", "False", reason="Other")]},
+            id="why-something-does-not-hold",
+        ),
+    ],
+)
+def test_progress_can_wait(patch: dict[str, Any]) -> None:
+    assert can_wait(STORED, patch)
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"conditions": [_condition("Available")]}, id="another-condition"),
+        pytest.param({"conditions": [_condition("Progressing", "False")]}, id="condition-over"),
+        pytest.param(
+            {"conditions": [_condition("Progressing", reason="Other"), WAITING]}, id="why-something-holds"
+        ),
+        pytest.param({"readyReplicas": 4, "observedGeneration": 2}, id="generation"),
+        pytest.param({"updateRevision": "demo-abc-2"}, id="revision"),
+        pytest.param({"anything": "else"}, id="unknown-field"),
+    ],
+)
+def test_what_somebody_waits_for_cannot(patch: dict[str, Any]) -> None:
+    assert not can_wait(STORED, patch)
