@@ -16,12 +16,14 @@ from typing import Any
 
 import yaml
 
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 from lws_api.meta import EMBEDS, ResourceKind
 from tools.openapi import extract
 from tools.openapi.structural import structural
 
-KINDS = (LEADER_WORKER_SET,)
+KINDS = (LEADER_WORKER_SET, DISAGGREGATED_SET, ROLE_SCALER)
+IN_CHART = (LEADER_WORKER_SET,)
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = Path("api/lws_api/crds")
@@ -41,8 +43,10 @@ _KEYWORDS = frozenset(
         "enum",
         "format",
         "items",
+        "maxItems",
         "maxLength",
         "maximum",
+        "minItems",
         "minLength",
         "minimum",
         "pattern",
@@ -53,6 +57,7 @@ _KEYWORDS = frozenset(
         "x-kubernetes-list-map-keys",
         "x-kubernetes-list-type",
         "x-kubernetes-preserve-unknown-fields",
+        "x-kubernetes-validations",
     }
 )
 _DROPPED = frozenset({"$defs", "title"})
@@ -193,9 +198,11 @@ def files() -> Mapping[Path, str]:
         head = definition(kind)
         # The last field of both files, and nearly all of them: written once.
         spec = rendered({"spec": head.pop("spec")})
-        kept = head | {"metadata": head["metadata"] | {"annotations": _KEEP}}
-        for directory, fields in ((PACKAGE, head), (CHART, kept)):
-            texts[directory / f"{kind.plural}.yaml"] = _HEADER + rendered(fields) + spec
+        file = f"{kind.plural}.yaml"
+        texts[PACKAGE / file] = _HEADER + rendered(head) + spec
+        if kind in IN_CHART:
+            kept = head | {"metadata": head["metadata"] | {"annotations": _KEEP}}
+            texts[CHART / file] = _HEADER + rendered(kept) + spec
     return texts
 
 

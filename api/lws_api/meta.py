@@ -68,6 +68,11 @@ def list_map(*keys: str) -> dict[str, Any]:
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
 
 
+def validation(rule: str, message: str) -> dict[str, Any]:
+    """For `json_schema_extra`: a rule in CEL that the API server holds objects against."""
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message}]}
+
+
 IntOrPercent = Annotated[
     int | str,
     WithJsonSchema({"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}),
@@ -87,6 +92,11 @@ ClaimTemplate = Annotated[
 ]
 """A core/v1 PersistentVolumeClaim exactly as the user wrote it."""
 
+EmbeddedMetadata = Annotated[
+    dict[str, Any],
+    WithJsonSchema({"type": "object", EMBEDS: "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}),
+]
+"""Metadata of an object that is made of what it stands in, exactly as the user wrote it."""
 
 Opaque = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})

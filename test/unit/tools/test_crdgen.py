@@ -18,8 +18,8 @@ from tools import crdgen
 
 
 @cache
-def schema() -> dict[str, Any]:
-    versions = definitions()[KIND]["spec"]["versions"]
+def schema(kind: str = KIND) -> dict[str, Any]:
+    versions = definitions()[kind]["spec"]["versions"]
     found: dict[str, Any] = versions[0]["schema"]["openAPIV3Schema"]
     return found
 
@@ -88,8 +88,9 @@ def test_the_copy_in_the_chart_differs_only_in_being_kept() -> None:
     assert chart.replace(kept, "\nmetadata:\n") == shipped
 
 
-def test_plain_kubectl_apply_can_carry_it() -> None:
-    assert len(json.dumps(definitions()[KIND], separators=(",", ":"))) < 200_000
+def test_plain_kubectl_apply_can_carry_them() -> None:
+    for definition in definitions().values():
+        assert len(json.dumps(definition, separators=(",", ":"))) < 200_000
 
 
 OWN = "spec.leaderWorkerTemplate"
@@ -215,14 +216,21 @@ def test_there_are_no_other_fields_of_ours() -> None:
     assert ours - {""} == listed
 
 
-def test_every_field_of_ours_is_explained() -> None:
+EVERY_KIND = pytest.mark.parametrize("kind", sorted(definitions()))
+
+
+@EVERY_KIND
+def test_every_field_of_ours_is_explained(kind: str) -> None:
     silent = {
         path
-        for path, node in nodes(schema())
+        for path, node in nodes(schema(kind))
         if not node.get("description")
-        and "Template." not in path.replace(OWN, "")
+        and "Template." not in path.replace("leaderWorkerTemplate", "")
         and "Templates[]" not in path
-        and not path.endswith("{}")  # The values of a map are explained with the map.
+        and not path.startswith(".spec.roles[].metadata.")
+        # The values of a map are explained with the map, names and the like with their list.
+        and not path.endswith("{}")
+        and (not path.endswith("[]") or "properties" in node)
     }
     # Which the API server forbids to describe.
     assert silent == {".metadata"}
@@ -234,19 +242,21 @@ def test_nothing_inside_pod_templates_is_explained() -> None:
         assert inside == []
 
 
-def test_it_is_structural() -> None:
-    forbidden = {"$ref", "title", "allOf", "oneOf", "not", "nullable", "x-kubernetes-validations"}
-    for path, node in nodes(schema()):
+@EVERY_KIND
+def test_it_is_structural(kind: str) -> None:
+    forbidden = {"$ref", "title", "allOf", "oneOf", "not", "nullable"}
+    for path, node in nodes(schema(kind)):
         assert not forbidden & node.keys(), path
         assert ("anyOf" in node) == ("x-kubernetes-int-or-string" in node), path
         assert "type" in node or "x-kubernetes-int-or-string" in node, path
-        assert ("x-kubernetes-preserve-unknown-fields" in node) == (path == ".spec.scheduling"), path
+        assert ("x-kubernetes-preserve-unknown-fields" in node) == path.endswith("spec.scheduling"), path
         assert not ("properties" in node and "additionalProperties" in node), path
 
 
-def test_list_map_keys_are_required_or_have_a_default() -> None:
-    keyed = {path: node for path, node in nodes(schema()) if node.get("x-kubernetes-list-type") == "map"}
-    assert f".{OWN}.workerTemplate.spec.containers[].env" in keyed
+@EVERY_KIND
+def test_list_map_keys_are_required_or_have_a_default(kind: str) -> None:
+    keyed = {path: node for path, node in nodes(schema(kind)) if node.get("x-kubernetes-list-type") == "map"}
+    assert ".status.conditions" in keyed
     for path, node in keyed.items():
         item = node["items"]
         for key in node["x-kubernetes-list-map-keys"]:
@@ -315,13 +325,17 @@ def test_a_text_that_helm_would_expand_is_an_error() -> None:
 def test_writing_and_checking(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     package = crdgen.PACKAGE / "leaderworkersets.yaml"
     chart = crdgen.CHART / "leaderworkersets.yaml"
+    written = sorted(
+        [chart, *(crdgen.PACKAGE / f"{kind.plural}.yaml" for kind in crdgen.KINDS)],
+        key=list(crdgen.files()).index,
+    )
     assert crdgen.main(["--check"], tmp_path) == 1
     complaint = capsys.readouterr().err
     assert f"{package} differs from the models in api/lws_api: run `python -m tools.crdgen`" in complaint
     assert not (tmp_path / package).exists()
 
     assert crdgen.main([], tmp_path) == 0
-    assert capsys.readouterr().out == f"wrote {package}\nwrote {chart}\n"
+    assert capsys.readouterr().out == "".join(f"wrote {path}\n" for path in written)
     assert crdgen.main(["--check"], tmp_path) == 0
     assert capsys.readouterr() == ("", "")
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lws_api.crds import defaulted, definitions
+from lws_api.disaggregatedset import v1 as disaggregatedset
 from lws_api.leaderworkerset.v1 import KIND
 
 POD = {"spec": {"containers": [{"name": "c", "ports": [{"containerPort": 80}], "odd": 1}]}}
@@ -22,7 +23,7 @@ def a_set(**spec: Any) -> dict[str, Any]:
 
 
 def test_the_definitions_are_shipped() -> None:
-    assert set(definitions()) == {KIND}
+    assert set(definitions()) == {KIND, disaggregatedset.KIND, disaggregatedset.SCALER_KIND}
 
 
 def test_defaults_come_in_and_unknown_fields_go() -> None:
@@ -56,5 +57,7 @@ def test_what_is_stored_stays() -> None:
     ],
 )
 def test_other_kinds_are_refused(head: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"this API serves LeaderWorkerSet of leaderworkerset\.x-k8s\.io/v1"):
+    with pytest.raises(
+        ValueError, match=r"this API serves .*LeaderWorkerSet of leaderworkerset\.x-k8s\.io/v1"
+    ):
         defaulted(a_set() | head)
