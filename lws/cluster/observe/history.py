@@ -16,10 +16,11 @@ from lws.cluster.client.resources import CONTROLLER_REVISIONS
 from lws.cluster.errors import NotFound
 from lws.cluster.observe.membership import Membership
 from lws.cluster.write.recent_writes import WriteMemory
+from lws.history.order import find
 from lws.kube.metadata import controller_of, is_controlled_by, is_mapping, labels_of
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.encoding import without_marker
-from lws.leaderworkerset.revisions.history import Recorded, find, is_ours
+from lws.leaderworkerset.revisions.history import Recorded, is_ours
 from lws.leaderworkerset.revisions.identity import identified
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running, claim_templates_of

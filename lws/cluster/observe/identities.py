@@ -24,9 +24,10 @@ from lws.group.labels import (
     without_group,
 )
 from lws.group.snapshot import GroupSnapshot
+from lws.history.order import find
 from lws.kube.metadata import labels_of
 from lws.leaderworkerset import spec
-from lws.leaderworkerset.revisions.history import Recorded, find
+from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import Origin, key_of_template, with_key
 from lws.leaderworkerset.revisions.recovery import Running, reconstruct
 from lws_api.leaderworkerset.v1 import REVISION_LABEL

@@ -10,7 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lws.actions import Action, Announce, Create, Delete, Merge, Object, Reference, SetOwner
+from lws.actions import Action, Announce, Create, Delete, Merge, Object, Reference
+from lws.history import reuse
+from lws.history.names import Place, free_place
+from lws.history.order import find, next_number, prunable
 from lws.kube.metadata import controller_of, labels_of, owner_reference
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events, spec
@@ -19,14 +22,10 @@ from lws.leaderworkerset.revisions.history import (
     Recorded,
     build_revision,
     collisions_of,
-    find,
     free_probe,
-    next_number,
-    prunable,
     recognise,
     record,
 )
-from lws.leaderworkerset.revisions.names import HIGHEST_NUMBER, Place, free_place, storable
 from lws.leaderworkerset.revisions.recovery import (
     Reconstruction,
     Running,
@@ -113,16 +112,8 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> Choice:
 
 
 def _reused(snapshot: SetSnapshot, known: Recorded, fills: int) -> Choice:
-    """Adopt it if it is an orphan, make it the newest if it is not (Controller History); its key stays."""
-    patch: dict[str, object] = {}
-    why = "an orphan of the set is adopted"
-    newest = next_number(snapshot.revisions) - 1 + fills
-    if known.number < min(newest, HIGHEST_NUMBER):
-        patch["revision"] = storable(newest + 1)
-        why = f"the set asks again for what revision {known.number} holds"
-    actions: tuple[Action, ...] = (Merge(known.reference, patch, why=why),) if patch else ()
-    if known.is_orphan and snapshot.is_set_alive:
-        actions = (SetOwner(known.reference, owner_reference(snapshot.lws), why, patch=patch),)
+    owner = owner_reference(snapshot.lws) if snapshot.is_set_alive else None
+    actions = reuse.plan_reuse(known, next_number(snapshot.revisions) - 1 + fills, owner)
     return Choice(known.key, known.name, _sizes(snapshot.revisions), known.reference, actions)
 
 
@@ -206,12 +197,8 @@ def plan_adoption(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
     mended = tuple(merge for each in own if (merge := _put_back(snapshot, choice, each)) is not None)
     if not snapshot.is_set_alive:
         return mended
-    owner = owner_reference(snapshot.lws)
     orphans = (each for each in snapshot.revisions if each.is_orphan and each.name != choice.name)
-    adopted = (
-        SetOwner(each.reference, owner, why=f"revision {each.number} has no owner") for each in orphans
-    )
-    return (*mended, *adopted)
+    return (*mended, *reuse.plan_adoption(orphans, owner_reference(snapshot.lws)))
 
 
 def _put_back(snapshot: SetSnapshot, choice: Choice, each: Recorded) -> Merge | None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from lws.actions import Create, Plan
 from lws.children import Child, plan_child, plan_unwanted
+from lws.history.order import find
 from lws.leaderworkerset import events, spec
 from lws.leaderworkerset.assessment.likeness import ownership_of_service
-from lws.leaderworkerset.revisions.history import find, restore
+from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.templates.objects import build_service
 from lws_api.leaderworkerset.v1 import NAME_LABEL, SubdomainPolicy

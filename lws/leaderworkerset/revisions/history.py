@@ -1,4 +1,4 @@
-"""What does the history of a set hold, and what would be added to it, taken from it or restored out of it?
+"""What does the history of a set hold, and what would be added to it or restored out of it?
 
 In: a set as stored and its ControllerRevisions. Out: parsed revisions, verdicts about them, new objects.
 The data of a ControllerRevision is never changed once it is recorded; only its number may be raised.
@@ -7,13 +7,15 @@ The data of a ControllerRevision is never changed once it is recorded; only its 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import count
 from typing import Any
 
 from lws.actions import Object, Reference, Verbatim
+from lws.history import names
+from lws.history.names import revision_name, stem_of, storable
+from lws.history.order import newest
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -29,7 +31,6 @@ from lws.leaderworkerset.revisions.encoding import (
     key_of,
     without_marker,
 )
-from lws.leaderworkerset.revisions.names import revision_name, stem_of, storable
 from lws.leaderworkerset.revisions.shape import recorded_fault
 from lws.leaderworkerset.spec import (
     PLACEMENT_ANNOTATIONS,
@@ -162,11 +163,6 @@ def is_ours(revision: Object, lws: Object) -> bool:
     )
 
 
-def find(recorded: Iterable[Recorded], key: str) -> Recorded | None:
-    """The newest usable revision of that key; none has the empty key."""
-    return max((each for each in recorded if each.key == key and not each.broken), key=_age, default=None)
-
-
 def recognise(record: Record, recorded: Iterable[Recorded], running: Object | None = None) -> Recorded | None:
     """The newest revision that means the same as the record and is not being deleted.
 
@@ -174,12 +170,7 @@ def recognise(record: Record, recorded: Iterable[Recorded], running: Object | No
     from it; without it they match any.
     """
     equal = (each for each in recorded if not each.is_leaving and _is_equal(record, each, running))
-    return max(equal, key=_age, default=None)
-
-
-def next_number(recorded: Iterable[Recorded]) -> int:
-    """The number that makes a revision the newest; it may be more than can be stored."""
-    return max((each.number for each in recorded), default=0) + 1
+    return newest(equal)
 
 
 def free_probe(record: Record, recorded: Iterable[Recorded], running: Object | None = None) -> int:
@@ -189,7 +180,7 @@ def free_probe(record: Record, recorded: Iterable[Recorded], running: Object | N
     never share a key. running: as in `recognise`.
     """
     taken = {each.key for each in recorded if not each.broken and not _is_equal(record, each, running)}
-    return next(probe for probe in count() if record.key_at(probe) not in taken)
+    return names.free_probe(record.key_at, taken)
 
 
 def collisions_of(record: Record, probe: int, recorded: Iterable[Recorded]) -> int:
@@ -198,7 +189,7 @@ def collisions_of(record: Record, probe: int, recorded: Iterable[Recorded]) -> i
     The same data with other topology annotations is no collision of hashes.
     """
     taken = {each.key for each in recorded if not each.broken and each.form != record.form}
-    return sum(record.key_at(each) in taken for each in range(probe))
+    return names.collisions_below(record.key_at, probe, taken)
 
 
 def build_revision(lws: Object, record: Record, number: int, *, probe: int = 0, key: str = "") -> Object:
@@ -242,22 +233,6 @@ def restore(lws: Object, recorded: Recorded) -> Object:
     return restored
 
 
-def prunable(
-    recorded: Iterable[Recorded], live_keys: Collection[str], limit: int, named: Collection[str] = ()
-) -> list[Recorded]:
-    """Revisions that are neither running nor wanted, beyond the newest `limit` of them; oldest first, broken
-    ones last, because somebody may want to look at them.
-
-    live_keys: of what runs, may come back, or is wanted. named: revisions that something remembers by name.
-    Both stay, and so do the newest one and orphans.
-    """
-    owned = sorted((each for each in recorded if not each.is_orphan and not each.is_leaving), key=_age)
-    spare = [each for each in owned[:-1] if each.name not in named]
-    spare = [each for each in spare if each.broken or each.key not in live_keys]
-    spare.sort(key=lambda each: bool(each.broken))
-    return spare[: max(0, len(spare) - limit)]
-
-
 def _recorded_parts(revision: Object) -> Object:
     spec = revision["data"]["spec"]
     return {part: without_marker(spec[part]) for part in _PARTS if spec.get(part) is not None}
@@ -288,7 +263,3 @@ def _is_equal(record: Record, each: Recorded, running: Object | None) -> bool:
     # Nothing proves the placement of a revision without seal but what runs.
     template = leader_template_of({"spec": record.spec})
     return placement_given(running, template, record.topology) == record.topology
-
-
-def _age(each: Recorded) -> tuple[int, str, str]:
-    return each.number, each.created, each.name

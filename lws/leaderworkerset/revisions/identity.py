@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
+from lws.history.order import age
 from lws.leaderworkerset.revisions.history import Recorded
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
@@ -59,12 +60,8 @@ def _gives_way(each: Recorded, others: Iterable[Recorded], carried: Collection[s
     rivals = [other for other in others if other.key == each.key and each.key and _is_unlike(other, each)]
     if rivals and each.key not in carried:
         return True
-    return any(other.fingerprint not in carried and _age(other) > _age(each) for other in rivals)
+    return any(other.fingerprint not in carried and age(other) > age(each) for other in rivals)
 
 
 def _is_unlike(other: Recorded, each: Recorded) -> bool:
     return (other.form, other.topology) != (each.form, each.topology)
-
-
-def _age(each: Recorded) -> tuple[int, str, str]:
-    return each.number, each.created, each.name

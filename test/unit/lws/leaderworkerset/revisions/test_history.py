@@ -1,27 +1,23 @@
-"""lws.leaderworkerset.revisions.history: record, parse, recognise, number, build, restore, prune, explain."""
+"""lws.leaderworkerset.revisions.history: record, parse, recognise, build, restore, explain."""
 
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 from typing import Any
 
 import pytest
 
 from lws.actions import Verbatim
+from lws.history.order import find
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.encoding import key_of, serialised
 from lws.leaderworkerset.revisions.history import (
     CHANGE_CAUSE_ANNOTATION,
-    Recorded,
     build_revision,
-    find,
     free_probe,
     is_ours,
-    next_number,
     parse,
-    prunable,
     recognise,
     record,
     restore,
@@ -88,15 +84,6 @@ def as_before_0_34(value: Any) -> Any:
     if "metadata" in aged:
         aged["metadata"] = {"creationTimestamp": None, **aged["metadata"]}
     return aged
-
-
-def make_recorded(number: int, *, key: str = "", created: str = "", **fields: Any) -> Recorded:
-    """A parsed revision that nobody looks into."""
-    stored = make_stored(make_set(image=f"app:{number}"), number)
-    parsed = parse(stored)
-    return dataclasses.replace(
-        parsed, key=key or f"key-{number}", created=created or parsed.created, **fields
-    )
 
 
 def test_the_object_that_is_recorded() -> None:
@@ -278,18 +265,6 @@ def test_a_revision_that_is_being_deleted_is_not_reused_but_keeps_its_key() -> N
     assert free_probe(record(lws), [leaving]) == 0
 
 
-def test_next_number() -> None:
-    assert next_number([]) == 1
-    assert next_number([make_recorded(3), make_recorded(12), make_recorded(4)]) == 13
-
-
-def test_find() -> None:
-    old, new = make_recorded(1, key="k"), make_recorded(2, key="k")
-    assert find([old, new, make_recorded(3)], "k") is new
-    assert find([old, new], "other") is None
-    assert find([old, new], "") is None
-
-
 def test_two_templates_with_one_hash_get_two_keys() -> None:
     one, other = (make_collision(image) for image in COLLIDING)
     assert record(one).key == record(other).key
@@ -408,37 +383,6 @@ def test_restore_without_recorded_topology_keeps_the_live_one() -> None:
     del stored["metadata"]["annotations"]
     live = make_set(image="app:2", annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "zone"})
     assert restore(live, parse(stored))["metadata"] == live["metadata"]
-
-
-@pytest.mark.parametrize(
-    ("live", "limit", "expected"),
-    [
-        pytest.param(set(), 0, [1, 2, 3, 5], id="none is kept"),
-        pytest.param(set(), 10, [], id="all are kept"),
-        pytest.param(set(), 2, [1, 2], id="the newest are kept"),
-        pytest.param({"key-1", "key-3"}, 0, [2, 5], id="live ones are kept"),
-        pytest.param({"key-1", "key-3"}, 1, [2], id="live ones do not count"),
-        pytest.param({"key-1", "key-2", "key-3", "key-5"}, 0, [], id="all live"),
-    ],
-)
-def test_prunable(live: set[str], limit: int, expected: list[int]) -> None:
-    recorded = [make_recorded(number) for number in (6, 3, 1, 2, 5, 4)]
-    found = prunable(recorded, {*live, "key-4"}, limit)
-    assert [each.number for each in found] == expected, "never the current 4 nor the newest 6, oldest first"
-
-
-def test_broken_revisions_are_pruned_last_and_protect_no_key() -> None:
-    recorded = [make_recorded(number) for number in range(1, 7)]
-    recorded[1] = dataclasses.replace(recorded[1], broken="it is")
-    recorded[3] = dataclasses.replace(recorded[3], broken="it is")
-    found = [[each.number for each in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)]
-    assert found == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
-
-
-def test_orphans_and_what_is_going_anyway_are_not_pruned() -> None:
-    recorded = [make_recorded(1, is_orphan=True), make_recorded(2, is_leaving=True), make_recorded(3)]
-    assert prunable(recorded, set(), 0) == []
-    assert prunable([], set(), 0) == []
 
 
 def make_statefulset_history(lws: dict[str, Any], owner: list[dict[str, Any]]) -> dict[str, Any]:

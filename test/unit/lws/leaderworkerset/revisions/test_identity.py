@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.revisions.history import Recorded, build_revision, find, parse, record
+from lws.history.order import find
+from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
 from lws.leaderworkerset.revisions.identity import identified
 from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
 from lws_api.leaderworkerset.v1 import REVISION_LABEL

@@ -1,0 +1,82 @@
+"""lws.history.order: the newest, the next number, what is pruned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from lws.actions import Reference
+from lws.history.order import age, find, newest, next_number, prunable
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A revision of some kind."""
+
+    reference: Reference
+    number: int
+    key: str
+    created: str = "2026-01-01T00:00:00Z"
+    is_orphan: bool = False
+    is_leaving: bool = False
+    broken: str = ""
+
+
+def make_recorded(number: int, *, key: str = "", name: str = "", **fields: Any) -> Revision:
+    """A revision, for the most part as its number says."""
+    name = name or f"demo-{number}"
+    reference = Reference("apps/v1", "ControllerRevision", "default", name, f"uid-{number}")
+    return Revision(reference, number, key or f"key-{number}", **fields)
+
+
+def test_ties_of_number_go_by_creation_then_by_name() -> None:
+    first = make_recorded(1, name="c")
+    later, last = (make_recorded(1, name=name, created="2026-01-02T00:00:00Z") for name in "ab")
+    assert sorted((last, first, later), key=age) == [first, later, last]
+    assert newest([later, last, first]) is last
+    assert newest([]) is None
+
+
+def test_next_number() -> None:
+    assert next_number([]) == 1
+    assert next_number([make_recorded(3), make_recorded(12), make_recorded(4)]) == 13
+
+
+def test_find() -> None:
+    old, new = make_recorded(1, key="k"), make_recorded(2, key="k")
+    assert find([old, new, make_recorded(3)], "k") is new
+    assert find([old, new], "other") is None
+    assert find([old, new], "") is None
+
+
+@pytest.mark.parametrize(
+    ("live", "limit", "expected"),
+    [
+        pytest.param(set(), 0, [1, 2, 3, 5], id="none is kept"),
+        pytest.param(set(), 10, [], id="all are kept"),
+        pytest.param(set(), 2, [1, 2], id="the newest are kept"),
+        pytest.param({"key-1", "key-3"}, 0, [2, 5], id="live ones are kept"),
+        pytest.param({"key-1", "key-3"}, 1, [2], id="live ones do not count"),
+        pytest.param({"key-1", "key-2", "key-3", "key-5"}, 0, [], id="all live"),
+    ],
+)
+def test_prunable(live: set[str], limit: int, expected: list[int]) -> None:
+    recorded = [make_recorded(number) for number in (6, 3, 1, 2, 5, 4)]
+    found = prunable(recorded, {*live, "key-4"}, limit)
+    assert [each.number for each in found] == expected, "never the current 4 nor the newest 6, oldest first"
+
+
+def test_broken_revisions_are_pruned_last_and_protect_no_key() -> None:
+    recorded = [make_recorded(number) for number in range(1, 7)]
+    recorded[1] = replace(recorded[1], broken="it is")
+    recorded[3] = replace(recorded[3], broken="it is")
+    found = [[each.number for each in prunable(recorded, {"key-4"}, limit)] for limit in (4, 3, 2, 1, 0)]
+    assert found == [[1], [1, 3], [1, 3, 5], [1, 3, 5, 2], [1, 3, 5, 2, 4]]
+
+
+def test_orphans_and_what_is_going_anyway_are_not_pruned() -> None:
+    recorded = [make_recorded(1, is_orphan=True), make_recorded(2, is_leaving=True), make_recorded(3)]
+    assert prunable(recorded, set(), 0) == []
+    assert prunable([], set(), 0) == []
