@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from lws_api.leaderworkerset.v1 import RestartPolicy, RolloutStrategyType, SubdomainPolicy
+from lws.leaderworkerset import fields
+from lws_api.leaderworkerset.v1 import RestartPolicy, RolloutStrategyType
 
 _UNSET = (None, "")
+_BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 
 
 def default(raw: dict[str, Any]) -> None:
@@ -18,32 +20,30 @@ def default(raw: dict[str, Any]) -> None:
     Fields that the original controller's API does not have are never set: clients compare whole specs.
     Values of the wrong type stay as they are, for the schema to refuse.
     """
-    spec = _object_in(raw, "spec")
+    spec = _object_in(raw, fields.SPEC)
     if spec is None:
         return
-    template = _object_in(spec, "leaderWorkerTemplate")
-    if template is not None:
-        if template.get("restartPolicy") in _UNSET:
-            template["restartPolicy"] = RestartPolicy.RECREATE_GROUP_ON_POD_RESTART.value
-        elif template["restartPolicy"] == RestartPolicy.DEFAULT:
-            template["restartPolicy"] = RestartPolicy.NONE.value
-    strategy = _object_in(spec, "rolloutStrategy")
-    if strategy is not None:
-        if strategy.get("type") in _UNSET:
-            strategy["type"] = RolloutStrategyType.ROLLING_UPDATE.value
-        if (
-            strategy["type"] == RolloutStrategyType.ROLLING_UPDATE
-            and strategy.get("rollingUpdateConfiguration") is None
-        ):
-            strategy["rollingUpdateConfiguration"] = {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
-    network = _object_in(spec, "networkConfig")
-    if network is not None and network.get("subdomainPolicy") is None:
-        network["subdomainPolicy"] = SubdomainPolicy.SHARED.value
+    if (template := _object_in(spec, fields.TEMPLATE)) is not None:
+        _set(template, fields.RESTART_POLICY, _UNSET)
+        if template[fields.RESTART_POLICY.name] == RestartPolicy.DEFAULT:
+            template[fields.RESTART_POLICY.name] = RestartPolicy.NONE.value
+    if (strategy := _object_in(spec, fields.STRATEGY)) is not None:
+        _set(strategy, fields.STRATEGY_TYPE, _UNSET)
+        is_rolling = strategy[fields.STRATEGY_TYPE.name] == RolloutStrategyType.ROLLING_UPDATE
+        if is_rolling and strategy.get(fields.ROLLING_UPDATE.name) is None:
+            strategy[fields.ROLLING_UPDATE.name] = {each.name: each.stored_default for each in _BUDGETS}
+    if (network := _object_in(spec, fields.NETWORK)) is not None:
+        _set(network, fields.SUBDOMAIN_POLICY, (None,))
 
 
-def _object_in(parent: dict[str, Any], key: str) -> dict[str, Any] | None:
-    """The object at `key`, made if missing or null; None where something else is in its place."""
-    value = parent.get(key)
+def _set(parent: dict[str, Any], field: fields.Field, unset: tuple[object, ...]) -> None:
+    if parent.get(field.name) in unset:
+        parent[field.name] = field.stored_default
+
+
+def _object_in(parent: dict[str, Any], field: fields.Field) -> dict[str, Any] | None:
+    """The object in that field, made if missing or null; None where something else is in its place."""
+    value = parent.get(field.name)
     if value is None:
-        value = parent[key] = {}
+        value = parent[field.name] = {}
     return value if isinstance(value, dict) else None

@@ -50,9 +50,9 @@ class FieldError:
         return f"{self.path}: {self.complaint}: {rendered(self.value)}: {self.detail}"
 
 
-def invalid(path: str, value: Any, detail: str) -> FieldError:
-    """The field is there and `value` will not do."""
-    return FieldError(Complaint.INVALID, path, detail, value)
+def invalid(path: object, value: Any, detail: str) -> FieldError:
+    """The field at a path (as text it is one) is there and `value` will not do."""
+    return FieldError(Complaint.INVALID, str(path), detail, value)
 
 
 def required(path: str, detail: str) -> FieldError:

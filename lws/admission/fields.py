@@ -11,35 +11,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid
-from lws.kube.metadata import is_mapping
 from lws.kube.quantities import scaled
+from lws.leaderworkerset import fields
 
-TEMPLATE = ("spec", "leaderWorkerTemplate")
-LEADER, WORKER = "leaderTemplate", "workerTemplate"
-ROLLING_UPDATE = ("spec", "rolloutStrategy", "rollingUpdateConfiguration")
-
-_REPLICAS = ("spec", "replicas")
-_SIZE = (*TEMPLATE, "size")
-_SUBGROUP = (*TEMPLATE, "subGroupPolicy")
-_PARTITION = (*ROLLING_UPDATE, "partition")
-_MAX_UNAVAILABLE = (*ROLLING_UPDATE, "maxUnavailable")
-_MAX_SURGE = (*ROLLING_UPDATE, "maxSurge")
-_DISRUPTED_GROUPS = ("spec", "podDisruptionBudget", "maxUnavailableGroups")
-
-_OBJECTS: tuple[tuple[str, ...], ...] = (
-    ("metadata",),
-    ("metadata", "annotations"),
-    ("spec",),
-    TEMPLATE,
-    _SUBGROUP,
-    ("spec", "rolloutStrategy"),
-    ROLLING_UPDATE,
-    ("spec", "networkConfig"),
-    ("spec", "podDisruptionBudget"),
-    ("spec", "leaderService"),
+_OBJECTS: tuple[fields.Field, ...] = (
+    fields.Field(("metadata",)),
+    fields.Field(("metadata", "annotations")),
+    fields.SPEC,
+    fields.TEMPLATE,
+    fields.SUBGROUP,
+    fields.STRATEGY,
+    fields.ROLLING_UPDATE,
+    fields.NETWORK,
+    fields.DISRUPTION_BUDGET,
+    fields.LEADER_SERVICE,
 )
-_INTEGERS: tuple[tuple[str, ...], ...] = (_REPLICAS, _SIZE, (*_SUBGROUP, "subGroupSize"), _PARTITION)
-_AMOUNTS: tuple[tuple[str, ...], ...] = (_MAX_UNAVAILABLE, _MAX_SURGE, _DISRUPTED_GROUPS)
+_INTEGERS: tuple[fields.Field, ...] = (fields.REPLICAS, fields.SIZE, fields.SUBGROUP_SIZE, fields.PARTITION)
+_AMOUNTS: tuple[fields.Field, ...] = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE, fields.DISRUPTED_GROUPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,52 +61,42 @@ class Facts:
 
 def facts_of(raw: Mapping[str, Any]) -> Facts:
     """Facts of a set; what is missing, null or of the wrong type has the default of the API."""
-    subgroup = value_at(raw, _SUBGROUP)
+    subgroup = fields.SUBGROUP.of(raw)
     return Facts(
-        replicas=_integer(value_at(raw, _REPLICAS), 1),
-        size=_integer(value_at(raw, _SIZE), 1),
-        max_unavailable=_amount(value_at(raw, _MAX_UNAVAILABLE), 1),
-        max_surge=_amount(value_at(raw, _MAX_SURGE), 0),
-        partition=_integer(value_at(raw, _PARTITION), 0),
+        replicas=_integer(fields.REPLICAS.of(raw), fields.REPLICAS.default),
+        size=_integer(fields.SIZE.of(raw), fields.SIZE.default),
+        max_unavailable=_amount(fields.MAX_UNAVAILABLE.of(raw), fields.MAX_UNAVAILABLE.default),
+        max_surge=_amount(fields.MAX_SURGE.of(raw), fields.MAX_SURGE.default),
+        partition=_integer(fields.PARTITION.of(raw), fields.PARTITION.default),
         subgroup=subgroup if isinstance(subgroup, Mapping) else None,
-        disrupted_groups=_amount(value_at(raw, _DISRUPTED_GROUPS), 1),
+        disrupted_groups=_amount(fields.DISRUPTED_GROUPS.of(raw), 1),
     )
 
 
 def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     """An error for each value of the wrong type; normally the CRD's schema has refused them before."""
     errors = []
-    for path in _OBJECTS:
-        value = value_at(raw, path)
+    for field in _OBJECTS:
+        value = field.of(raw)
         if value is not None and not isinstance(value, Mapping):
-            errors.append(invalid(".".join(path), value, "must be an object"))
-    for path in _INTEGERS:
-        value = value_at(raw, path)
+            errors.append(invalid(field, value, "must be an object"))
+    for field in _INTEGERS:
+        value = field.of(raw)
         if value is not None and not _is_integer(value):
-            errors.append(invalid(".".join(path), value, "must be an integer"))
-    for path in _AMOUNTS:
-        value = value_at(raw, path)
+            errors.append(invalid(field, value, "must be an integer"))
+    for field in _AMOUNTS:
+        value = field.of(raw)
         if value is not None and not isinstance(value, str) and not _is_integer(value):
-            errors.append(invalid(".".join(path), value, "must be an integer or a percentage"))
+            errors.append(invalid(field, value, "must be an integer or a percentage"))
     return errors
-
-
-def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """The value at a path; None where any part of the path is missing, null or no object."""
-    value: Any = raw
-    for part in path:
-        if not is_mapping(value):
-            return None
-        value = value.get(part)
-    return value
 
 
 def templates_of(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Path and value of the pod templates that the user wrote, the leaders' first."""
-    for name in (LEADER, WORKER):
-        template = value_at(raw, (*TEMPLATE, name))
+    for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
+        template = field.of(raw)
         if isinstance(template, Mapping):
-            yield ".".join((*TEMPLATE, name)), template
+            yield str(field), template
 
 
 def _groups(amount: int | str, replicas: int, round_up: bool) -> int | None:

@@ -12,7 +12,7 @@ from typing import Any
 from lws.admission.amounts import amount_errors
 from lws.admission.defaulting import default
 from lws.admission.errors import FieldError, invalid, required
-from lws.admission.fields import ROLLING_UPDATE, TEMPLATE, Facts, facts_of, shape_errors, value_at
+from lws.admission.fields import Facts, facts_of, shape_errors
 from lws.admission.rules.gangs import gang_warnings
 from lws.admission.rules.later_fields import later_field_change_errors, later_field_errors
 from lws.admission.rules.leader_service import leader_service_errors
@@ -31,15 +31,17 @@ from lws.kube.names import (
     generate_name_errors,
     tightest_derived_name,
 )
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION
 
 _READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
 _MAX_REPLICAS = 1_000_000
 _MAX_PODS = 2**31 - 1
-_MAX_UNAVAILABLE_PATH = ".".join((*ROLLING_UPDATE, "maxUnavailable"))
-_MAX_SURGE_PATH = ".".join((*ROLLING_UPDATE, "maxSurge"))
-_DISRUPTED_PATH = "spec.podDisruptionBudget.maxUnavailableGroups"
+_MAX_UNAVAILABLE_PATH, _MAX_SURGE_PATH = (
+    str(fields.MAX_UNAVAILABLE),
+    str(fields.MAX_SURGE),
+)
 
 
 def errors_in(
@@ -150,14 +152,14 @@ def _name_errors(new: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _count_errors(facts: Facts) -> list[FieldError]:
-    replicas, size, path = facts.replicas, facts.size, "spec.replicas"
+    replicas, size, path = facts.replicas, facts.size, str(fields.REPLICAS)
     errors = []
     if replicas < 0:
         errors.append(invalid(path, replicas, "replicas must be equal or greater than 0"))
     if replicas > _MAX_REPLICAS:
         errors.append(invalid(path, replicas, f"replicas must be equal or less than {_MAX_REPLICAS}"))
     if size < 1:
-        errors.append(invalid(".".join((*TEMPLATE, "size")), size, "size must be equal or greater than 1"))
+        errors.append(invalid(fields.SIZE, size, "size must be equal or greater than 1"))
     if replicas * size > _MAX_PODS:
         why = f"the product of replicas and worker replicas must not exceed {_MAX_PODS}"
         errors.append(invalid(path, replicas, why))
@@ -167,10 +169,9 @@ def _count_errors(facts: Facts) -> list[FieldError]:
 def _budget_errors(facts: Facts) -> list[FieldError]:
     errors = amount_errors(_MAX_UNAVAILABLE_PATH, facts.max_unavailable)
     errors += amount_errors(_MAX_SURGE_PATH, facts.max_surge)
-    errors += amount_errors(_DISRUPTED_PATH, facts.disrupted_groups)
+    errors += amount_errors(str(fields.DISRUPTED_GROUPS), facts.disrupted_groups)
     if facts.partition < 0:
-        path = ".".join((*ROLLING_UPDATE, "partition"))
-        errors.append(invalid(path, facts.partition, "must be greater than or equal to 0"))
+        errors.append(invalid(fields.PARTITION, facts.partition, "must be greater than or equal to 0"))
     if facts.unavailable_groups is None:
         errors.append(invalid(_MAX_UNAVAILABLE_PATH, facts.max_unavailable, "invalid value"))
     if facts.surge_groups is None:
@@ -205,11 +206,11 @@ def _update_errors(new: Mapping[str, Any], facts: Facts, before: Facts) -> list[
         errors.append(invalid(path, before_size, "cannot remove subGroupSize after enabled"))
     elif after_size is not None and after_size != before_size:
         errors.append(invalid(path, after_size, "field is immutable"))
-    network = value_at(new, ("spec", "networkConfig")) or {}
-    if "subdomainPolicy" in network and network["subdomainPolicy"] is None:
-        errors.append(
-            invalid("spec.networkConfig.subdomainPolicy", None, "cannot set subdomainPolicy as null")
-        )
+    if (
+        fields.SUBDOMAIN_POLICY.name in (fields.NETWORK.of(new) or {})
+        and fields.SUBDOMAIN_POLICY.of(new) is None
+    ):
+        errors.append(invalid(fields.SUBDOMAIN_POLICY, None, "cannot set subdomainPolicy as null"))
     return errors
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from lws.actions import Object
 from lws.kube.metadata import annotations_of
+from lws.leaderworkerset import fields
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
@@ -65,7 +66,7 @@ def namespace_of(lws: Object) -> str:
 
 def replicas_of(lws: Object) -> int:
     """Number of groups that the set asks for."""
-    return int(_or(lws["spec"].get("replicas"), 1))
+    return int(_read(lws, fields.REPLICAS))
 
 
 def template_of(lws: Object) -> Mapping[str, Any]:
@@ -76,31 +77,33 @@ def template_of(lws: Object) -> Mapping[str, Any]:
 
 def size_of(lws: Object) -> int:
     """Pods per group, the leader included."""
-    return int(_or(template_of(lws).get("size"), 1))
+    return int(_read(lws, fields.SIZE))
 
 
 def recorded_size(recorded: Object) -> int:
     """Pods per group in a recorded spec."""
-    return int(_or(recorded["leaderWorkerTemplate"].get("size"), 1))
+    return int(_read({"spec": recorded}, fields.SIZE))
 
 
 def leader_template_of(lws: Object) -> Mapping[str, Any]:
     """The pod template of leaders: the worker template stands in where there is none."""
-    template = template_of(lws)
-    chosen: Mapping[str, Any] = _or(template.get("leaderTemplate"), template["workerTemplate"])
-    return chosen
+    own: Mapping[str, Any] | None = fields.LEADER_TEMPLATE.of(lws)
+    return own if own is not None else template_of(lws)["workerTemplate"]
 
 
 def restart_policy_of(lws: Object) -> RestartPolicy:
     """The restart policy; the legacy value Default means None."""
-    policy = template_of(lws).get("restartPolicy") or RestartPolicy.RECREATE_GROUP_ON_POD_RESTART
+    policy = fields.RESTART_POLICY.of(lws) or fields.RESTART_POLICY.default
     return RestartPolicy.NONE if policy == RestartPolicy.DEFAULT else RestartPolicy(policy)
 
 
 def max_group_restarts_of(lws: Object) -> int | None:
     """How often a group may be recreated on one revision; None for without limit, as by default."""
-    own, limit = lws["spec"].get("maxGroupRestarts"), template_of(lws).get("maxGroupRestarts")
-    return None if own is None and limit is None else int(_or(own, limit))
+    limits = (
+        fields.MAX_GROUP_RESTARTS.of(lws),
+        fields.MAX_GROUP_RESTARTS_IN_TEMPLATE.of(lws),
+    )
+    return next((int(limit) for limit in limits if limit is not None), None)
 
 
 def restart_exempt_containers(lws: Object) -> frozenset[str]:
@@ -116,45 +119,40 @@ def exempts_sidecars(lws: Object) -> bool:
 
 def startup_policy_of(lws: Object) -> StartupPolicy:
     """When workers are created."""
-    return StartupPolicy(lws["spec"].get("startupPolicy") or StartupPolicy.LEADER_CREATED)
+    return StartupPolicy(fields.STARTUP_POLICY.of(lws) or fields.STARTUP_POLICY.default)
 
 
 def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
     """One Service for all groups, or one per group."""
-    network = lws["spec"].get("networkConfig") or {}
-    return SubdomainPolicy(network.get("subdomainPolicy") or SubdomainPolicy.SHARED)
+    return SubdomainPolicy(fields.SUBDOMAIN_POLICY.of(lws) or fields.SUBDOMAIN_POLICY.default)
 
 
 def rolling_update_of(lws: Object) -> Mapping[str, Any]:
     """partition, maxUnavailable (int or percent) and maxSurge (int or percent), defaults filled in."""
-    strategy = lws["spec"].get("rolloutStrategy") or {}
-    configured = strategy.get("rollingUpdateConfiguration") or {}
     return {
-        "partition": _or(configured.get("partition"), 0),
-        "maxUnavailable": _or(configured.get("maxUnavailable"), 1),
-        "maxSurge": _or(configured.get("maxSurge"), 0),
+        each.name: _read(lws, each) for each in (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
     }
 
 
 def is_paused(lws: Object) -> bool:
     """Whether the rollout is to stand still."""
-    return bool((lws["spec"].get("rolloutStrategy") or {}).get("paused"))
+    return bool(fields.PAUSED.of(lws))
 
 
 def disruption_budget_of(lws: Object) -> Mapping[str, Any] | None:
     """What evictions may do to the set; None where it asks for no PodDisruptionBudget."""
-    configured: Mapping[str, Any] | None = lws["spec"].get("podDisruptionBudget")
+    configured: Mapping[str, Any] | None = fields.DISRUPTION_BUDGET.of(lws)
     return configured
 
 
 def history_limit_of(lws: Object) -> int:
     """Revisions to keep beside the live ones, 10 by default as for StatefulSets."""
-    return int(_or(lws["spec"].get("revisionHistoryLimit"), 10))
+    return int(_read(lws, fields.HISTORY_LIMIT))
 
 
 def progress_deadline_of(lws: Object) -> int | None:
     """Seconds without progress after which the set counts as stalled; None where it never does."""
-    requested = lws["spec"].get("progressDeadlineSeconds")
+    requested = fields.PROGRESS_DEADLINE.of(lws)
     return int(requested) if requested is not None else None
 
 
@@ -163,7 +161,7 @@ def placement_annotations(lws: Object) -> dict[str, str]:
     left out, so that an edit of them is no rollout.
     """
     annotations = lws["metadata"].get("annotations") or {}
-    has_subgroups = template_of(lws).get("subGroupPolicy") is not None
+    has_subgroups = fields.SUBGROUP.of(lws) is not None
     found = {
         key: annotations[key]
         for key in PLACEMENT_ANNOTATIONS
@@ -199,13 +197,13 @@ def group_topology(placement: Mapping[str, str]) -> str:
 
 def leader_service_of(lws: Object) -> Mapping[str, Any] | None:
     """The Service of leaders that the set asks for; None where it asks for none."""
-    requested: Mapping[str, Any] | None = lws["spec"].get("leaderService")
+    requested: Mapping[str, Any] | None = fields.LEADER_SERVICE.of(lws)
     return requested
 
 
 def subgroup_annotations(lws: Object) -> dict[str, str]:
     """Annotations that tell a pod its subgroup size and policy (KEP-115, KEP-257)."""
-    policy = template_of(lws).get("subGroupPolicy")
+    policy = fields.SUBGROUP.of(lws)
     if policy is None:
         return {}
     annotations = {}
@@ -216,5 +214,6 @@ def subgroup_annotations(lws: Object) -> dict[str, str]:
     return annotations
 
 
-def _or(value: Any, default: Any) -> Any:
-    return default if value is None else value
+def _read(raw: Mapping[str, Any], field: fields.Field) -> Any:
+    value = field.of(raw)
+    return field.default if value is None else value

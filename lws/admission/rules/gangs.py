@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.admission.errors import rendered
-from lws.admission.fields import templates_of, value_at
+from lws.admission.fields import templates_of
 from lws.group.gang.coscheduling import TIMEOUT_ANNOTATION, Coscheduling, timeout_seconds
 from lws.group.gang.kubernetes import Kubernetes
 from lws.group.gang.provider import GangProvider
 from lws.kube.metadata import annotations_of
+from lws.leaderworkerset import fields
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, StartupPolicy
 
@@ -24,7 +25,7 @@ _ALONE = "so that the scheduler is asked for the leader alone, and workers may f
 def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
     """What is legal and not placed as a whole."""
     found = []
-    if value_at(raw, ("spec", "startupPolicy")) == StartupPolicy.LEADER_READY:
+    if fields.STARTUP_POLICY.of(raw) == StartupPolicy.LEADER_READY:
         found.append(
             f"spec.startupPolicy: LeaderReady: workers do not exist before their leader is ready, {_ALONE}; "
             f"use LeaderCreated"
@@ -54,13 +55,13 @@ def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
         f"{where}.spec.schedulingGroup: these pods name a PodGroup of their own, the same for all groups of "
         f"the set: none is made for them; remove it to have groups placed as a whole"
         for where, template in templates_of(raw)
-        if value_at(template, ("spec", "schedulingGroup"))
+        if fields.value_at(template, ("spec", "schedulingGroup"))
     ]
 
 
 def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
     """Each scheduler sees its own pods only, and waits for the others."""
-    named = {where: value_at(template, ("spec", "schedulerName")) for where, template in templates_of(raw)}
+    named = {path: fields.value_at(each, ("spec", "schedulerName")) for path, each in templates_of(raw)}
     if len({rendered(name or "default-scheduler") for name in named.values()}) < 2:
         return []
     told = " and ".join(f"{where} {rendered(name or 'default-scheduler')}" for where, name in named.items())

@@ -10,14 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid
-from lws.admission.fields import TEMPLATE, value_at
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.unsupported import unsupported_in
 from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
-_IDENTITY = ("spec", "groupIdentity")
-_SCHEDULING = ("spec", "scheduling")
-_LIMIT = (*TEMPLATE, "maxGroupRestarts")
+_IDENTITY = fields.SPEC.field("groupIdentity")
+_SCHEDULING = fields.SPEC.field("scheduling")
 _RECREATING = (RestartPolicy.RECREATE_GROUP_ON_POD_RESTART, RestartPolicy.RECREATE_GROUP_AFTER_START)
 
 
@@ -33,29 +32,31 @@ def later_field_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) ->
     before, after = _identity_of(old), _identity_of(new)
     if before == GroupIdentity.HASH and after != before:
         why = "groupIdentity is immutable: create a set of another name, and delete this one"
-        yield invalid(".".join(_IDENTITY), after, why)
-    if value_at(old, _SCHEDULING) is not None and value_at(new, _SCHEDULING) is None:
+        yield invalid(_IDENTITY, after, why)
+    if _SCHEDULING.of(old) is not None and _SCHEDULING.of(new) is None:
         why = (
             "cannot remove scheduling after creation: create a set of another name without it, and delete "
             "this one"
         )
-        yield invalid(".".join(_SCHEDULING), None, why)
+        yield invalid(_SCHEDULING, None, why)
 
 
 def _identity_of(raw: Mapping[str, Any]) -> Any:
-    return value_at(raw, _IDENTITY) or GroupIdentity.ORDINAL.value
+    return _IDENTITY.of(raw) or GroupIdentity.ORDINAL.value
 
 
 def _restart_limit_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
-    limit, path = value_at(raw, _LIMIT), ".".join(_LIMIT)
+    limit, path = (
+        fields.MAX_GROUP_RESTARTS_IN_TEMPLATE.of(raw),
+        str(fields.MAX_GROUP_RESTARTS_IN_TEMPLATE),
+    )
     if limit is None:
         return
-    policy = value_at(raw, (*TEMPLATE, "restartPolicy")) or RestartPolicy.RECREATE_GROUP_ON_POD_RESTART
-    if policy not in _RECREATING:
+    if (fields.RESTART_POLICY.of(raw) or fields.RESTART_POLICY.default) not in _RECREATING:
         yield invalid(
             path, limit, "maxGroupRestarts is only supported when restartPolicy recreates the group"
         )
-    if value_at(raw, ("spec", "maxGroupRestarts")) is not None:
+    if fields.MAX_GROUP_RESTARTS.of(raw) is not None:
         yield invalid(
             path, limit, "cannot be beside spec.maxGroupRestarts, which says the same: keep one of them"
         )

@@ -10,17 +10,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, required
-from lws.admission.fields import TEMPLATE, value_at
 from lws.kube.names import dns1123_label_errors
+from lws.leaderworkerset import fields
 
-_SERVICE = ("spec", "leaderService")
-_PORTS = ".".join((*_SERVICE, "ports"))
+_PORTS = str(fields.LEADER_SERVICE.field("ports"))
 _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     """Ports that no Service can have, or none at all."""
-    service = value_at(raw, _SERVICE)
+    service = fields.LEADER_SERVICE.of(raw)
     if not isinstance(service, Mapping):
         return []
     asked = service.get("ports")
@@ -42,8 +41,8 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
 
 
 def _declares_ports(raw: Mapping[str, Any]) -> bool:
-    template = value_at(raw, (*TEMPLATE, "leaderTemplate")) or value_at(raw, (*TEMPLATE, "workerTemplate"))
-    containers = value_at(template, ("spec", "containers")) if isinstance(template, Mapping) else None
+    template = fields.LEADER_TEMPLATE.of(raw) or fields.WORKER_TEMPLATE.of(raw)
+    containers = fields.value_at(template, ("spec", "containers")) if isinstance(template, Mapping) else None
     return any(isinstance(each, Mapping) and each.get("ports") for each in containers or ())
 
 

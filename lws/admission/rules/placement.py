@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, rendered
-from lws.admission.fields import LEADER, ROLLING_UPDATE, TEMPLATE, WORKER, Facts, templates_of, value_at
+from lws.admission.fields import Facts, templates_of
 from lws.group.subgroups import count_of
 from lws.kube.affinity import has_both_terms
 from lws.kube.metadata import annotations_of, metadata_of
 from lws.kube.names import label_key_errors
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.templates.node_selection import nodes_of_group
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
@@ -41,7 +42,7 @@ _EITHER = (
     (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION),
     (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION),
 )
-_MAX_SURGE_PATH = ".".join((*ROLLING_UPDATE, "maxSurge"))
+_MAX_SURGE_PATH = str(fields.MAX_SURGE)
 
 
 def placement_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
@@ -142,7 +143,7 @@ def _without_effect(raw: Mapping[str, Any]) -> Iterator[str]:
     except ValueError:
         return
     for where, template in templates_of(raw):
-        own = value_at(template, ("spec", "nodeSelector"))
+        own = fields.value_at(template, ("spec", "nodeSelector"))
         for key in sorted(nodes.node_selector):
             if isinstance(own, Mapping) and key in own:
                 yield (
@@ -160,13 +161,13 @@ def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -
     if annotation not in _EXCLUSIVE:
         return []
     # Groups are kept apart by their leaders, subgroups by all their pods.
-    concerned = (LEADER, WORKER)
-    if annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and value_at(raw, (*TEMPLATE, LEADER)):
-        concerned = (LEADER, LEADER)
+    concerned = {str(fields.LEADER_TEMPLATE), str(fields.WORKER_TEMPLATE)}
+    if annotation == EXCLUSIVE_TOPOLOGY_ANNOTATION and fields.LEADER_TEMPLATE.of(raw):
+        concerned = {str(fields.LEADER_TEMPLATE)}
     own = [
         where
         for where, template in templates_of(raw)
-        if where.rpartition(".")[2] in concerned and _has_own_terms(template, topology)
+        if where in concerned and _has_own_terms(template, topology)
     ]
     return [
         f"{path} has no effect on pods of {where}: their affinity has required terms about it already, which "
@@ -176,5 +177,5 @@ def _topology_warnings(raw: Mapping[str, Any], annotation: str, topology: str) -
 
 
 def _has_own_terms(template: Mapping[str, Any], topology: str) -> bool:
-    affinity = value_at(template, ("spec", "affinity"))
+    affinity = fields.value_at(template, ("spec", "affinity"))
     return isinstance(affinity, Mapping) and has_both_terms(affinity, topology)

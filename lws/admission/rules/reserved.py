@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, rendered
-from lws.admission.fields import LEADER, TEMPLATE, WORKER, templates_of, value_at
+from lws.admission.fields import templates_of
 from lws.kube.metadata import annotations_of, labels_of
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -132,17 +133,17 @@ def reserved_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _templates(raw: Mapping[str, Any]) -> Iterator[_Template]:
-    policy = value_at(raw, ("spec", "networkConfig", "subdomainPolicy"))
+    policy = fields.SUBDOMAIN_POLICY.of(raw)
     found = list(templates_of(raw))
     for path, template in found:
         yield _Template(
             path=path,
             labels=labels_of(template),
             annotations=annotations_of(template),
-            leads=path.endswith(LEADER) or len(found) == 1,
-            works=path.endswith(WORKER),
+            leads=path == str(fields.LEADER_TEMPLATE) or len(found) == 1,
+            works=path == str(fields.WORKER_TEMPLATE),
             given=annotations_of(raw),
-            has_policy=value_at(raw, (*TEMPLATE, "subGroupPolicy")) is not None,
+            has_policy=fields.SUBGROUP.of(raw) is not None,
             has_own_subdomain=policy == SubdomainPolicy.UNIQUE_PER_REPLICA,
         )
 

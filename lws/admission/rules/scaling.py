@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lws.admission.fields import Facts, value_at
+from lws.admission.fields import Facts
 from lws.kube.names import parent_and_ordinal
+from lws.leaderworkerset import fields
 
 _DOWN = ("NotReady", "Broken")
 
@@ -30,7 +31,7 @@ def scaling_warnings(old: Mapping[str, Any], facts: Facts, before: Facts) -> lis
 
 
 def _groups_that_are_down(raw: Mapping[str, Any]) -> list[tuple[str, int]]:
-    named = value_at(raw, ("status", "groups", "unsettled"))
+    named = fields.value_at(raw, ("status", "groups", "unsettled"))
     told = [each for each in named if isinstance(each, Mapping)] if isinstance(named, list) else []
     names = [str(each.get("name")) for each in told if each.get("state") in _DOWN]
     return [(name, index) for name in names if (index := parent_and_ordinal(name)[1]) >= 0]

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid
-from lws.admission.fields import Facts, facts_of, value_at
+from lws.admission.fields import facts_of
 from lws.kube.metadata import is_terminating, metadata_of
 from lws.kube.names import parent_and_ordinal
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.children.leader_service import leader_service_name
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
@@ -67,22 +68,20 @@ def _service_errors(
             f"would need a Service {its_name}, which LeaderWorkerSet {its_name} has: make a Service of "
             f"another name yourself"
         )
-        yield invalid("spec.leaderService", value_at(new, ("spec", "leaderService")), why)
+        yield invalid(fields.LEADER_SERVICE, fields.LEADER_SERVICE.of(new), why)
 
 
 def _has_leader_service(raw: Mapping[str, Any]) -> bool:
-    return value_at(raw, ("spec", "leaderService")) is not None
+    return fields.LEADER_SERVICE.of(raw) is not None
 
 
 def _is_shared(raw: Mapping[str, Any]) -> bool:
-    policy = value_at(raw, ("spec", "networkConfig", "subdomainPolicy"))
-    return policy in (None, "", SubdomainPolicy.SHARED)
+    return fields.SUBDOMAIN_POLICY.of(raw) in (None, "", SubdomainPolicy.SHARED)
 
 
 def _indices(raw: Mapping[str, Any]) -> range:
     """Groups that have objects of their own beside their leader pod."""
-    facts: Facts = facts_of(raw)
-    policy = value_at(raw, ("spec", "networkConfig", "subdomainPolicy"))
-    if facts.size < 2 and policy != SubdomainPolicy.UNIQUE_PER_REPLICA:
+    facts = facts_of(raw)
+    if facts.size < 2 and fields.SUBDOMAIN_POLICY.of(raw) != SubdomainPolicy.UNIQUE_PER_REPLICA:
         return range(0)
     return range(facts.replicas + (facts.surge_groups or 0))

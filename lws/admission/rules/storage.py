@@ -9,33 +9,28 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, rendered, required
-from lws.admission.fields import TEMPLATE, value_at
 from lws.kube.metadata import metadata_of
 from lws.kube.names import dns1123_label_errors
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import equality_form
 from lws.leaderworkerset.templates.claims import DELETE, RETAIN
-
-_CLAIMS = (*TEMPLATE, "volumeClaimTemplates")
-_RETENTION = (*TEMPLATE, "persistentVolumeClaimRetentionPolicy")
 
 
 def storage_errors(raw: Mapping[str, Any]) -> list[FieldError]:
     """Claims without which no pod would start, and policies that StatefulSets do not know."""
     errors: list[FieldError] = []
     for place, claim in enumerate(_claims(raw)):
-        path, name = f"{'.'.join(_CLAIMS)}[{place}]", metadata_of(claim).get("name")
+        path, name = f"{fields.CLAIMS}[{place}]", metadata_of(claim).get("name")
         errors += _name_errors(f"{path}.metadata.name", name)
-        if not value_at(claim, ("spec", "accessModes")):
+        if not fields.value_at(claim, ("spec", "accessModes")):
             errors.append(
                 required(f"{path}.spec.accessModes", "say how the claim is mounted, ReadWriteOnce say")
             )
-        if not value_at(claim, ("spec", "resources", "requests", "storage")):
+        if not fields.value_at(claim, ("spec", "resources", "requests", "storage")):
             errors.append(required(f"{path}.spec.resources.requests.storage", "say how large the claim is"))
-    for field in ("whenDeleted", "whenScaled"):
-        value = value_at(raw, (*_RETENTION, field))
-        if value not in (None, "", RETAIN, DELETE):
-            path = ".".join((*_RETENTION, field))
-            errors.append(invalid(path, value, f"must be {RETAIN} or {DELETE}"))
+    for field in map(fields.CLAIM_RETENTION.field, ("whenDeleted", "whenScaled")):
+        if field.of(raw) not in (None, "", RETAIN, DELETE):
+            errors.append(invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}"))
     return errors
 
 
@@ -44,7 +39,7 @@ def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
     names = [metadata_of(claim).get("name") for claim in _claims(raw)]
     for place, name in enumerate(names):
         if name in names[place + 1 :]:
-            path = f"{'.'.join(_CLAIMS)}[{place}].metadata.name"
+            path = f"{fields.CLAIMS}[{place}].metadata.name"
             yield f"{path}: {rendered(name)} is the name of a later claim template, which counts: remove one"
 
 
@@ -58,11 +53,11 @@ def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[
         "field is immutable: StatefulSets cannot change their claim templates; create a set of another name "
         "with these, or delete this one, whose claims stay unless whenDeleted is Delete, and create it anew"
     )
-    return [invalid(".".join(_CLAIMS), names, why)]
+    return [invalid(fields.CLAIMS, names, why)]
 
 
 def _claims(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    claims = value_at(raw, _CLAIMS)
+    claims = fields.CLAIMS.of(raw)
     return [each for each in claims if isinstance(each, Mapping)] if isinstance(claims, list) else []
 
 

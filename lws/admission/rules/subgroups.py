@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, required
-from lws.admission.fields import TEMPLATE, Facts
+from lws.admission.fields import Facts
 from lws.kube.metadata import annotations_of
+from lws.leaderworkerset import fields
 from lws_api.leaderworkerset.v1 import SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SubGroupPolicyType
 
-SUBGROUP_SIZE_PATH = ".".join((*TEMPLATE, "SubGroupPolicy", "subGroupSize"))
+SUBGROUP_SIZE_PATH = str(fields.TEMPLATE.field("SubGroupPolicy").field("subGroupSize"))
 """The capital S is no field of the API, but clients of the original controller know this path."""
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, required
-from lws.admission.fields import LEADER, TEMPLATE, WORKER, Facts, templates_of, value_at
+from lws.admission.fields import Facts, templates_of
 from lws.admission.rules.reserved import reserved_errors, reserved_warnings
 from lws.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
+from lws.leaderworkerset import fields
 from lws_api.leaderworkerset.v1 import (
     GROUP_SIZE_ENV,
     LEADER_ADDRESS_ENV,
@@ -53,7 +54,7 @@ def _missing(path: str, template: Mapping[str, Any]) -> Iterator[FieldError]:
     """The definition asks for containers only where there is a `spec`."""
     if template.get("spec") is None:
         yield required(f"{path}.spec", "say what its pods run: at least one container")
-    elif not value_at(template, ("spec", "containers")):
+    elif not fields.value_at(template, ("spec", "containers")):
         yield required(f"{path}.spec.containers", "a pod has at least one")
 
 
@@ -72,7 +73,7 @@ def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator
 
 def _is_used(path: str, raw: Mapping[str, Any], facts: Facts) -> bool:
     """Groups of one pod have no workers: nothing is made of their template where leaders have their own."""
-    return facts.size > 1 or path.endswith(LEADER) or value_at(raw, (*TEMPLATE, LEADER)) is None
+    return facts.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
 
 
 def _tpu_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
@@ -81,14 +82,14 @@ def _tpu_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
     errors = []
     if any(pods.values()) and facts.size > MOST_PODS:
         why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each is told of all"
-        errors.append(invalid(".".join((*TEMPLATE, "size")), facts.size, why))
-    policy = (facts.subgroup or {}).get("subGroupPolicyType")
-    if pods[LEADER] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
+        errors.append(invalid(fields.SIZE, facts.size, why))
+    policy = fields.SUBGROUP_TYPE.of(raw)
+    if pods[fields.LEADER_TEMPLATE] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
         why = (
             "leaders request google.com/tpu and would be in no subgroup, so they could not be told whom to "
             "work with: give the set a leaderTemplate without it, or use LeaderWorker"
         )
-        errors.append(invalid(".".join((*TEMPLATE, "subGroupPolicy", "subGroupPolicyType")), policy, why))
+        errors.append(invalid(fields.SUBGROUP_TYPE, policy, why))
     return errors
 
 
@@ -96,40 +97,37 @@ def _tpu_warnings(raw: Mapping[str, Any], facts: Facts) -> Iterator[str]:
     """What every pod tells of the others by what it has itself."""
     pods = _tpu_pods(raw)
     if facts.size < 2:
-        pods[WORKER] = []
-    for name, containers in pods.items():
+        pods[fields.WORKER_TEMPLATE] = []
+    for template, containers in pods.items():
         ports = ports_of(containers)
-        if "" in ports and value_at(raw, (*TEMPLATE, name)) is not None:
+        if "" in ports and template.of(raw) is not None:
             unknown = containers[ports.index("")].get("name")
             yield (
-                f"{_containers_path(name)}: {PORT_ENV} of {unknown} is empty, or not known when a pod is "
-                f"made, so that the addresses of its TPU containers lack the port: write it as a value"
+                f"{template}.spec.containers: {PORT_ENV} of {unknown} is empty, or not known when a "
+                f"pod is made, so that the addresses of its TPU containers lack the port: write it as a value"
             )
-    told = {name: ports_of(containers) for name, containers in pods.items() if containers}
-    if len(told) == 2 and told[LEADER] != told[WORKER]:
+    told = {template: ports_of(containers) for template, containers in pods.items() if containers}
+    if len(told) == 2 and told[fields.LEADER_TEMPLATE] != told[fields.WORKER_TEMPLATE]:
         yield (
-            f"{_containers_path(WORKER)}: TPU containers of workers are on the ports "
-            f"{', '.join(told[WORKER])}, those of leaders on {', '.join(told[LEADER])}: each pod counts and "
-            f"addresses all others as if they were like itself; give both the same TPU containers, or set "
-            f"the TPU_… variables yourself"
+            f"{fields.WORKER_TEMPLATE}.spec.containers: TPU containers of workers are on the ports "
+            f"{', '.join(told[fields.WORKER_TEMPLATE])}, those of leaders on "
+            f"{', '.join(told[fields.LEADER_TEMPLATE])}: each pod counts and addresses all others as if they "
+            f"were like itself; give both the same TPU containers, or set the TPU_… variables yourself"
         )
 
 
-def _containers_path(template: str) -> str:
-    return ".".join((*TEMPLATE, template, "spec", "containers"))
-
-
-def _tpu_pods(raw: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+def _tpu_pods(raw: Mapping[str, Any]) -> dict[fields.Field, list[dict[str, Any]]]:
     """The TPU containers of leaders and of workers."""
-    pods = {name: _tpu_containers(raw, name) for name in (LEADER, WORKER)}
-    if not isinstance(value_at(raw, (*TEMPLATE, LEADER)), Mapping):
-        pods[LEADER] = pods[WORKER]
+    pods: dict[fields.Field, list[dict[str, Any]]]
+    pods = {each: _tpu_containers(raw, each) for each in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE)}
+    if not isinstance(fields.LEADER_TEMPLATE.of(raw), Mapping):
+        pods[fields.LEADER_TEMPLATE] = pods[fields.WORKER_TEMPLATE]
     return pods
 
 
-def _tpu_containers(raw: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def _tpu_containers(raw: Mapping[str, Any], template: fields.Field) -> list[dict[str, Any]]:
     """Empty where nothing uses TPUs, or the user has configured them."""
-    containers = tpu_containers(_mapping(value_at(raw, (*TEMPLATE, name, "spec"))))
+    containers = tpu_containers(_mapping(template.field("spec").of(raw)))
     return [] if not containers or is_configured(containers) else containers
 
 

@@ -12,10 +12,9 @@ from lws.actions import Object
 from lws.cli.facts.revisions import Past, is_same
 from lws.cli.refusal import Refusal
 from lws.kube.metadata import annotations_of
-from lws.leaderworkerset import spec
+from lws.leaderworkerset import fields, spec
 from lws.leaderworkerset.revisions.encoding import LIVE, equality_tree
 from lws.leaderworkerset.revisions.history import Recorded, restore
-from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
 FIELD_MANAGER = "lws-undo"
 # They keep their own record of what they applied, and write as anybody does.
@@ -55,7 +54,8 @@ def operations(lws: Object, target: Recorded) -> list[dict[str, Any]]:
     now = lws["spec"]
     template = {key: value for key, value in target.spec[_TEMPLATE].items() if key not in LIVE}
     template |= {key: now[_TEMPLATE][key] for key in LIVE if key in now[_TEMPLATE]}
-    network = target.spec.get(_NETWORK) or {"subdomainPolicy": SubdomainPolicy.SHARED.value}
+    policy = fields.SUBDOMAIN_POLICY
+    network = target.spec.get(_NETWORK) or {policy.name: policy.stored_default}
     version = lws["metadata"]["resourceVersion"]
     return [
         {"op": "test", "path": "/metadata/resourceVersion", "value": version},

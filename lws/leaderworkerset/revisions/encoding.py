@@ -13,8 +13,8 @@ from typing import Any
 
 from lws.actions import Object
 from lws.kube.types.defaults import DEFAULTS
-from lws.kube.types.typed import POD_TYPES, Fields, Normaliser, Table
-from lws_api.leaderworkerset.v1 import SubdomainPolicy, SubGroupPolicyType
+from lws.kube.types.typed import POD_TYPES, Fields, Finish, Normaliser, Table
+from lws.leaderworkerset import fields
 
 PATCH_MARKER = "$patch"
 
@@ -45,18 +45,14 @@ LIVE = (*NOT_IN_PODS, *NOT_RECORDED)
 """What of a template takes effect at once, recorded or not."""
 
 
+def _default(field: fields.Field) -> Finish:
+    return lambda struct: struct.setdefault(field.name, field.stored_default)
+
+
 def _template_defaults(template: Fields) -> None:
-    template.setdefault("size", 1)
+    _default(fields.SIZE)(template)
     for key in NOT_IN_PODS:
         template.pop(key, None)
-
-
-def _network_defaults(network: Fields) -> None:
-    network.setdefault("subdomainPolicy", SubdomainPolicy.SHARED.value)
-
-
-def _subgroup_defaults(policy: Fields) -> None:
-    policy.setdefault("subGroupPolicyType", SubGroupPolicyType.LEADER_WORKER.value)
 
 
 _AS_WRITTEN = Normaliser(TYPES)
@@ -65,8 +61,8 @@ _AS_STORED = Normaliser(
     {
         **DEFAULTS,
         "LeaderWorkerTemplate": _template_defaults,
-        "NetworkConfig": _network_defaults,
-        "SubGroupPolicy": _subgroup_defaults,
+        "NetworkConfig": _default(fields.SUBDOMAIN_POLICY),
+        "SubGroupPolicy": _default(fields.SUBGROUP_TYPE),
     },
 )
 
@@ -136,7 +132,7 @@ def _hashed(text: str, value: int) -> int:
 def _parts(spec: Object, normaliser: Normaliser) -> tuple[Fields, Fields]:
     network = spec.get("networkConfig")
     if network is None:
-        network = {"subdomainPolicy": SubdomainPolicy.SHARED.value}
+        network = {fields.SUBDOMAIN_POLICY.name: fields.SUBDOMAIN_POLICY.stored_default}
     asked = without_marker(spec.get("leaderWorkerTemplate") or {})
     template = {key: value for key, value in asked.items() if key not in NOT_RECORDED}
     return (

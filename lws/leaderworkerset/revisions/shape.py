@@ -8,7 +8,6 @@ stumbles over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from enum import StrEnum
 from typing import Any
 
 from lws.actions import Object
@@ -16,8 +15,8 @@ from lws.kube import quantities
 from lws.kube.metadata import is_mapping
 from lws.kube.types.shapes import Shapes, json_fault
 from lws.kube.types.typed import Table
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import TYPES
-from lws_api.leaderworkerset.v1 import RestartPolicy, StartupPolicy, SubdomainPolicy
 
 _INT32 = 2**31 - 1
 _MOST_REPLICAS = 1_000_000
@@ -83,27 +82,20 @@ _STATUS_SHAPES = Shapes(
     {"Condition": ("type", "status")},
 )
 
-_AMOUNTS = (
-    ("rolloutStrategy", "rollingUpdateConfiguration", "maxUnavailable"),
-    ("rolloutStrategy", "rollingUpdateConfiguration", "maxSurge"),
-)
-_RANGES: Mapping[tuple[str, ...], tuple[int, int]] = {
-    ("leaderWorkerTemplate", "size"): (1, _INT32),
-    ("leaderWorkerTemplate", "subGroupPolicy", "subGroupSize"): (1, _INT32),
-    ("progressDeadlineSeconds",): (0, _INT32),
-    ("replicas",): (0, _MOST_REPLICAS),
+_AMOUNTS = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
+_RANGES: Mapping[fields.Field, tuple[int, int]] = {
+    fields.SIZE: (1, _INT32),
+    fields.SUBGROUP_SIZE: (1, _INT32),
+    fields.PROGRESS_DEADLINE: (0, _INT32),
+    fields.REPLICAS: (0, _MOST_REPLICAS),
 }
-_CHOICES: Mapping[tuple[str, ...], type[StrEnum]] = {
-    ("leaderWorkerTemplate", "restartPolicy"): RestartPolicy,
-    ("networkConfig", "subdomainPolicy"): SubdomainPolicy,
-    ("startupPolicy",): StartupPolicy,
-}
+_CHOICES = (fields.RESTART_POLICY, fields.SUBDOMAIN_POLICY, fields.STARTUP_POLICY)
 
 
 def spec_fault(lws: Object) -> str:
     """Why the spec of a set cannot be read; empty if it can: then what is recorded of it can be read too."""
     spec = lws.get("spec") or {}
-    return json_fault(spec, "spec") or _SHAPES.fault("Spec", spec, "spec") or _value_fault(spec, "spec")
+    return json_fault(spec, "spec") or _SHAPES.fault("Spec", spec, "spec") or _value_fault(lws)
 
 
 def recorded_fault(data: Any) -> str:
@@ -118,7 +110,7 @@ def recorded_fault(data: Any) -> str:
     return (
         json_fault(data, "data")
         or _SHAPES.fault("Spec", parts, "data.spec")
-        or _value_fault(parts, "data.spec")
+        or _value_fault({"spec": parts}, "data.")
     )
 
 
@@ -141,34 +133,23 @@ def readable_status(status: Any) -> dict[str, Any]:
     }
 
 
-def _value_fault(spec: Object, path: str) -> str:
-    """Of the right shape, but no value that means anything."""
-    return next(_value_faults(spec, path), "")
+def _value_fault(raw: Object, prefix: str = "") -> str:
+    """Of the right shape, but no value that means anything. prefix: of all paths."""
+    return next(_value_faults(raw, prefix), "")
 
 
-def _value_faults(spec: Object, path: str) -> Iterator[str]:
-    for place, (least, most) in _RANGES.items():
-        number = _at(spec, place)
+def _value_faults(raw: Object, prefix: str) -> Iterator[str]:
+    for field, (least, most) in _RANGES.items():
+        number = field.of(raw)
         if number is not None and not least <= number <= most:
-            yield f"{_named(path, place)} is {number}, not from {least} to {most}"
-    for place, choice in _CHOICES.items():
-        chosen = _at(spec, place)
-        if chosen and chosen not in list(choice):
-            yield f"{_named(path, place)} is {chosen!a}, not one of {', '.join(choice)}"
-    for place in _AMOUNTS:
-        amount = _at(spec, place)
+            yield f"{prefix}{field} is {number}, not from {least} to {most}"
+    for field in _CHOICES:
+        chosen, choice = field.of(raw), list(field.default.__class__)
+        if chosen and chosen not in choice:
+            yield f"{prefix}{field} is {chosen!a}, not one of {', '.join(choice)}"
+    for field in _AMOUNTS:
+        amount = field.of(raw)
         try:
             quantities.scaled(0 if amount is None else amount, 1, round_up=False)
         except ValueError as error:
-            yield f"{_named(path, place)}: {error}"
-
-
-def _at(spec: Object, place: tuple[str, ...]) -> Any:
-    value: Any = spec
-    for part in place:
-        value = value.get(part) if is_mapping(value) else None
-    return value
-
-
-def _named(path: str, place: tuple[str, ...]) -> str:
-    return ".".join((path, *place))
+            yield f"{prefix}{field}: {error}"

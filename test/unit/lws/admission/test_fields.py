@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.admission.fields import Facts, facts_of, shape_errors, value_at
+from lws.admission.fields import Facts, facts_of, shape_errors
 
 DEFAULTS = Facts(replicas=1, size=1, max_unavailable=1, max_surge=0, partition=0, subgroup=None)
 
@@ -123,17 +123,3 @@ def test_amounts_in_groups(
 )
 def test_shape_errors(raw: dict[str, Any], expected: list[str]) -> None:
     assert [str(error) for error in shape_errors(raw)] == expected
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        pytest.param({"a": {"b": 1}}, 1, id="there"),
-        pytest.param({"a": {}}, None, id="leaf missing"),
-        pytest.param({"a": None}, None, id="null on the way"),
-        pytest.param({"a": [1]}, None, id="list on the way"),
-        pytest.param({"a": "b"}, None, id="text on the way"),
-    ],
-)
-def test_value_at(raw: dict[str, Any], expected: Any) -> None:
-    assert value_at(raw, ("a", "b")) == expected

@@ -1,0 +1,94 @@
+"""Where does each field of a LeaderWorkerSet stand, and what does it say where it is left out?
+
+In: a set that any definition may have stored, with fields left out, null or of the wrong type. Out: what
+stands at each path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from lws.kube.metadata import is_mapping
+from lws_api.leaderworkerset.v1 import (
+    RestartPolicy,
+    RolloutStrategyType,
+    StartupPolicy,
+    SubdomainPolicy,
+    SubGroupPolicyType,
+)
+
+
+def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    """The value at a path; None where any part of the path is missing, null or no object."""
+    value: Any = raw
+    for part in path:
+        if not is_mapping(value):
+            return None
+        value = value.get(part)
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a set. default: what it says where it is left out, None for nothing."""
+
+    path: tuple[str, ...]
+    default: Any = None
+
+    def __str__(self) -> str:
+        return ".".join(self.path)
+
+    def field(self, name: str, default: Any = None) -> Field:
+        """A field of the object in this one."""
+        return Field((*self.path, name), default)
+
+    @property
+    def name(self) -> str:
+        return self.path[-1]
+
+    @property
+    def stored_default(self) -> Any:
+        """The default as JSON has it."""
+        return self.default.value if isinstance(self.default, StrEnum) else self.default
+
+    def of(self, raw: Mapping[str, Any]) -> Any:
+        """What a set says there; None where it says nothing."""
+        return value_at(raw, self.path)
+
+
+SPEC = Field(("spec",))
+REPLICAS = SPEC.field("replicas", 1)
+STARTUP_POLICY = SPEC.field("startupPolicy", StartupPolicy.LEADER_CREATED)
+HISTORY_LIMIT = SPEC.field("revisionHistoryLimit", 10)
+PROGRESS_DEADLINE = SPEC.field("progressDeadlineSeconds")
+MAX_GROUP_RESTARTS = SPEC.field("maxGroupRestarts")
+LEADER_SERVICE = SPEC.field("leaderService")
+
+TEMPLATE = SPEC.field("leaderWorkerTemplate")
+LEADER_TEMPLATE = TEMPLATE.field("leaderTemplate")
+WORKER_TEMPLATE = TEMPLATE.field("workerTemplate")
+SIZE = TEMPLATE.field("size", 1)
+RESTART_POLICY = TEMPLATE.field("restartPolicy", RestartPolicy.RECREATE_GROUP_ON_POD_RESTART)
+MAX_GROUP_RESTARTS_IN_TEMPLATE = TEMPLATE.field("maxGroupRestarts")
+CLAIMS = TEMPLATE.field("volumeClaimTemplates")
+CLAIM_RETENTION = TEMPLATE.field("persistentVolumeClaimRetentionPolicy")
+SUBGROUP = TEMPLATE.field("subGroupPolicy")
+SUBGROUP_SIZE = SUBGROUP.field("subGroupSize")
+SUBGROUP_TYPE = SUBGROUP.field("subGroupPolicyType", SubGroupPolicyType.LEADER_WORKER)
+
+STRATEGY = SPEC.field("rolloutStrategy")
+STRATEGY_TYPE = STRATEGY.field("type", RolloutStrategyType.ROLLING_UPDATE)
+PAUSED = STRATEGY.field("paused")
+ROLLING_UPDATE = STRATEGY.field("rollingUpdateConfiguration")
+PARTITION = ROLLING_UPDATE.field("partition", 0)
+MAX_UNAVAILABLE = ROLLING_UPDATE.field("maxUnavailable", 1)
+MAX_SURGE = ROLLING_UPDATE.field("maxSurge", 0)
+
+NETWORK = SPEC.field("networkConfig")
+SUBDOMAIN_POLICY = NETWORK.field("subdomainPolicy", SubdomainPolicy.SHARED)
+
+DISRUPTION_BUDGET = SPEC.field("podDisruptionBudget")
+DISRUPTED_GROUPS = DISRUPTION_BUDGET.field("maxUnavailableGroups")

@@ -1,0 +1,96 @@
+"""lws.leaderworkerset.fields: paths and defaults, held against the definition and the models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from lws.admission.defaulting import default
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.fields import HISTORY_LIMIT, Field, value_at
+from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import KIND, LeaderWorkerSet
+from test.unit.builders import make_set
+
+FIELDS: dict[str, Field] = {
+    name: field for name, field in vars(fields).items() if isinstance(field, Field) and field != fields.SPEC
+}
+DEFAULTS = {field: field.stored_default for field in FIELDS.values() if field.default is not None}
+NOT_IN_THE_API = {HISTORY_LIMIT}
+"""Clients compare whole specs: fields that the original does not have get no default there."""
+
+WRITTEN = (
+    fields.RESTART_POLICY,
+    fields.STRATEGY_TYPE,
+    fields.PARTITION,
+    fields.MAX_UNAVAILABLE,
+    fields.MAX_SURGE,
+    fields.SUBDOMAIN_POLICY,
+)
+
+
+def schema() -> Mapping[str, Any]:
+    (version,) = definitions()[KIND]["spec"]["versions"]
+    found: Mapping[str, Any] = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+def defaults_in(part: Mapping[str, Any], within: Field = fields.SPEC) -> Iterator[tuple[str, Any]]:
+    """Those of scalars: an object with a default repeats those of its fields."""
+    for name, each in part.get("properties", {}).items():
+        if "default" in each and each.get("type") != "object":
+            yield str(within.field(name)), each["default"]
+        yield from defaults_in(each, within.field(name))
+
+
+@pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
+def test_every_path_is_one_of_the_definition(field: Field) -> None:
+    part = schema()
+    for name in field.path:
+        part = part["properties"][name]
+
+
+def test_defaults_are_those_of_the_definition() -> None:
+    """But for the one that the webhook writes."""
+    not_in_schema = {*NOT_IN_THE_API, fields.SUBDOMAIN_POLICY}
+    assert dict(defaults_in(schema()["properties"]["spec"])) == {
+        str(field): default for field, default in DEFAULTS.items() if field not in not_in_schema
+    }
+
+
+def test_the_webhook_writes_them_too() -> None:
+    raw: dict[str, Any] = {"spec": {"leaderWorkerTemplate": {}}}
+    default(raw)
+    written = {field: field.of(raw) for field in DEFAULTS}
+    assert {field: value for field, value in written.items() if value is not None} == {
+        field: DEFAULTS[field] for field in WRITTEN
+    }
+
+
+def test_defaults_are_those_of_the_models() -> None:
+    lws = make_set()
+    lws["spec"] = {"leaderWorkerTemplate": {"workerTemplate": {}, "subGroupPolicy": {"subGroupSize": 1}}}
+    read = LeaderWorkerSet.model_validate(lws).model_dump(mode="json", by_alias=True)
+    assert {field: field.of(read) for field in DEFAULTS} == {
+        field: None if field in NOT_IN_THE_API else default for field, default in DEFAULTS.items()
+    }
+
+
+def test_a_field_reads_as_its_path() -> None:
+    assert str(fields.SIZE) == "spec.leaderWorkerTemplate.size"
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param({"a": {"b": 1}}, 1, id="there"),
+        pytest.param({"a": {}}, None, id="leaf missing"),
+        pytest.param({"a": None}, None, id="null on the way"),
+        pytest.param({"a": [1]}, None, id="list on the way"),
+        pytest.param({"a": "b"}, None, id="text on the way"),
+    ],
+)
+def test_value_at(raw: dict[str, Any], expected: Any) -> None:
+    assert value_at(raw, ("a", "b")) == expected
