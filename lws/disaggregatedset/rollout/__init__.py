@@ -1,0 +1,1 @@
+"""How does a slice get from one revision, or number of groups, to another?"""

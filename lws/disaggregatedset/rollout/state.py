@@ -1,0 +1,133 @@
+"""What goes into the decision about a step of a slice, what comes out, and what is counted in between?
+
+In: numbers of groups, child by child; no object is known here. Out: the same, in sums over revisions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """The groups of one child.
+
+    wanted: its `spec.replicas`. present: `max(spec.replicas, status.replicas)`, terminating groups included.
+    ready: those that are ready. is_settled: its controller has acted on `wanted`, and all of these are ready.
+    initial: `wanted` when the rollout to the present target began; None where nobody knows.
+    broken_on_top: how many groups in a row, from the highest index of `wanted` down, are not ready: lowering
+    the child by so many takes nothing from anybody.
+    """
+
+    wanted: int
+    present: int
+    ready: int
+    is_settled: bool
+    initial: int | None = None
+    broken_on_top: int = 0
+
+    @property
+    def serving(self) -> int:
+        """The ready groups that `wanted` leaves in place for certain: the highest indices go first."""
+        if self.is_settled:
+            return self.wanted
+        return min(self.wanted, max(0, self.ready - max(0, self.present - self.wanted)))
+
+    def cost(self, wanted: int) -> int:
+        """How many ready groups lowering the child to `wanted` takes at worst."""
+        return max(0, min(self.wanted - wanted - self.broken_on_top, self.serving))
+
+
+NOTHING = Count(wanted=0, present=0, ready=0, is_settled=True, initial=0)
+"""The count of a child that there is not."""
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionCounts:
+    """The children of one revision, by role."""
+
+    key: str
+    counts: Mapping[str, Count] = field(default_factory=dict)
+
+    def of(self, role: str) -> Count:
+        return self.counts.get(role, NOTHING)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleTarget:
+    """What is wanted of one role; a role that only old revisions have wants 0 groups."""
+
+    name: str
+    target: int
+    surge: int = 1
+    unavailable: int = 0
+    is_external: bool = False
+
+    @property
+    def ceiling(self) -> int:
+        """More groups than this are never brought about."""
+        return self.target + self.surge
+
+
+@dataclass(frozen=True, slots=True)
+class SliceState:
+    """One slice. roles: those of the spec in their order, then removed ones. old: newest first.
+
+    missing: roles of the spec whose child of the target revision there is not.
+    """
+
+    roles: tuple[RoleTarget, ...]
+    old: tuple[RevisionCounts, ...]
+    new: RevisionCounts
+    missing: frozenset[str] = frozenset()
+
+    def old_wanted(self, role: str) -> int:
+        """What is wanted of the role, over all old revisions."""
+        return sum(each.of(role).wanted for each in self.old)
+
+    def old_initial(self, role: str) -> int:
+        """What was wanted of it when the rollout began; unknown baselines are what is wanted now."""
+        counts = (each.of(role) for each in self.old)
+        return sum(each.wanted if each.initial is None else each.initial for each in counts)
+
+    def present(self, role: str) -> int:
+        """Its groups over all revisions, those that terminate included."""
+        return sum(each.of(role).present for each in (*self.old, self.new))
+
+    def serving(self, role: str) -> int:
+        """Its ready groups over all revisions."""
+        return sum(each.of(role).serving for each in (*self.old, self.new))
+
+    def floor(self, role: RoleTarget) -> int:
+        """Ready groups that a rollout leaves: those at its start, at most the target, minus the budget.
+
+        The start counts the target revision too, where it had groups already (a change that was taken back).
+        """
+        start = self.old_initial(role.name) + (self.new.of(role.name).initial or 0)
+        return min(start, role.target) - role.unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is written now, in this order: baselines, creations, raised counts, lowered counts, deletions.
+
+    new: role → `spec.replicas` of the target revision, what changes only; a missing child is created with it.
+    old: key → role → `spec.replicas`, what changes only. starts: the baselines of all children are remembered
+    first. goes_on: what is left of the step follows as soon as the groups taken away are gone.
+    drained: keys of old revisions that have no group any more. is_done: nothing is left to do.
+    waiting_for: what has to happen before the next step, with the role, in words; empty where nothing has to.
+    """
+
+    new: Mapping[str, int] = field(default_factory=dict)
+    old: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    starts: bool = False
+    goes_on: bool = False
+    drained: tuple[str, ...] = ()
+    is_done: bool = False
+    waiting_for: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is written."""
+        return not (self.new or self.old or self.starts or self.drained)

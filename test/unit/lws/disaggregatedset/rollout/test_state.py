@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, Step
+
+
+def healthy(wanted: int, initial: int | None = None) -> Count:
+    return Count(wanted, wanted, wanted, True, initial)
+
+
+@pytest.mark.parametrize(
+    ("count", "serving"),
+    [
+        (healthy(3), 3),
+        (Count(wanted=3, present=3, ready=1, is_settled=False), 1),
+        # Its controller has not acted yet: two of the four will go, maybe the ready ones.
+        (Count(wanted=2, present=4, ready=3, is_settled=False), 1),
+        (Count(wanted=2, present=4, ready=2, is_settled=True), 2),
+        (Count(wanted=2, present=4, ready=1, is_settled=False), 0),
+    ],
+)
+def test_groups_that_will_go_serve_no_more(count: Count, serving: int) -> None:
+    assert count.serving == serving
+
+
+def test_lowering_takes_ready_groups_first_unless_the_highest_are_known_to_be_broken() -> None:
+    assert healthy(4).cost(1) == 3
+    assert Count(4, 4, 2, False).cost(3) == 1
+    assert Count(4, 4, 2, False, broken_on_top=2).cost(3) == 0
+    assert Count(4, 4, 2, False, broken_on_top=2).cost(1) == 1
+    assert Count(4, 4, 0, False).cost(0) == 0
+
+
+def test_a_slice_counts_groups_over_all_revisions() -> None:
+    role = RoleTarget("decode", target=4, surge=1, unavailable=1)
+    state = SliceState(
+        roles=(role,),
+        old=(
+            RevisionCounts("b", {"decode": healthy(1)}),
+            RevisionCounts("a", {"decode": healthy(2, initial=3)}),
+        ),
+        new=RevisionCounts("c", {"decode": Count(1, 2, 0, False, initial=0)}),
+    )
+    assert (state.old_wanted("decode"), state.old_initial("decode")) == (3, 4)
+    assert (state.present("decode"), state.serving("decode")) == (5, 3)
+    assert (state.floor(role), role.ceiling) == (3, 5)
+    assert state.old_wanted("prefill") == 0
+
+
+def test_the_floor_of_a_change_that_is_taken_back_counts_what_came_back_already() -> None:
+    role = RoleTarget("decode", target=4)
+    state = SliceState(
+        (role,),
+        old=(RevisionCounts("b", {"decode": healthy(2, initial=2)}),),
+        new=RevisionCounts("a", {"decode": healthy(2, initial=2)}),
+    )
+    assert state.floor(role) == 4
+
+
+def test_a_step_that_writes_nothing_is_empty() -> None:
+    assert Step(waiting_for="role decode").is_empty
+    assert not Step(starts=True).is_empty
+    assert not Step(new={"decode": 1}).is_empty
