@@ -5,25 +5,21 @@ In: the value of a field of type int-or-string. Out: errors in the words of the 
 
 from __future__ import annotations
 
-import re
-
 from lws.admission.errors import FieldError, invalid
+from lws.kube.quantities import scaled
 
-_PERCENT = re.compile(r"[0-9]+%")
 _PERCENT_MESSAGE = (
     "a valid percent string must be a numeric string followed by an ending '%' "
     "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
 )
 
 
-def amount_errors(path: str, amount: int | str) -> list[FieldError]:
+def amount_errors(path: object, amount: int | str) -> list[FieldError]:
     """What is wrong with the amount in the field at `path`: one error at most."""
     if isinstance(amount, int):
         return [invalid(path, amount, "must be greater than or equal to 0")] if amount < 0 else []
-    if not _PERCENT.fullmatch(amount):
+    try:
+        percent = scaled(amount, 100, round_up=False)
+    except ValueError:
         return [invalid(path, amount, _PERCENT_MESSAGE)]
-    # Four significant digits are more than 100 already; int() refuses strings of some thousand digits.
-    digits = amount[:-1].lstrip("0")
-    if len(digits) > 3 or int(digits or "0") > 100:
-        return [invalid(path, amount, "must not be greater than 100%")]
-    return []
+    return [invalid(path, amount, "must not be greater than 100%")] if percent > 100 else []

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid
-from lws.kube.quantities import scaled
+from lws.kube.quantities import is_integer, scaled
 from lws.leaderworkerset import fields
 
 _OBJECTS: tuple[fields.Field, ...] = (
@@ -82,11 +82,11 @@ def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
             errors.append(invalid(field, value, "must be an object"))
     for field in _INTEGERS:
         value = field.of(raw)
-        if value is not None and not _is_integer(value):
+        if value is not None and not is_integer(value):
             errors.append(invalid(field, value, "must be an integer"))
     for field in _AMOUNTS:
         value = field.of(raw)
-        if value is not None and not isinstance(value, str) and not _is_integer(value):
+        if value is not None and not isinstance(value, str) and not is_integer(value):
             errors.append(invalid(field, value, "must be an integer or a percentage"))
     return errors
 
@@ -106,14 +106,9 @@ def _groups(amount: int | str, replicas: int, round_up: bool) -> int | None:
         return None
 
 
-def _is_integer(value: Any) -> bool:
-    # JSON's true and false are integers to Python.
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _integer(value: Any, default: int) -> int:
-    return value if _is_integer(value) else default
+    return value if is_integer(value) else default
 
 
 def _amount(value: Any, default: int) -> int | str:
-    return value if isinstance(value, str) or _is_integer(value) else default
+    return value if isinstance(value, str) or is_integer(value) else default

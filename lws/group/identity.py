@@ -7,15 +7,13 @@ where a pod does not say. Admission, observation and builders all ask here.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from lws.kube.metadata import annotations_of, labels_of
 from lws.kube.names import parent_and_ordinal
+from lws.kube.quantities import whole_number
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, SIZE_ANNOTATION, WORKER_INDEX_LABEL
-
-_NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 def is_leader(pod: Mapping[str, Any]) -> bool:
@@ -25,16 +23,14 @@ def is_leader(pod: Mapping[str, Any]) -> bool:
 
 def group_index_of(pod: Mapping[str, Any]) -> int | None:
     """0-based index of the pod's group, from its label; None where that is missing or no plain number."""
-    label = labels_of(pod).get(GROUP_INDEX_LABEL)
-    return int(label) if isinstance(label, str) and _NUMBER.fullmatch(label) else None
+    return whole_number(labels_of(pod).get(GROUP_INDEX_LABEL))
 
 
 def group_size_of(pod: Mapping[str, Any]) -> int | None:
     """Pods of the pod's group, its leader included, from its annotation; None where that is missing or no
     plain number.
     """
-    told = annotations_of(pod).get(SIZE_ANNOTATION)
-    return int(told) if isinstance(told, str) and _NUMBER.fullmatch(told) else None
+    return whole_number(annotations_of(pod).get(SIZE_ANNOTATION))
 
 
 def leader_name(set_name: str, group_index: int | str) -> str:

@@ -34,6 +34,11 @@ def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     return metadata if isinstance(metadata, Mapping) else {}
 
 
+def version_number(version: str) -> int:
+    """A resourceVersion as the number that it is (KEP-5504), 0 for one that is none."""
+    return int(version) if version.isdigit() else 0
+
+
 def controller_of(obj: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The one owner reference with `controller: true`, or None for an orphan (ControllerRef rules)."""
     references = metadata_of(obj).get("ownerReferences")

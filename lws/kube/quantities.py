@@ -1,6 +1,7 @@
-"""What does a Kubernetes quantity say, and how does Kubernetes itself write it? How many of N is "25%"?
+"""What does a Kubernetes quantity say, and how does Kubernetes itself write it? How many of N is "25%"? Which
+number does a label say?
 
-In: quantities and int-or-percent values as manifests spell them.
+In: quantities, int-or-percent values and numbers as manifests, labels and annotations spell them.
 Out: parsed values that compare by size, their canonical text, whole numbers.
 """
 
@@ -10,7 +11,7 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import lru_cache, total_ordering
-from typing import Literal
+from typing import Any, Literal, TypeGuard
 
 Notation = Literal["decimal", "binary", "exponent"]
 
@@ -31,7 +32,11 @@ _MOST_DIGITS = 18
 _ABSURD = 100
 _LARGEST_BINARY = 2**63 - 1
 
+INT32 = 2**31 - 1
+"""The largest number that fields of the API hold."""
+
 _PERCENT = re.compile(r"[0-9]+%")
+_WHOLE_NUMBER = re.compile(r"-?[0-9]{1,18}")
 
 
 @total_ordering
@@ -137,6 +142,19 @@ def scaled(value: int | str, total: int, round_up: bool) -> int:
         raise ValueError(f'{value!r} is neither a whole number nor a percentage; write it as 2 or "25%"')
     product = int(value[:-1]) * total
     return -(-product // 100) if round_up else product // 100
+
+
+def whole_number(text: object, least: int = 0, most: int = INT32) -> int | None:
+    """The number that a label or an annotation says; None for any other text, and outside these bounds."""
+    if not isinstance(text, str) or not _WHOLE_NUMBER.fullmatch(text):
+        return None
+    number = int(text)
+    return number if least <= number <= most else None
+
+
+def is_integer(value: Any) -> TypeGuard[int]:
+    """Whether a JSON value is a whole number: its true and false are integers to Python."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _as_text(value: str | int | float) -> str:

@@ -6,7 +6,6 @@ and `status`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,14 +17,13 @@ from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_r
 from lws.kube.nodes import NodeLossPolicy
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
+from lws.kube.quantities import whole_number
 from lws.kube.refusals import Obstruction
 from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
 from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
-
-_SIZE = re.compile(r"0|[1-9][0-9]{0,9}")
 
 
 # No slots: what is read off a group is kept with it. Of a thousand groups few change between two passes.
@@ -87,10 +85,9 @@ class GroupFacts:
         """Every worker pod of the group is there and ready, and none besides: its StatefulSet may have been
         scaled by hand.
         """
-        told = annotations_of(self.leader).get(SIZE_ANNOTATION)
+        size = whole_number(annotations_of(self.leader).get(SIZE_ANNOTATION))
         asked = wanted_replicas(self.workers) if self.workers is not None else 0
-        is_as_told = not (isinstance(told, str) and _SIZE.fullmatch(told)) or int(told) == asked + 1
-        return len(self.worker_uids) == asked and is_as_told
+        return len(self.worker_uids) == asked and size in (None, asked + 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ labels, annotations, subdomain, affinity and environment set, or a refusal that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +21,7 @@ from lws.group.subgroups import subgroup_key, subgroup_of
 from lws.kube.affinity import REQUIRED
 from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
 from lws.kube.names import parent_and_ordinal
+from lws.kube.quantities import INT32, whole_number
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -46,8 +46,6 @@ from lws_api.leaderworkerset.v1 import (
 )
 
 _REMEDY = f"remove the label {NAME_LABEL} from pods that no LeaderWorkerSet made"
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
-_POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
 
 
 GangMarks = Callable[[Mapping[str, str], int], Marks]
@@ -104,7 +102,7 @@ def _group_size(raw: Mapping[str, Any]) -> str:
     size = annotations_of(raw).get(SIZE_ANNOTATION)
     if size is None:
         raise Refused(f"size annotation is unexpectedly missing for pod {_title(raw)}")
-    if not isinstance(size, str) or not _INTEGER.fullmatch(size):
+    if whole_number(size, least=-INT32) is None:
         raise Refused(
             f"annotation {SIZE_ANNOTATION} of pod {_title(raw)} must be an integer, not {rendered(size)}; "
             "the controller sets it, templates must not"
@@ -155,14 +153,15 @@ def _in_subgroup(member: _Member, size: int, leads: bool) -> _Member:
         return member
     if leads and annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION) == SubGroupPolicyType.LEADER_EXCLUDED:
         return member
-    if not isinstance(subgroup_size, str) or not _POSITIVE.fullmatch(subgroup_size):
+    each = whole_number(subgroup_size, least=1)
+    if each is None:
         raise Refused(
             f"annotation {SUBGROUP_SIZE_ANNOTATION} of pod {member.name} must be a number above 0, not "
             f"{rendered(subgroup_size)}; the controller sets it, templates must not"
         )
     worker = 0 if leads else int(member.labels[WORKER_INDEX_LABEL])
     leader = member.name if leads else annotations.get(LEADER_NAME_ANNOTATION)
-    index = subgroup_of(worker, size, int(subgroup_size))
+    index = subgroup_of(worker, size, each)
     key = subgroup_key(leader or parent_and_ordinal(member.name)[0], index)
     labels = merged(member.labels, {SUBGROUP_INDEX_LABEL: str(index), SUBGROUP_KEY_LABEL: key})
     member = replace(member, labels=labels)

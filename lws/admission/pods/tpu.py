@@ -5,7 +5,6 @@ In: the pod and its place in the group. Out: entries for the environment of each
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from lws.admission.errors import Refused, rendered
 from lws.group.subgroups import members_of
 from lws.group.tpu import MOST_PODS, Slice, is_configured, tpu_containers, variables
 from lws.kube.names import parent_and_ordinal
+from lws.kube.quantities import whole_number
 from lws_api.leaderworkerset.v1 import (
     LEADER_REQUESTS_TPUS_ANNOTATION,
     SIZE_ANNOTATION,
@@ -22,8 +22,6 @@ from lws_api.leaderworkerset.v1 import (
     WORKER_INDEX_LABEL,
     SubGroupPolicyType,
 )
-
-_NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 def tpu_variables(
@@ -69,8 +67,8 @@ def _members(
 
 def _number(raw: Mapping[str, Any], values: Mapping[str, str], key: str) -> int:
     value = values.get(key)
-    if isinstance(value, str) and _NUMBER.fullmatch(value):
-        return int(value)
+    if (number := whole_number(value)) is not None:
+        return number
     name = raw["metadata"]["name"]
     if key == SUBGROUP_INDEX_LABEL and value is None:
         raise Refused(

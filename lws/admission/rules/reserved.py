@@ -6,7 +6,6 @@ warnings for all others: they are overwritten or honoured, as by the original co
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from lws.admission.errors import FieldError, invalid, rendered
 from lws.admission.fields import templates_of
 from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.quantities import whole_number
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws_api.leaderworkerset.v1 import (
@@ -51,7 +51,6 @@ _ALWAYS_SET = (
     *_NOT_IN_LEADERS,
 )
 _OF_THE_ORIGINAL = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
-_POSITIVE = re.compile(r"0*[1-9][0-9]{0,17}")
 
 _MISPLACED = "counts on the LeaderWorkerSet only: move it to metadata.annotations of the set"
 _OVERWRITTEN = "is set by the controller, and this value is never seen: remove it from the template"
@@ -120,7 +119,9 @@ def reserved_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
                 yield invalid(path, value, f"{_NOT_IN_LEADERS[key]}: remove it from the template")
             elif key in PLACEMENT_ANNOTATIONS and key not in _OF_THE_ORIGINAL:
                 yield invalid(path, value, _MISPLACED)
-            elif key == SUBGROUP_SIZE_ANNOTATION and not (template.has_policy or _POSITIVE.fullmatch(value)):
+            elif key == SUBGROUP_SIZE_ANNOTATION and not (
+                template.has_policy or whole_number(value, least=1)
+            ):
                 yield invalid(path, value, "must be a number above 0, or no pod can be made: remove it")
 
 
@@ -175,7 +176,7 @@ def _fate_in_subgroups(template: _Template, key: str, value: Any) -> str:
     if key in (SUBGROUP_SIZE_ANNOTATION, SUBGROUP_POLICY_TYPE_ANNOTATION) and template.has_policy:
         return _OVERWRITTEN
     if key == SUBGROUP_SIZE_ANNOTATION:
-        return _SUBGROUPS_OF_ITS_OWN if _POSITIVE.fullmatch(value) else ""
+        return _SUBGROUPS_OF_ITS_OWN if whole_number(value, least=1) else ""
     if key == SUBGROUP_POLICY_TYPE_ANNOTATION:
         return _SUBGROUPS_OF_ITS_OWN if template.has_subgroups else _WITHOUT_EFFECT
     if key == SUBGROUP_INDEX_LABEL:

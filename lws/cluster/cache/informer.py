@@ -23,6 +23,7 @@ from lws.cluster.client.connection import Cluster
 from lws.cluster.client.resources import Resource
 from lws.cluster.client.responses import decoded
 from lws.cluster.errors import ApiError, ClusterError, Gone, Throttled, api_error
+from lws.kube.metadata import version_number
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +150,7 @@ class Informer:
             self._rollback.compare(
                 self.resource.plural,
                 page["metadata"]["resourceVersion"],
-                _number(metadata.get("resourceVersion", "")),
+                version_number(metadata.get("resourceVersion", "")),
                 self._sink.version_of(item),
             )
             self._sink.put(item)
@@ -176,14 +177,10 @@ class Informer:
         elif kind != "BOOKMARK":
             self._sink.put(obj)
         self._version = obj["metadata"]["resourceVersion"]
-        self._note(_number(self._version))
+        self._note(version_number(self._version))
 
     def _note(self, version: int) -> None:
         self._newest = max(self._newest, version)
-
-
-def _number(version: str) -> int:
-    return int(version) if version.isdigit() else 0
 
 
 async def _lines(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

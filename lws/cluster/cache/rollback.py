@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from lws.cluster.errors import ClusterError
+from lws.kube.metadata import version_number
 
 
 class RolledBack(ClusterError):
@@ -39,7 +40,7 @@ class Rollback:
         Raises RolledBack where the list must have the known one and does not: whoever restores etcd may count
         its revisions on from where they were, and the objects still go back.
         """
-        if version.isdigit() and read < known <= int(version):
+        if read < known <= version_number(version):
             self._notice(what, read, known)
 
     def check(self, what: str, version: str, newest: int) -> int:
@@ -47,7 +48,7 @@ class Rollback:
 
         newest: the newest one of this resource that was seen before the read began. Raises RolledBack.
         """
-        read = int(version) if version.isdigit() else 0
+        read = version_number(version)
         if 0 < read < newest:
             self._notice(what, read, newest)
         return read

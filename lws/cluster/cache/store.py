@@ -15,7 +15,7 @@ from lws.actions import Object
 from lws.cluster.cache import tables
 from lws.cluster.cache.fields import Table
 from lws.cluster.cache.shared_kinds import SharedKinds
-from lws.kube.metadata import controller_of, labels_of
+from lws.kube.metadata import controller_of, labels_of, version_number
 from lws.kube.nodes import waits_for_kubelet
 from lws.kube.pods import disruption_of
 
@@ -147,7 +147,7 @@ class Store:
         """Take in that a list as of `version` had these and no others: what it lacked is gone, unless we
         wrote it later. spared: labels by which other lists of this kind are narrowed.
         """
-        as_of = int(version) if version.isdigit() else 0
+        as_of = version_number(version)
         for obj in tuple(self._objects[kind].values()):
             if obj["metadata"]["uid"] in uids or _version(obj) > as_of:
                 continue
@@ -227,6 +227,4 @@ def _key(obj: Mapping[str, Any]) -> Key:
 
 
 def _version(obj: Mapping[str, Any]) -> int:
-    """Resource versions are decimal integers that can be compared (KEP-5504)."""
-    version = obj["metadata"].get("resourceVersion", "0")
-    return int(version) if version.isdigit() else 0
+    return version_number(obj["metadata"].get("resourceVersion", "0"))

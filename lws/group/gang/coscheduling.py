@@ -6,7 +6,6 @@ In: labels of pods; the set as the group's revision had it, the leader pod. Out:
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,12 +15,12 @@ from lws.group.gang.provider import Marks, build_pod_group, first_members, name_
 from lws.group.identity import group_size_of
 from lws.kube.metadata import annotations_of, labels_of
 from lws.kube.names import LABEL_LENGTH
+from lws.kube.quantities import whole_number
 
 TIMEOUT_ANNOTATION = "scheduling.x-k8s.io/schedule-timeout-seconds"
 """On a set: how many seconds a group that is being placed may hold places while others are missing."""
 
 _POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
-_SECONDS = re.compile(r"[1-9][0-9]{0,8}")
 _DIGEST_LENGTH = 8
 
 
@@ -57,7 +56,7 @@ class Coscheduling:
 
 def timeout_seconds(value: object) -> int | None:
     """The value of the annotation; None where it is no whole number above 0, of nine digits at most."""
-    return int(value) if isinstance(value, str) and _SECONDS.fullmatch(value) else None
+    return whole_number(value, least=1, most=999_999_999)
 
 
 def _name(labels: Mapping[str, str]) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws.kube.metadata import is_mapping
-from lws.kube.quantities import parse
+from lws.kube.quantities import is_integer, parse
 from lws.kube.types.typed import Table
 
 _LARGEST = 2**63 - 1
@@ -133,11 +133,6 @@ def _is_unicode(text: str) -> bool:
         return False
 
 
-def _is_integer(value: Any) -> bool:
-    # JSON's true and false are integers to Python.
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _is_quantity(value: Any) -> bool:
     try:
         return isinstance(value, str | int | float) and not isinstance(value, bool) and bool(parse(value))
@@ -148,9 +143,9 @@ def _is_quantity(value: Any) -> bool:
 _SCALARS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "s": (lambda value: isinstance(value, str), "text"),
     "b": (lambda value: isinstance(value, bool), "true or false"),
-    "i": (_is_integer, "a whole number"),
+    "i": (is_integer, "a whole number"),
     "q": (_is_quantity, "a quantity"),
-    "x": (lambda value: isinstance(value, str) or _is_integer(value), "a whole number or text"),
+    "x": (lambda value: isinstance(value, str) or is_integer(value), "a whole number or text"),
     "t": (lambda value: isinstance(value, str), "a time"),
     "j": (lambda value: True, "anything"),
 }

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Merge, Object, Reference
+from lws.kube.quantities import is_integer
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.target_revision import Choice
 from lws.leaderworkerset.revisions.history import Recorded
@@ -40,7 +41,7 @@ def remembered_position(lws: Object) -> Position | None:
         return None
     # The API server may leave a zero out.
     revision, partition = stored.get("revision"), stored.get("partition", 0)
-    if not isinstance(revision, str) or not revision or not _is_whole(partition):
+    if not isinstance(revision, str) or not revision or not (is_integer(partition) and partition >= 0):
         return None
     return Position(revision, partition)
 
@@ -95,7 +96,3 @@ def beginning(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Beginn
 def _standing(lws: Object, groups: int, why: str) -> Rollout:
     """So many groups, none of which moves."""
     return Rollout(max(groups, floor_of(lws)), groups, why=why)
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0

@@ -13,7 +13,6 @@ another group go before anybody could take that back.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -27,8 +26,6 @@ from lws.leaderworkerset.assessment.likeness import ownership_of_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL
-
-_ZERO = re.compile(r"0+%")
 
 
 def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) -> Plan:
@@ -62,7 +59,7 @@ def granted_groups(lws: Object) -> int | None:
     if amount is None:
         return 1 if replicas > 1 else None
     groups = max(0, quantities.scaled(amount, replicas, round_up=False))
-    if groups > 0 or isinstance(amount, int) or _ZERO.fullmatch(amount):
+    if groups > 0 or isinstance(amount, int) or quantities.scaled(amount, 100, round_up=False) == 0:
         return groups
     return 1 if replicas > 1 else None
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lws.actions import Object
+from lws.kube.quantities import whole_number
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
 # Of leaders, which every pass over their set compares.
 _REMEMBERED = 16384
-_INDEX = re.compile(r"0|[1-9][0-9]{0,9}")
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
 
@@ -44,8 +44,8 @@ class Members:
 
 def remembered_members(lws: Object) -> dict[int, Members]:
     """The members of each group when it was last complete, by index; what cannot be read is left out."""
-    stored = _stored(lws).items()
-    return {int(index): each for index, text in stored if _is_index(index) and (each := _read(text))}
+    read = ((whole_number(key), key, _read(text)) for key, text in _stored(lws).items())
+    return {index: each for index, key, each in read if index is not None and str(index) == key and each}
 
 
 def remembered_of(lws: Object, index: int) -> Members | None:
@@ -56,10 +56,6 @@ def remembered_of(lws: Object, index: int) -> Members | None:
 def _stored(lws: Object) -> Mapping[str, object]:
     stored = (lws.get("status") or {}).get("members")
     return stored if isinstance(stored, Mapping) else {}
-
-
-def _is_index(key: object) -> bool:
-    return isinstance(key, str) and _INDEX.fullmatch(key) is not None
 
 
 def _read(text: object) -> Members | None:

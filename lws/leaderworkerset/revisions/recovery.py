@@ -6,13 +6,13 @@ that is what the set asks for anyway; or None where nothing shows it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Object, Reference
 from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.quantities import whole_number
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS, equality_form
 from lws.leaderworkerset.revisions.history import Record, Recorded, record
@@ -47,7 +47,6 @@ _OUR_ANNOTATIONS = frozenset(
         *spec.PLACEMENT_ANNOTATIONS,
     }
 )
-_WHOLE_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +121,11 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
     worker_template = workers["spec"]["template"] if workers is not None else None
     leader_template = running.leader if running.leader is not None else spec.leader_template_of(lws)
     told = _given(lws, running)
-    size, subgroup_size = told.get(SIZE_ANNOTATION, ""), told.get(SUBGROUP_SIZE_ANNOTATION, "")
+    size = whole_number(told.get(SIZE_ANNOTATION), least=1)
+    subgroup_size = whole_number(told.get(SUBGROUP_SIZE_ANNOTATION), least=1)
     policy: dict[str, Any] = {}
-    if _WHOLE_NUMBER.fullmatch(subgroup_size):
-        policy["subGroupSize"] = int(subgroup_size)
+    if subgroup_size is not None:
+        policy["subGroupSize"] = subgroup_size
     if told.get(SUBGROUP_POLICY_TYPE_ANNOTATION):
         policy["subGroupPolicyType"] = told[SUBGROUP_POLICY_TYPE_ANNOTATION]
     if worker_template is None:
@@ -137,7 +137,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
         (leader_template, worker_template),
         _topology(lws, running),
         {
-            "size": int(size) if _WHOLE_NUMBER.fullmatch(size) else spec.size_of(lws),
+            "size": size if size is not None else spec.size_of(lws),
             "volumeClaimTemplates": [_claim(claim) for claim in claims],
             "subGroupPolicy": policy or None,
         },

@@ -18,7 +18,6 @@ from lws.kube.types.typed import Table
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import TYPES
 
-_INT32 = 2**31 - 1
 _MOST_REPLICAS = 1_000_000
 
 _TYPES: Table = {
@@ -84,9 +83,9 @@ _STATUS_SHAPES = Shapes(
 
 _AMOUNTS = (fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
 _RANGES: Mapping[fields.Field, tuple[int, int]] = {
-    fields.SIZE: (1, _INT32),
-    fields.SUBGROUP_SIZE: (1, _INT32),
-    fields.PROGRESS_DEADLINE: (0, _INT32),
+    fields.SIZE: (1, quantities.INT32),
+    fields.SUBGROUP_SIZE: (1, quantities.INT32),
+    fields.PROGRESS_DEADLINE: (0, quantities.INT32),
     fields.REPLICAS: (0, _MOST_REPLICAS),
 }
 _CHOICES = (fields.RESTART_POLICY, fields.SUBDOMAIN_POLICY, fields.STARTUP_POLICY)

@@ -6,7 +6,6 @@ and status decide from, without any object in them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,13 +14,12 @@ from lws import timing
 from lws.actions import Object
 from lws.kube import statefulsets
 from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
 
 FIELD_MANAGER = "lws"
-
-_WHOLE_NUMBER = re.compile(r"[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +113,7 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
     return LeaderStatefulSet(
         replicas=statefulsets.wanted_replicas(statefulset),
         partition=statefulsets.partition_of(statefulset),
-        last_replicas=_whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
+        last_replicas=whole_number(annotations_of(statefulset).get(REPLICAS_ANNOTATION)),
         is_current=key_of_template(statefulset) == key,
         observed=observed,
         awaited=not observed and _is_report_due(statefulset, now),
@@ -143,14 +141,10 @@ def _group_state(group: GroupFacts, wanted: Wanted) -> GroupState:
 def _size(group: GroupFacts, size_of: Mapping[str, int]) -> int | None:
     """Size by the leader's revision, or if that is lost by the leader's template; None where nobody knows."""
     size = size_of.get(group.leader_key or "")
-    return size if size is not None else _whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
+    return size if size is not None else whole_number(annotations_of(group.leader).get(SIZE_ANNOTATION))
 
 
 def _is_report_due(statefulset: Object, now: datetime) -> bool:
     applied = statefulsets.last_applied(statefulset, FIELD_MANAGER)
     has_reported = statefulsets.observed_generation_of(statefulset) > 0
     return has_reported and applied is not None and now - applied < timing.REPORT_WITHIN
-
-
-def _whole_number(text: str | None) -> int | None:
-    return int(text) if text is not None and _WHOLE_NUMBER.fullmatch(text) else None

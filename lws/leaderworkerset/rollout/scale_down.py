@@ -7,18 +7,16 @@ after another name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lws.actions import Object
 from lws.kube.metadata import annotations_of, is_terminating
+from lws.kube.quantities import INT32, whole_number
 from lws.leaderworkerset.rollout.groups import GroupState
 
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 """Says which pods should go first (KEP-2255): those that cost least; 0 where it is missing."""
-
-_COST = re.compile(r"-?[0-9]{1,10}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,5 +50,5 @@ def leftovers(groups: Iterable[GroupState], leaders: Mapping[int, Object], repli
 
 
 def _cost(leader: Object | None) -> int:
-    told = annotations_of(leader).get(DELETION_COST_ANNOTATION, "") if leader is not None else ""
-    return int(told) if _COST.fullmatch(told) else 0
+    cost = annotations_of(leader).get(DELETION_COST_ANNOTATION) if leader is not None else None
+    return whole_number(cost, least=-INT32) or 0

@@ -9,7 +9,6 @@ controller. Available excludes Progressing and UpdateInProgress; a condition tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -19,6 +18,7 @@ from lws.actions import Announce, Object, Problem, Reference
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
 from lws.kube.differences.patches import merge_patch
 from lws.kube.pods import NodeWait
+from lws.kube.quantities import whole_number
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.memory.restarts import failed
 from lws.leaderworkerset.rollout.groups import GroupState
@@ -38,7 +38,6 @@ _TRUE = {
         UPDATE_IN_PROGRESS, True, "GroupsUpdating", "Rolling Upgrade is in progress"
     ),
 }
-_INDEX = re.compile(r"[0-9]{1,10}")
 # metav1.Condition allows no longer messages.
 _LONGEST_MESSAGE = 32768
 # The note of an Event holds 1 KiB.
@@ -182,8 +181,9 @@ def _memory(stored: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
     """
     here = {group.index for group in observed.groups}
     counted = stored.get("restarts") or {}
-    wanted = (index for index in counted if _INDEX.fullmatch(index))
-    kept = {each: counted[each] for each in wanted if int(each) in here or int(each) < observed.replicas}
+    indices = {each: index for each in counted if (index := whole_number(each)) is not None}
+    wanted = (each for each, index in indices.items() if index in here or index < observed.replicas)
+    kept = {each: counted[each] for each in wanted}
     members = {str(index): str(each) for index, each in sorted(observed.members.items())}
     position = {"rollout": dict(observed.rollout)} if observed.rollout is not None else {}
     return {"members": members, "restarts": kept, **position}

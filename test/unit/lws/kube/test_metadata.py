@@ -16,6 +16,7 @@ from lws.kube.metadata import (
     merged,
     metadata_of,
     owner_reference,
+    version_number,
 )
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "s-0", "uid": "u1", "controller": True}
@@ -131,3 +132,7 @@ def test_copied_shares_nothing() -> None:
     copy["a"]["b"][0]["c"].append(2)
     copy["d"].append(3)
     assert original == {"a": {"b": [{"c": [1, "x", None, True, 1.5]}]}, "d": []}
+
+
+def test_version_numbers() -> None:
+    assert [version_number(text) for text in ("12", "0", "", "x", "-1", "1.5")] == [12, 0, 0, 0, 0, 0]

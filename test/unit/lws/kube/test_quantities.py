@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lws.kube.quantities import MILLI, canonical, parse, scaled
+from lws.kube.quantities import INT32, MILLI, canonical, is_integer, parse, scaled, whole_number
 
 CANONICAL = [
     # The values that the API documents or that its own implementation was seen to write.
@@ -200,3 +200,39 @@ def test_int_or_percent(value: int | str, total: int, up: int, down: int) -> Non
 def test_any_other_string_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="neither a whole number nor a percentage"):
         scaled(value, 10, round_up=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("007", 7),
+        (str(INT32), INT32),
+        (str(INT32 + 1), None),
+        ("9" * 5000, None),
+        ("-1", None),
+        ("+1", None),
+        (" 1", None),
+        ("1_0", None),
+        ("1.0", None),
+        ("٣", None),
+        ("", None),
+        (1, None),
+        (None, None),
+    ],
+    ids=repr,
+)
+def test_whole_numbers(text: object, number: int | None) -> None:
+    assert whole_number(text) == number
+
+
+def test_bounds_of_whole_numbers() -> None:
+    assert [whole_number(text, least=1, most=9) for text in ("0", "1", "9", "10")] == [None, 1, 9, None]
+    assert [whole_number(text, least=-5) for text in ("-5", "-6")] == [-5, None]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(0, True), (-1, True), (True, False), (1.0, False), ("1", False)]
+)
+def test_integers(value: object, expected: bool) -> None:
+    assert is_integer(value) is expected
