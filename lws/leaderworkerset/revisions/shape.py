@@ -91,10 +91,13 @@ _RANGES: Mapping[fields.Field, tuple[int, int]] = {
 _CHOICES = (fields.RESTART_POLICY, fields.SUBDOMAIN_POLICY, fields.STARTUP_POLICY)
 
 
-def spec_fault(lws: Object) -> str:
-    """Why the spec of a set cannot be read; empty if it can: then what is recorded of it can be read too."""
-    spec = lws.get("spec") or {}
-    return json_fault(spec, "spec") or _SHAPES.fault("Spec", spec, "spec") or _value_fault(lws)
+def spec_fault(lws: Object, prefix: str = "") -> str:
+    """Why the spec of a set cannot be read; empty if it can: then what is recorded of it can be read too.
+
+    prefix: of all paths.
+    """
+    spec, path = lws.get("spec") or {}, f"{prefix}spec"
+    return json_fault(spec, path) or _SHAPES.fault("Spec", spec, path) or _value_fault(lws, prefix)
 
 
 def recorded_fault(data: Any) -> str:

@@ -1,0 +1,184 @@
+"""What a DisaggregatedSet asks for: its spec with the defaults of the API, parsed once.
+
+In: a DisaggregatedSet as stored; another definition may have let anything through. Out: frozen values, or why
+there are none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from lws.actions import Object
+from lws.kube.metadata import is_mapping
+from lws.kube.names import LABEL_LENGTH
+from lws.kube.types.shapes import Shapes, json_fault
+from lws.kube.types.typed import Table
+from lws.leaderworkerset.revisions.shape import spec_fault
+from lws_api.disaggregatedset.v1 import ROLE_NAME_PATTERN, PlacementStrength, PlacementType, ScalingMode
+
+_MOST_SLICES = 100
+_INT32 = 2**31 - 1
+_HISTORY_LIMIT = 10
+
+_TYPES: Table = {
+    "Spec": {
+        "placementPolicy": "*Placement",
+        "progressDeadlineSeconds": "*i",
+        "revisionHistoryLimit": "*i",
+        "roles": "[Role]",
+        "rolloutStrategy": "*Strategy",
+        "slices": "*i",
+    },
+    "Metadata": {"annotations": "{s}", "labels": "{s}"},
+    "Placement": {"strength": "s", "topology": "s", "type": "s"},
+    "Role": {"metadata": "*Metadata", "name": "s", "scaling": "*Scaling", "spec": "j", "startAfter": "[s]"},
+    "Scaling": {"mode": "s"},
+    "Strategy": {"maxUpdatingSlices": "*i", "paused": "b"},
+}
+_SHAPES = Shapes(_TYPES, {"Spec": ("roles",), "Role": ("name", "spec")})
+_RANGES: Mapping[tuple[str, ...], tuple[int, int]] = {
+    ("slices",): (1, _MOST_SLICES),
+    ("revisionHistoryLimit",): (0, _INT32),
+    ("progressDeadlineSeconds",): (1, _INT32),
+    ("rolloutStrategy", "maxUpdatingSlices"): (1, _INT32),
+}
+_ROLE_NAME = re.compile(ROLE_NAME_PATTERN)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """One role of a DisaggregatedSet.
+
+    spec, metadata: as the user wrote them. rolling: the budgets of its rollouts, None where it gives none.
+    start_after: the roles that must have a ready group before this one is first created.
+    """
+
+    name: str
+    spec: Object
+    metadata: Object = field(default_factory=dict)
+    is_external: bool = False
+    replicas: int = 1
+    rolling: Object | None = None
+    start_after: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the pods of a slice go. topology: the label of nodes that all of them share one value of."""
+
+    type: PlacementType
+    topology: str
+    strength: PlacementStrength = PlacementStrength.REQUIRED
+
+
+@dataclass(frozen=True, slots=True)
+class DisaggregatedSpec:
+    """What a DisaggregatedSet asks for.
+
+    max_updating_slices: how many slices roll at once, None for all of them. progress_deadline: seconds
+    without progress after which it counts as stalled, None where it never does.
+    """
+
+    roles: tuple[Role, ...]
+    slices: int = 1
+    placement: Placement | None = None
+    paused: bool = False
+    max_updating_slices: int | None = None
+    history_limit: int = _HISTORY_LIMIT
+    progress_deadline: int | None = None
+
+    def role(self, name: str) -> Role | None:
+        """The role of this name; None where there is none."""
+        return next((each for each in self.roles if each.name == name), None)
+
+
+def parse(obj: Object) -> DisaggregatedSpec:
+    """What a set without a fault asks for."""
+    spec: Mapping[str, Any] = obj["spec"]
+    strategy = spec.get("rolloutStrategy") or {}
+    return DisaggregatedSpec(
+        roles=tuple(_role(each) for each in spec["roles"]),
+        slices=_or(spec.get("slices"), 1),
+        placement=placement_of(spec.get("placementPolicy")),
+        paused=bool(strategy.get("paused")),
+        max_updating_slices=strategy.get("maxUpdatingSlices"),
+        history_limit=_or(spec.get("revisionHistoryLimit"), _HISTORY_LIMIT),
+        progress_deadline=spec.get("progressDeadlineSeconds"),
+    )
+
+
+def placement_of(policy: Object | None) -> Placement | None:
+    """The placement that a `placementPolicy` asks for; None where it has no effect."""
+    given = policy or {}
+    kind = PlacementType(given.get("type") or PlacementType.NONE)
+    topology = given.get("topology") or ""
+    if kind == PlacementType.NONE or not topology:
+        return None
+    return Placement(kind, topology, PlacementStrength(given.get("strength") or PlacementStrength.REQUIRED))
+
+
+def fault_of(obj: Any) -> str:
+    """Why the spec of a set cannot be read; empty if it can, and then no decision stumbles over it."""
+    spec = (obj.get("spec") if is_mapping(obj) else None) or {}
+    fault = json_fault(spec, "spec") or _SHAPES.fault("Spec", spec, "spec")
+    return fault or next(_value_faults(spec), "")
+
+
+def placement_fault(policy: Any, path: str) -> str:
+    """Why a `placementPolicy` cannot be read; empty if it can."""
+    return _SHAPES.fault("Placement", policy, path) or next(_placement_faults(policy or {}, path), "")
+
+
+def _role(given: Mapping[str, Any]) -> Role:
+    spec = given.get("spec") or {}
+    mode = (given.get("scaling") or {}).get("mode")
+    return Role(
+        name=given["name"],
+        spec=spec,
+        metadata=given.get("metadata") or {},
+        is_external=mode == ScalingMode.EXTERNAL,
+        replicas=_or(spec.get("replicas"), 1),
+        rolling=(spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration"),
+        start_after=tuple(given.get("startAfter") or ()),
+    )
+
+
+def _value_faults(spec: Mapping[str, Any]) -> Iterator[str]:
+    if not spec["roles"]:
+        yield "spec.roles is empty"
+    names = [role["name"] for role in spec["roles"]]
+    for index, role in enumerate(spec["roles"]):
+        path = f"spec.roles[{index}]"
+        name = role["name"]
+        if len(name) > LABEL_LENGTH or not _ROLE_NAME.fullmatch(name):
+            yield f"{path}.name is {name[:LABEL_LENGTH]!a}, not a name"
+        if names.index(name) != index:
+            yield f"{path}.name is {name!a}, as that of another role"
+        yield from _choice_faults(
+            (role.get("scaling") or {}).get("mode"), ScalingMode, f"{path}.scaling.mode"
+        )
+        if fault := spec_fault(role, f"{path}."):
+            yield fault
+    yield from _placement_faults(spec.get("placementPolicy") or {}, "spec.placementPolicy")
+    for (*place, last), (least, most) in _RANGES.items():
+        number = (spec.get(place[0]) or {} if place else spec).get(last)
+        if number is not None and not least <= number <= most:
+            yield f"{'.'.join(('spec', *place, last))} is {number}, not from {least} to {most}"
+
+
+def _placement_faults(policy: Mapping[str, Any], path: str) -> Iterator[str]:
+    yield from _choice_faults(policy.get("type"), PlacementType, f"{path}.type")
+    yield from _choice_faults(policy.get("strength"), PlacementStrength, f"{path}.strength")
+
+
+def _choice_faults(chosen: Any, choice: type[StrEnum], path: str) -> Iterator[str]:
+    if chosen and chosen not in list(choice):
+        yield f"{path} is {chosen!a}, not one of {', '.join(choice)}"
+
+
+def _or(value: Any, default: int) -> int:
+    return default if value is None else int(value)
