@@ -41,6 +41,7 @@ _FIELD = re.compile(r"\t(?:\w+\s+)?(\S+)\s+`json:\"([^\"]*)\"")
 def table_of(sources: Iterable[str], roots: Iterable[str] = ROOTS) -> Table:
     """Field codes of every struct reachable from `roots`; `lws.kube.types.typed` tells what they mean.
 
+    Types are in alphabetical order, the fields of each in the order of the struct, as encoders write them.
     Raises ValueError for a Go type that no rule covers: no new version of Kubernetes is misread silently.
     """
     text = "\n".join(sources)
@@ -53,7 +54,7 @@ def table_of(sources: Iterable[str], roots: Iterable[str] = ROOTS) -> Table:
         if name not in table:
             table[name] = _fields(structs, named, name)
             waiting += [ref for code in table[name].values() if (ref := code.strip("*=?![]{}")) in structs]
-    return {name: dict(sorted(table[name].items())) for name in sorted(table)}
+    return {name: table[name] for name in sorted(table)}
 
 
 def _fields(structs: Mapping[str, str], named: Mapping[str, str], name: str) -> dict[str, str]:

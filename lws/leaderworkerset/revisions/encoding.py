@@ -22,17 +22,17 @@ TYPES: Table = {
     **POD_TYPES,
     "LeaderWorkerTemplate": {
         "leaderTemplate": "*PodTemplateSpec",
-        "persistentVolumeClaimRetentionPolicy": "*StatefulSetPersistentVolumeClaimRetentionPolicy",
-        "restartPolicy": "s",
+        "workerTemplate": "=PodTemplateSpec",
         "size": "*i",
+        "restartPolicy": "s",
         "subGroupPolicy": "*SubGroupPolicy",
         "volumeClaimTemplates": "[PersistentVolumeClaim]",
-        "workerTemplate": "=PodTemplateSpec",
+        "persistentVolumeClaimRetentionPolicy": "*StatefulSetPersistentVolumeClaimRetentionPolicy",
     },
     "NetworkConfig": {"subdomainPolicy": "*s"},
     "SubGroupPolicy": {"subGroupPolicyType": "*s", "subGroupSize": "*i"},
 }
-"""The types of what revisions record."""
+"""The types of what revisions record, the fields of each in the order in which the original declares them."""
 
 NOT_IN_PODS = ("restartPolicy", "persistentVolumeClaimRetentionPolicy")
 """Recorded, but no running pod depends on them: an edit takes effect at once and rolls nothing."""
@@ -99,9 +99,11 @@ def equality_form(spec: Object) -> str:
     return serialised(equality_tree(spec))
 
 
-def serialised(value: Any) -> str:
-    """JSON as Go's encoding/json writes a map: sorted, without spaces, safe inside HTML."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+def serialised(value: Any, sort_keys: bool = True) -> str:
+    """JSON as Go's encoding/json writes it: without spaces, safe inside HTML; sorted like a map, or in the
+    order that it has, like a struct.
+    """
+    text = json.dumps(value, sort_keys=sort_keys, separators=(",", ":"), ensure_ascii=False)
     for character, escape in _ESCAPES:
         text = text.replace(character, escape)
     return text

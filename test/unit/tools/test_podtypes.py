@@ -93,6 +93,13 @@ def test_table_of_go_sources() -> None:
     }
 
 
+def test_fields_have_the_order_of_the_struct() -> None:
+    table = podtypes.table_of([GO], ["Outer"])
+    assert list(table) == ["Deep", "Inner", "Outer"]
+    assert list(table["Outer"])[:4] == ["fromInside", "plain", "always", "pointer"]
+    assert list(table["Outer"])[-2:] == ["time", "timePointer"]
+
+
 @pytest.mark.parametrize(
     ("source", "message"),
     [
