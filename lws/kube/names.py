@@ -17,6 +17,7 @@ SUBDOMAIN_LENGTH = 253
 _REVISION_HASH_LENGTH = 10
 """Longest hash of a StatefulSet's ControllerRevision: the digits of an unsigned 32-bit number, encoded."""
 _INT32_MAX = 2**31 - 1
+_LONGEST_ORDINAL = len(str(_INT32_MAX))
 
 _DNS1035_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _DNS1035_LABEL_MESSAGE = (
@@ -100,7 +101,7 @@ def parent_and_ordinal(name: str) -> tuple[str, int]:
     parent, digits = match.groups()
     significant = digits.lstrip("0") or "0"
     # int() refuses strings of some thousand digits.
-    if len(significant) > len(str(_INT32_MAX)) or int(significant) > _INT32_MAX:
+    if len(significant) > _LONGEST_ORDINAL or int(significant) > _INT32_MAX:
         return parent, -1
     return parent, int(significant)
 

@@ -7,11 +7,10 @@ In: rows, one per field (`tables.py` has them). Out: closures made of them once:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property, partial, reduce
-from operator import eq, is_, is_not
+from functools import cached_property
 from typing import Any
 
 from lws.actions import Object
@@ -35,7 +34,6 @@ Excerpt = Callable[[Any, Mapping[str, Any]], Any]
 """What is kept of a field that is there, by its value and the whole object; None for nothing."""
 Rule = Callable[[Object, Object], Wakes]
 """Which passes a change of a field wakes, by the object before and after it."""
-_Test = Callable[[Object, Object], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,35 +103,60 @@ class Table:
         return trim
 
     @cached_property
-    def is_same(self) -> _Test:
+    def is_same(self) -> Callable[[Object, Object], bool]:
         """Do two states of an object differ in nothing that wakes anybody?"""
-        return self._comparison(partial(is_not, NOBODY))
+        changed = self._changed
+        return lambda before, after: next(changed(before, after), None) is None
 
     @cached_property
     def wakes(self) -> Rule:
         """The passes that a change of an object wakes."""
-        rules = [
-            (self._comparison(partial(is_, rule)), rule)
-            for rule in dict.fromkeys(each.wakes for each in self.fields)
-            if rule not in (NOBODY, ALL)
-        ]
-        if not rules:
+        if all(each.wakes in (NOBODY, ALL) for each in self.fields):
             return lambda before, after: ALL
-        is_same_else, is_undisturbed = self._comparison(partial(is_, ALL)), self.is_undisturbed
+        changed, is_undisturbed = self._changed, self.is_undisturbed
 
         def wakes(before: Object, after: Object) -> Wakes:
-            if not is_same_else(before, after):
-                return ALL
+            rules: list[Wakes | Rule] = []
+            for rule in changed(before, after):
+                if rule is ALL:
+                    return ALL
+                if rule not in rules:
+                    rules.append(rule)
             if is_undisturbed is not None and not (is_undisturbed(before) and is_undisturbed(after)):
                 return ALL
             most = NOBODY
-            for is_same, rule in rules:
-                if not is_same(before, after):
-                    woken = rule if isinstance(rule, Wakes) else rule(before, after)
-                    most = woken if woken > most else most
+            for rule in rules:
+                woken = rule if isinstance(rule, Wakes) else rule(before, after)
+                most = woken if woken > most else most
             return most
 
         return wakes
+
+    @cached_property
+    def _changed(self) -> Callable[[Object, Object], Iterator[Wakes | Rule]]:
+        """Whom the fields wake that differ, but for those that wake nobody."""
+        others = NOBODY if self.others is None else self.others
+        # What changes most often is last in an object.
+        parts = [(section, self._rules(section)) for section in (*reversed(self._sections), "")]
+        parts = [(section, rules) for section, rules in parts if others or any(rules.values())]
+
+        def changed(before: Object, after: Object) -> Iterator[Wakes | Rule]:
+            for section, rules in parts:
+                one, two = before, after
+                if section:
+                    one, two = before.get(section) or {}, after.get(section) or {}
+                    if one == two:
+                        continue
+                for name in one if one.keys() == two.keys() else one.keys() | two.keys():
+                    if one.get(name) != two.get(name) and (rule := rules.get(name, others)) is not NOBODY:
+                        yield rule
+
+        return changed
+
+    def _rules(self, section: str) -> dict[str, Wakes | Rule]:
+        """By name of a field. A section speaks through its own fields."""
+        sections: dict[str, Wakes | Rule] = {} if section else dict.fromkeys(self._sections, NOBODY)
+        return {each.name: each.wakes for each in self._rows(section)} | sections
 
     def _rows(self, section: str) -> list[Field]:
         return [each for each in self.fields if each.section == section]
@@ -141,27 +164,6 @@ class Table:
     @property
     def _sections(self) -> list[str]:
         return [section for section in dict.fromkeys(each.section for each in self.fields) if section]
-
-    def _comparison(self, counts: Callable[[Wakes | Rule], bool]) -> _Test:
-        """Do two states of an object agree in the fields that count?"""
-        is_rest = self.others is not None and counts(self.others)
-        top = [each.name for each in self._rows("") if counts(each.wakes)]
-        tests: list[_Test] = []
-        for section in reversed(self._sections):
-            rows = self._rows(section)
-            counting = [each.name for each in rows if counts(each.wakes)]
-            if is_rest:
-                tests.append(_all_but(section, {each.name for each in rows} - {*counting}))
-            elif self.others is None and len(counting) == len(rows):
-                top.append(section)
-            elif counting:
-                tests.append(_equal_in(section, counting))
-        if is_rest:
-            passed_over = {*self._sections, *(each.name for each in self._rows(""))} - {*top}
-            tests.insert(0, _all_but("", passed_over))
-        elif top:
-            tests.insert(0, _equal_in("", top))
-        return reduce(_both, tests or [lambda before, after: True])
 
 
 def _copier(
@@ -192,34 +194,3 @@ def _copier(
         return made
 
     return copy_part
-
-
-def _both(first: _Test, second: _Test) -> _Test:
-    return lambda before, after: first(before, after) and second(before, after)
-
-
-def _equal_in(section: str, names: Iterable[str]) -> _Test:
-    fixed = tuple(names)
-    if section and len(fixed) == 1:
-        name = fixed[0]
-        return lambda before, after: (
-            (before.get(section) or {}).get(name) == (after.get(section) or {}).get(name)
-        )
-    if not section:
-        return lambda before, after: all(map(eq, map(before.get, fixed), map(after.get, fixed)))
-
-    def is_same(before: Object, after: Object) -> bool:
-        one, two = before.get(section) or {}, after.get(section) or {}
-        return all(map(eq, map(one.get, fixed), map(two.get, fixed)))
-
-    return is_same
-
-
-def _all_but(section: str, passed_over: Iterable[str]) -> _Test:
-    but = frozenset(passed_over)
-
-    def is_same(before: Object, after: Object) -> bool:
-        one, two = (before.get(section) or {}, after.get(section) or {}) if section else (before, after)
-        return all(one.get(name) == two.get(name) for name in (one.keys() | two.keys()) - but)
-
-    return is_same

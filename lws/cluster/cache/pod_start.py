@@ -19,7 +19,7 @@ def is_undisturbed(pod: Object) -> bool:
     Pending may count once it runs.
     """
     status = pod.get("status") or {}
-    if status.get("reason") or _phase(pod) not in ("Pending", "Running"):
+    if status.get("reason") or status.get("phase", "Pending") not in ("Pending", "Running"):
         return False
     for field in ("containerStatuses", "initContainerStatuses"):
         for entry in status.get(field) or ():

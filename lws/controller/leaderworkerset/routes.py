@@ -24,7 +24,9 @@ def keys_of(before: Object | None, after: Object | None) -> set[Key]:
     woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
     if woken is Wakes.NOBODY:
         return set()
-    keys = {key for obj in (before, after) if obj is not None for key in _ROUTES[obj["kind"]](obj)}
+    # A change of what routes read wakes all: after any other they lead where they led before.
+    objects = (before, after) if woken is Wakes.ALL else (after,)
+    keys = {key for obj in objects if obj is not None for key in _ROUTES[obj["kind"]](obj)}
     return {key for key in keys if key.kind == "set"} if woken is Wakes.SET else keys
 
 

@@ -144,6 +144,21 @@ def test_a_change_of_owner_concerns_both() -> None:
     assert keys_of(before, after) == {SET, Key("set", "ns", "other")}
 
 
+@pytest.mark.parametrize("kind", sorted(ROUTED - {"LeaderWorkerSet"}))
+@pytest.mark.parametrize("change", ["label", "owner", "deletion"])
+def test_whatever_leads_elsewhere_concerns_whom_it_concerned_before(kind: str, change: str) -> None:
+    """Where a change is not news for all, only the object after it is routed."""
+    before = _object(kind, "demo-3-2", ("StatefulSet", "demo-3"))
+    after = {
+        "label": _object(kind, "demo-3-2", ("StatefulSet", "demo-3"), set_name="other"),
+        "owner": _object(kind, "demo-3-2", ("StatefulSet", "other-3")),
+        "deletion": _object(
+            kind, "demo-3-2", ("StatefulSet", "demo-3"), **GOING, deletionGracePeriodSeconds=3
+        ),
+    }[change]
+    assert keys_of(before, after) == keys_of(before, None) | keys_of(None, after)
+
+
 def test_a_released_object_concerns_its_former_owner() -> None:
     assert LEADER in keys_of(_object("Pod", "demo-3", ("StatefulSet", "demo")), _object("Pod", "demo-3"))
 
