@@ -81,6 +81,11 @@ class GroupFacts:
         return self.workers is not None and is_short(self.workers)
 
     @cached_property
+    def lacks_start_ordinal(self) -> bool:
+        """Its workers would be numbered like leaders."""
+        return self.workers is not None and "start" not in (self.workers["spec"].get("ordinals") or {})
+
+    @cached_property
     def is_complete(self) -> bool:
         """Every worker pod of the group is there and ready, and none besides: its StatefulSet may have been
         scaled by hand.
@@ -111,8 +116,7 @@ class SetSnapshot:
     alive.
     reread: the set as a read past every cache returned it, only where an orphan could be adopted.
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
-    drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`, or workers of the set
-    lack it.
+    drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`.
     obstructions: what the API server refuses, to us or to the controller of its StatefulSets. look_again:
     seconds until there may be more to know about that. leaders_refused: whether it refused lately what the
     leader StatefulSet was to be told.

@@ -134,7 +134,10 @@ class Membership:
         return replace(group, going=is_going, obstacle=obstacle)
 
     def _obstacle(self, pod: Object, workers: Object | None) -> Object | None:
-        """Whatever of a stranger has a name that the group of this leader pod needs."""
+        """Whatever of a stranger has a name that the group of this leader pod needs.
+
+        Decided here: to the set, whose fact it is, the Service that its groups need is unknown.
+        """
         metadata, set_name = pod["metadata"], (controller_of(pod) or {}).get("name", "")
         uid = metadata["uid"]
         if workers is not None and not is_controlled_by(workers, uid):

@@ -14,7 +14,6 @@ from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
-from lws.cluster.observe.completeness import Named, has_gaps, lacks_start_ordinal
 from lws.cluster.observe.history import History, carried_keys
 from lws.cluster.observe.identities import Identities
 from lws.cluster.observe.lookup import Lookup
@@ -33,6 +32,7 @@ from lws.kube.metadata import is_controlled_by, is_terminating
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
+from lws.leaderworkerset.children.completeness import Named, has_gaps
 from lws.leaderworkerset.children.leader_service import leader_service_name
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.history import Recorded
@@ -142,8 +142,7 @@ class Observer:
             owners_alive=self._owners.alive(*children.named),
             reread=reread,
             applied=self._memory.applied.get(children.leader_uid),
-            drops_start_ordinal=self._memory.drops_start_ordinal
-            or any(map(lacks_start_ordinal, children.groups)),
+            drops_start_ordinal=self._memory.drops_start_ordinal,
             obstructions=shortage.obstructions,
             look_again=shortage.look_again,
             leaders_refused=self._memory.refusals.of_leaders(spec.namespace_of(lws), spec.name_of(lws)),
@@ -276,6 +275,8 @@ class Observer:
         """What is remembered of its workers; where that costs the group, how its siblings stand."""
         size = snapshot.size
         found = self._groups.with_losses(snapshot, size)
+        # The plan judges it anew. Always to look at the siblings would cost 1.4 ms a pass where there are
+        # 1,000 groups: seven times what the rest of it costs.
         if incident_of(found, size) is None:
             return found
         key = key_of_template(leaders) or ""

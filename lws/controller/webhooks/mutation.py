@@ -17,6 +17,7 @@ from lws.kube.metadata import copied
 Change = Callable[[dict[str, Any]], None]
 
 _MUTATING = "mutate-"
+# Nothing else leads from a handler back to its review: what is added to kopf's `patch.fns`, kopf carries out.
 _COLLECTED: ContextVar[list[Change]] = ContextVar("changes of the review that is answered")
 
 

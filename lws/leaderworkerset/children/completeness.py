@@ -1,6 +1,6 @@
-"""What is missing, nobody's or not as it should be among what was read of a set?
+"""Is something of a set yet to be made, recorded or adopted?
 
-In: what the store has of it. Out: answers; where there is a gap, more is read past every cache.
+In: what is known of it. Out: an answer; where it is yes, the set is read past every cache first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
 Named = tuple[Object | None, Object | None, Object | None, Object | None]
@@ -45,8 +44,3 @@ def is_incomplete(
     lacks_budget = budget is None and wants_disruption_budget(lws)
     lacks_of_leaders = of_leaders is None and spec.leader_service_of(lws) is not None
     return leader is None or (service is None and needs_service) or lacks_budget or lacks_of_leaders
-
-
-def lacks_start_ordinal(group: GroupFacts) -> bool:
-    """Its workers would be numbered like leaders."""
-    return group.workers is not None and "start" not in (group.workers["spec"].get("ordinals") or {})

@@ -25,7 +25,8 @@ _DROPS_START_ORDINAL = Problem(
 def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
     """encountered: what the pass itself ran into."""
     found = list(encountered)
-    if snapshot.drops_start_ordinal and spec.size_of(snapshot.lws) > 1:
+    drops_start = snapshot.drops_start_ordinal or any(each.lacks_start_ordinal for each in snapshot.groups)
+    if drops_start and spec.size_of(snapshot.lws) > 1:
         found.append(_DROPS_START_ORDINAL)
     owner = spec.name_of(snapshot.lws)
     obstacles = [group.obstacle for group in snapshot.groups if group.obstacle is not None]

@@ -394,7 +394,8 @@ async def test_workers_without_a_start_ordinal_are_told_from_others(ordinals: di
         obj["spec"].update({} if ordinals is None else {"ordinals": ordinals})
 
     snapshot = await World(LWS, LEADERS, SERVICE, REVISION, PODS[1], changed(WORKERS[1], change)).of_set()
-    assert snapshot.drops_start_ordinal is not bool(ordinals)
+    (group,) = snapshot.groups
+    assert group.lacks_start_ordinal is not bool(ordinals)
 
 
 async def test_revisions_of_statefulsets_and_of_others_do_not_enter() -> None:

@@ -1,4 +1,4 @@
-"""What makes a pass over a set read more."""
+"""What of a set is yet to be made or adopted."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.observe.completeness import has_orphans, is_incomplete, lacks_start_ordinal
-from test.unit.builders import make_group, make_leader_statefulset, make_set
+from lws.leaderworkerset.children.completeness import has_orphans, is_incomplete
+from test.unit.builders import make_leader_statefulset, make_set
 from test.unit.set_world import settled
 
 LEADERS = make_leader_statefulset()
@@ -40,15 +40,6 @@ def test_a_budget_is_yet_to_be_made_where_it_is_asked_for() -> None:
     lws = make_set(podDisruptionBudget={"maxUnavailableGroups": 1}, replicas=2)
     assert is_incomplete(lws, LEADERS, {}, None)
     assert not is_incomplete(lws, LEADERS, {}, {})
-
-
-def test_workers_without_a_start_ordinal() -> None:
-    group = make_group()
-    assert group.workers is not None
-    assert not lacks_start_ordinal(group)
-    assert not lacks_start_ordinal(make_group(make_set(size=1)))
-    spec = {**group.workers["spec"], "ordinals": {}}
-    assert lacks_start_ordinal(replace(group, workers={**group.workers, "spec": spec}))
 
 
 def test_a_service_of_leaders_is_yet_to_be_made_where_it_is_asked_for() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from lws.actions import Problem
 from lws.kube.refusals import Obstruction
 from lws.leaderworkerset.events import problems
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.problems import problems_of
-from test.unit.builders import NOW, make_set
+from test.unit.builders import NOW, make_group, make_set
 
 CLASH = Problem("NameClash", "StatefulSet demo belongs to somebody else")
 QUOTA = Obstruction("StatefulSet demo is short of pods", "exceeded quota: few")
@@ -31,6 +35,20 @@ def test_the_pass_itself_comes_first() -> None:
 
 def test_a_group_of_one_needs_no_start_ordinal() -> None:
     assert problems_of(SetSnapshot(make_set(size=1), NOW, drops_start_ordinal=True), []) == ()
+
+
+@pytest.mark.parametrize("ordinals", [None, {}, {"start": 1}])
+def test_workers_without_a_start_ordinal_show_that_it_is_dropped(ordinals: dict[str, int] | None) -> None:
+    group = make_group()
+    assert group.workers is not None
+    workers = {**group.workers, "spec": {**group.workers["spec"], "ordinals": ordinals}}
+    found = problems_of(SetSnapshot(make_set(), NOW, groups=(replace(group, workers=workers),)), [])
+    assert [each.reason for each in found] == ([] if ordinals else ["StartOrdinalUnsupported"])
+
+
+def test_groups_without_workers_show_nothing_of_it() -> None:
+    groups = (make_group(make_set(size=1)),)
+    assert problems_of(SetSnapshot(make_set(), NOW, groups=groups), []) == ()
 
 
 def test_what_was_told_already_is_not_told_again() -> None:
