@@ -125,6 +125,15 @@ FAILED_CREATES_FORGOTTEN = timedelta(minutes=1)
 FAILED_CREATES_TRUE = timedelta(minutes=20)
 """An Event about a refused pod: the StatefulSet controller tries again after 17 minutes at the latest."""
 
+RETRY_PODS_AFTER, RETRY_PODS_EACH = timedelta(seconds=30), timedelta(seconds=0.2)
+"""Until a StatefulSet of which pods were refused is made to try again: the first at least, the second for
+each such StatefulSet of a set. By itself its controller waits twice as long after every failure in a row, up
+to 17 minutes: an outage of 5 s left a set short of pods for more than 300 s, now for 35 s at most.
+"""
+
+RETRY_NEXT_PODS_AFTER = timedelta(seconds=5)
+"""Between as many of them as are due in that time, and the next: 5 writes a second at most."""
+
 # --- Groups
 
 RESTART_DELAY = Backoff(10, 600)

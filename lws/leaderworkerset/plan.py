@@ -28,6 +28,7 @@ from lws.leaderworkerset.children.disruption_budget import plan_disruption_budge
 from lws.leaderworkerset.children.headless_service import plan_service
 from lws.leaderworkerset.children.leader_service import plan_leader_service
 from lws.leaderworkerset.children.leader_statefulset import Step, plan_leaders
+from lws.leaderworkerset.children.pod_retries import plan_retries
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.memory.members import current_members
 from lws.leaderworkerset.memory.restarts import given_up
@@ -60,7 +61,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     step = plan_leaders(snapshot, found)
     is_done = ownership == Ownership.OURS and is_update_done(groups, rollout.replicas, rollout.floor)
     services = (plan_service(snapshot, is_done), plan_leader_service(snapshot))
-    children = (step.plan, *services, plan_disruption_budget(snapshot, groups))
+    children = (step.plan, *services, plan_disruption_budget(snapshot, groups), plan_retries(snapshot))
     blocking = (problem for child in children for problem in child.problems)
     problems = problems_of(snapshot, [*blocking, *node_loss.problems(snapshot)])
     upkeep = [plan_adoption(snapshot, choice)]

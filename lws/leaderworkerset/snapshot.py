@@ -118,8 +118,9 @@ class SetSnapshot:
     applied: digest of the last intent for the leader StatefulSet, with the generation that it led to.
     drops_start_ordinal: the API server was just seen to drop `spec.ordinals.start`.
     obstructions: what the API server refuses, to us or to the controller of its StatefulSets. look_again:
-    seconds until there may be more to know about that. leaders_refused: whether it refused lately what the
-    leader StatefulSet was to be told.
+    seconds until there may be more to know about that. refused_at: when a pod was last refused to a
+    StatefulSet that is short of pods, by its UID. leaders_refused: whether the API server refused lately what
+    the leader StatefulSet was to be told.
     leaving: pods of the set, and former ones of the same names, that are being deleted and wait for their
     kubelet.
     nodes: those of overdue `leaving` pods, as reads past every cache found them; None for one that is gone.
@@ -146,6 +147,7 @@ class SetSnapshot:
     drops_start_ordinal: bool = False
     obstructions: tuple[Obstruction, ...] = ()
     look_again: float | None = None
+    refused_at: Mapping[str, datetime] = field(default_factory=dict)
     leaders_refused: bool = False
     leaving: tuple[Object, ...] = ()
     nodes: Mapping[str, Object | None] = field(default_factory=dict)

@@ -12,8 +12,9 @@ from typing import Any
 from lws.actions import Object
 from lws.cluster.cache import excerpts, pod_start
 from lws.cluster.cache.fields import ALL, NOBODY, SET, Field, Table, Wakes
-from lws.kube.metadata import controller_of
+from lws.kube.metadata import annotations_of, controller_of
 from lws.kube.statefulsets import is_settled, is_short
+from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION
 
 
 def _is_of_group(statefulset: Mapping[str, Any]) -> bool:
@@ -27,6 +28,13 @@ def _on_count(before: Object, after: Object) -> Wakes:
     """
     is_like = is_settled(before) == is_settled(after) and is_short(before) == is_short(after)
     return NOBODY if is_like else SET
+
+
+def _on_annotations(before: Object, after: Object) -> Wakes:
+    """That a StatefulSet was made to try again starts nothing: its controller will say what came of it."""
+    one, two = annotations_of(before), annotations_of(after)
+    changed = {key for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
+    return NOBODY if changed <= {PODS_RETRIED_AT_ANNOTATION} else ALL
 
 
 _IDENTITY = (
@@ -76,7 +84,9 @@ _POD = Table(
 _STATEFULSET_OF_GROUP = Table(
     "StatefulSet",
     (
-        *_METADATA,
+        *_IDENTITY,
+        Field("metadata.labels", excerpt=excerpts.ours),
+        Field("metadata.annotations", _on_annotations, excerpts.ours),
         Field("spec.replicas"),
         Field("spec.ordinals"),
         Field("spec.persistentVolumeClaimRetentionPolicy", excerpt=excerpts.claims_go_too),
@@ -93,6 +103,7 @@ _STATEFULSET = Table(
     (
         Field("metadata.resourceVersion", NOBODY),
         Field("metadata.managedFields", NOBODY, excerpts.our_applies, []),
+        Field("metadata.annotations", _on_annotations),
         Field("status", SET),
     ),
     others=ALL,

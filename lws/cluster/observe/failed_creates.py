@@ -30,6 +30,8 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 _Words = tuple[datetime, str]
 """When it was last said, and what."""
 
+_NOTHING: _Words = (_NEVER, "")
+
 
 @dataclass(slots=True)
 class _Namespace:
@@ -55,11 +57,17 @@ class FailedCreates:
         async with known.turn:
             if now - known.read_at >= timing.FAILED_CREATES_FRESH:
                 await self._read(namespace, known, now)
-        moment, words = known.words.get(uid, (_NEVER, ""))
+        moment, words = known.words.get(uid, _NOTHING)
         return words if now - moment < timing.FAILED_CREATES_TRUE else ""
 
+    def last_about(self, namespace: str, uid: str, now: datetime) -> datetime | None:
+        """When words about it were said last, as far as that was read; None where there are none."""
+        known = self._namespaces.get(namespace)
+        moment, _ = known.words.get(uid, _NOTHING) if known is not None else _NOTHING
+        return moment if now - moment < timing.FAILED_CREATES_TRUE else None
+
     async def _read(self, namespace: str, known: _Namespace, now: datetime) -> None:
-        """Where Events cannot be read, what was known stays known: it only explains."""
+        """Where Events cannot be read, what was known stays known: nobody waits for it."""
         self._forget_before(now - timing.FAILED_CREATES_FORGOTTEN)
         self._namespaces[namespace] = known
         known.read_at = now

@@ -145,6 +145,7 @@ class Observer:
             drops_start_ordinal=self._memory.drops_start_ordinal,
             obstructions=shortage.obstructions,
             look_again=shortage.look_again,
+            refused_at=shortage.refused_at,
             leaders_refused=self._memory.refusals.of_leaders(spec.namespace_of(lws), spec.name_of(lws)),
             leaving=leaving,
             nodes=await self._leaving.nodes(leaving, now),
@@ -222,7 +223,8 @@ class Observer:
         refused = self._memory.refusals.of_set(namespace, name)
         if not refused:
             return short
-        return Shortage((*refused, *short.obstructions), timing.LOOK_AGAIN_SECONDS)
+        obstructions = (*refused, *short.obstructions)
+        return replace(short, obstructions=obstructions, look_again=timing.LOOK_AGAIN_SECONDS)
 
     async def observe_group(self, namespace: str, name: str, now: datetime) -> GroupSnapshot | None:
         """Everything about the group of a leader pod; None without it, or a readable set that owns it."""

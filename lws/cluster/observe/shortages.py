@@ -1,13 +1,13 @@
 """Which StatefulSets of a set cannot get their pods made, and why?
 
 In: StatefulSets, pass by pass, and the Events of their controller, read live where one is short of pods for a
-while. Out: what its controller was told. Nothing is read for a set whose pods are there.
+while. Out: what its controller was told, and when. Nothing is read for a set whose pods are there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from lws import timing
@@ -17,8 +17,8 @@ from lws.cluster.observe.failed_creates import FailedCreates
 from lws.kube.refusals import Obstruction
 from lws.kube.statefulsets import is_short
 
-# Groups of one set lack their pods for one reason; to ask about each of a thousand would help nobody.
-_MOST_ASKED = 3
+# Groups of one set lack their pods for one reason; to report it for each of a thousand would help nobody.
+_MOST_REPORTED = 3
 
 
 @dataclass(slots=True)
@@ -35,10 +35,13 @@ class _Short:
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """look_again: seconds until there may be more to know, None where no pod is missing."""
+    """look_again: seconds until there may be more to know, None where no pod is missing. refused_at: when a
+    pod was last refused to each StatefulSet that is short for a while, by UID.
+    """
 
     obstructions: tuple[Obstruction, ...] = ()
     look_again: float | None = None
+    refused_at: Mapping[str, datetime] = field(default_factory=dict)
 
 
 class Shortages:
@@ -52,21 +55,30 @@ class Shortages:
         self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime
     ) -> Shortage:
         """statefulsets: of the set's leaders and workers, the leaders' first."""
-        short = [each for each in statefulsets if is_short(each)][:_MOST_ASKED]
+        short = {each["metadata"]["uid"]: each for each in statefulsets if is_short(each)}
         if not short:
             self._sets.pop((namespace, name), None)
             return Shortage()
         known = self._sets.get((namespace, name), {})
-        watched = {each["metadata"]["uid"]: known.get(each["metadata"]["uid"], _Short(now)) for each in short}
-        self._sets[namespace, name] = watched
-        for each in short:
-            await self._ask(each, watched[each["metadata"]["uid"]], now)
+        watched = self._sets[namespace, name] = {uid: known.get(uid, _Short(now)) for uid in short}
+        reported = list(short.items())[:_MOST_REPORTED]
+        for uid, each in reported:
+            await self._ask(each, watched[uid], now)
         found = tuple(
             Obstruction(f"StatefulSet {each['metadata']['name']} is short of pods", words)
-            for each in short
-            if (words := watched[each["metadata"]["uid"]].words)
+            for uid, each in reported
+            if (words := watched[uid].words)
         )
-        return Shortage(found, max(1.0, min(_due(each, now) for each in watched.values())))
+        look_again = max(1.0, min(_due(watched[uid], now) for uid, _ in reported))
+        return Shortage(found, look_again, self._refused_at(namespace, watched, now))
+
+    def _refused_at(
+        self, namespace: str, watched: Mapping[str, _Short], now: datetime
+    ) -> Mapping[str, datetime]:
+        """One read of Events has told it of all StatefulSets of the namespace."""
+        lasting = (uid for uid, each in watched.items() if now - each.since >= timing.SHORT_OF_PODS_FOR)
+        found = ((uid, self._failed.last_about(namespace, uid, now)) for uid in lasting)
+        return {uid: moment for uid, moment in found if moment is not None}
 
     def forget(self, namespace: str, name: str) -> None:
         """There is no set of this name any more."""

@@ -18,6 +18,7 @@ from lws.leaderworkerset.templates.node_selection import selects_by_group
 from lws_api.leaderworkerset.placement import PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
+    PODS_RETRIED_AT_ANNOTATION,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
     ROLE_LABEL,
@@ -147,4 +148,9 @@ def labels_of_set(lws: Object) -> dict[str, str]:
 def annotations_of_set(lws: Object) -> dict[str, str]:
     """Annotations that children inherit from the set."""
     annotations = lws["metadata"].get("annotations") or {}
-    return {key: value for key, value in annotations.items() if not is_tools_own(key)}
+    # When pods were retried is said of each StatefulSet alone.
+    return {
+        key: value
+        for key, value in annotations.items()
+        if not is_tools_own(key) and key != PODS_RETRIED_AT_ANNOTATION
+    }

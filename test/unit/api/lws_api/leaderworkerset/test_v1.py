@@ -201,6 +201,7 @@ NAMES = {
     "RECREATE_GROUP_AFTER_START_ANNOTATION": "experimental-recreate-group-after-start",
     "RESTART_EXEMPT_CONTAINERS_ANNOTATION": "restart-exempt-containers",
     "RESTART_EXEMPT_SIDECARS_ANNOTATION": "restart-exempt-sidecars",
+    "PODS_RETRIED_AT_ANNOTATION": "pods-retried-at",
 }
 
 

@@ -7,8 +7,14 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache.tables import trim
-from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL, SIZE_ANNOTATION
+from lws.cluster.cache.fields import Wakes
+from lws.cluster.cache.tables import trim, wakes
+from lws_api.leaderworkerset.v1 import (
+    NAME_LABEL,
+    PODS_RETRIED_AT_ANNOTATION,
+    REVISION_LABEL,
+    SIZE_ANNOTATION,
+)
 
 
 def _metadata(**more: Any) -> dict[str, Any]:
@@ -477,3 +483,34 @@ def test_data_that_is_too_deep_to_be_compared_is_not_kept() -> None:
     data = {"spec": {"leaderWorkerTemplate": {"size": deep}}}
     revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": _metadata(), "data": data}
     assert "data" not in trim(revision)
+
+
+@pytest.mark.parametrize("owner", ["LeaderWorkerSet", "Pod"])
+@pytest.mark.parametrize(
+    ("annotations", "woken"),
+    [
+        pytest.param({SIZE_ANNOTATION: "4", PODS_RETRIED_AT_ANNOTATION: "now"}, Wakes.NOBODY, id="retried"),
+        pytest.param({SIZE_ANNOTATION: "4"}, Wakes.NOBODY, id="same"),
+        pytest.param({SIZE_ANNOTATION: "5", PODS_RETRIED_AT_ANNOTATION: "now"}, Wakes.ALL, id="edited too"),
+        pytest.param(None, Wakes.ALL, id="all are gone"),
+    ],
+)
+def test_that_pods_of_a_statefulset_were_retried_wakes_nobody(
+    owner: str, annotations: dict[str, str] | None, woken: Wakes
+) -> None:
+    before, after = (
+        trim(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": _metadata(ownerReferences=_owned_by(owner), annotations=each, resourceVersion=at),
+                "spec": {"replicas": 3},
+                "status": {"replicas": 2},
+            }
+        )
+        for each, at in (({SIZE_ANNOTATION: "4"}, "7"), (annotations, "8"))
+    )
+    assert wakes(before, after) is woken
+    assert wakes(after, before) is woken
+    if annotations:
+        assert after["metadata"]["annotations"] == annotations, "the next pass knows it"

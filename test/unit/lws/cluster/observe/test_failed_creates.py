@@ -53,6 +53,18 @@ async def test_one_read_serves_a_namespace_for_some_seconds() -> None:
     assert [namespace for namespace, _ in events.asked] == ["default", "other", "default"]
 
 
+async def test_when_it_was_said_is_known_without_another_read() -> None:
+    events = Events(event(seconds=-60), event(seconds=-7), event("long ago", -3600, about="other"))
+    failed = of(events)
+    assert failed.last_about("default", "uid-of-demo", at(0)) is None
+    await failed.words_about("default", "uid-of-demo", at(0))
+    assert failed.last_about("default", "uid-of-demo", at(100)) == at(-7)
+    for uid, seconds in (("uid-of-demo", 1200), ("uid-of-other", 0), ("uid-of-nobody", 0)):
+        assert failed.last_about("default", uid, at(seconds)) is None
+    assert failed.last_about("other", "uid-of-demo", at(0)) is None
+    assert len(events.asked) == 1
+
+
 async def test_words_that_are_not_said_any_more_are_forgotten() -> None:
     events = Events(event())
     failed = of(events)

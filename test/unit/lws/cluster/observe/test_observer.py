@@ -40,6 +40,7 @@ from test.unit.builders import (
     make_worker_pod,
     make_worker_statefulset,
 )
+from test.unit.lws.cluster.observe.told_events import at, event
 
 LWS = make_set(size=3)
 KEY = record(LWS).key
@@ -301,6 +302,19 @@ async def test_a_statefulset_without_its_pods_is_looked_at_again() -> None:
     snapshot = await world.of_set()
     assert (snapshot.obstructions, snapshot.look_again) == ((), 5)
     assert world.cluster.asked == []
+
+
+async def test_when_pods_were_refused_is_known_beside_what_is_refused_to_the_set() -> None:
+    leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
+    world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
+    service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
+    world.memory.refusals.remember(service, Forbidden(403, "Forbidden", "exceeded quota: few"))
+    world.hide({**event(), "kind": "Event", "regarding": {"uid": leaders["metadata"]["uid"]}})
+    await world.of_set()
+    snapshot = await world.observer.observe_set("default", "demo", at(5))
+    assert snapshot is not None
+    assert [each.reason for each in snapshot.obstructions] == ["QuotaExceeded", "QuotaExceeded"]
+    assert snapshot.refused_at == {leaders["metadata"]["uid"]: NOW}
 
 
 async def test_terminating_leaders_are_seen() -> None:

@@ -62,6 +62,21 @@ async def test_only_a_few_of_many_are_asked() -> None:
     assert (len(events.asked), len(said)) == (1, 3)
 
 
+async def test_it_is_known_of_all_when_they_were_refused() -> None:
+    events = Events(*(event(about=f"demo-{index}", seconds=index - 9) for index in range(8)))
+    shortages = of(events)
+    many = [short(f"demo-{index}") for index in range(9)]
+    before = await shortages.of_set("default", "demo", many[:8], at(0))
+    assert before.refused_at == {}
+    found = await shortages.of_set("default", "demo", many, at(5))
+    assert found.refused_at == {f"uid-of-demo-{index}": at(index - 9) for index in range(8)}
+    assert len(events.asked) == 1
+    served = [short(f"demo-{index}", existing=2) for index in range(9)]
+    assert (await shortages.of_set("default", "demo", served, at(6))).refused_at == {}
+    again = await shortages.of_set("default", "demo", many, at(7))
+    assert again.refused_at == {}, "a new shortage has its own patience"
+
+
 async def test_a_set_that_is_gone_is_forgotten() -> None:
     shortages = of(Events(event()))
     await ask(shortages, 0)

@@ -19,6 +19,7 @@ from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, PL
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     NAME_LABEL,
+    PODS_RETRIED_AT_ANNOTATION,
     REPLICAS_ANNOTATION,
     REVISION_LABEL,
     ROLE_LABEL,
@@ -190,6 +191,11 @@ def test_annotations_of_tools_are_not_copied(annotation: str, is_copied: bool) -
     assert (annotation in annotations_of_set(lws)) is is_copied
     made = build_leader_statefulset(lws, "k1", UPDATE)
     assert (annotation in made["metadata"]["annotations"]) is is_copied
+
+
+def test_when_pods_were_retried_is_said_of_each_statefulset_alone() -> None:
+    lws = make_set(annotations={PODS_RETRIED_AT_ANNOTATION: "x", "example.com/y": "z"})
+    assert annotations_of_set(lws) == {"example.com/y": "z"}
 
 
 def test_what_users_wrote_is_never_changed_and_never_shared() -> None:

@@ -1,0 +1,73 @@
+"""Do pods come soon after whatever refused them is over, however often they were refused?"""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION
+from test.harness.audit import AuditLog
+from test.harness.groups import annotations_of, pod_uids, pods_of, settle
+from test.harness.manifests import a_set, pod_template
+from test.harness.quiet import let_time_pass, wait_until_quiet, writes
+from test.harness.waiting import eventually
+from test.harness.world import World
+
+# After one more a StatefulSet controller waits for 5 minutes: 5 ms, doubled each time. It writes 25 Events
+# about one object, and then one every 5 minutes.
+REFUSALS = 16
+SOON = 60.0
+
+
+def test_pods_come_soon_after_they_can_be_made_again(world: World, audit: AuditLog) -> None:
+    """A leader, and a worker of another group."""
+    world.kubectl("create", "serviceaccount", "runner")
+    template = pod_template(serviceAccountName="runner")
+    world.create(a_set("tired", workers=template, group={"restartPolicy": "None"}))
+    settle(world, "tired")
+    uids = pod_uids(world, "tired")
+
+    world.kubectl("delete", "serviceaccount", "runner")
+    for pod in ("tired-0-1", "tired-1"):
+        world.delete("Pod", pod)
+    for statefulset in ("tired-0", "tired"):
+        refuse_many_times(world, statefulset)
+    for statefulset in ("tired-0", "tired"):
+        # By then its controller has done what it was going to do before it learned to wait.
+        eventually(f"{statefulset} is made to try again", partial(retried_at, world, statefulset))
+    world.kubectl("create", "serviceaccount", "runner")
+    eventually("all pods are there", lambda: pod_uids(world, "tired").keys(), uids.keys().__eq__, SOON)
+
+    settle(world, "tired")
+    assert pod_uids(world, "tired")["tired-0"] == uids["tired-0"]
+    assert not any(PODS_RETRIED_AT_ANNOTATION in annotations_of(pod) for pod in pods_of(world, "tired"))
+    wait_until_quiet(world, audit)
+    let_time_pass(audit)
+    assert writes(world, audit) == []
+
+
+def retried_at(world: World, statefulset: str) -> str | None:
+    return annotations_of(world.get("StatefulSet", statefulset)).get(PODS_RETRIED_AT_ANNOTATION)
+
+
+def refuse_many_times(world: World, statefulset: str) -> None:
+    """Any change of a StatefulSet makes its controller try again, and fail."""
+    numbers = itertools.count()
+
+    def try_again() -> int:
+        tried = refusals(world, statefulset)
+        change = {"example.com/try": str(next(numbers))}
+        world.patch("StatefulSet", statefulset, {"metadata": {"annotations": change}})
+        return tried
+
+    eventually(f"{statefulset} was refused pods again and again", try_again, lambda tried: tried >= REFUSALS)
+
+
+def refusals(world: World, statefulset: str) -> int:
+    found = [each for each in world.list("Event") if each["regarding"]["name"] == statefulset]
+    return sum(times(each) for each in found if each["reason"] == "FailedCreate")
+
+
+def times(event: dict[str, Any]) -> int:
+    return int((event.get("series") or {}).get("count") or event.get("deprecatedCount") or 1)

@@ -1,0 +1,158 @@
+"""lws.leaderworkerset.children.pod_retries: which StatefulSets are made to try again, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from lws.actions import Merge, Object, Plan
+from lws.kube.conditions import timestamp
+from lws.leaderworkerset.children.pod_retries import plan_retries
+from lws.leaderworkerset.plan import plan
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION
+from test.unit.builders import (
+    NOW,
+    make_group,
+    make_leader_pod,
+    make_leader_statefulset,
+    make_set,
+    make_worker_statefulset,
+)
+from test.unit.set_world import actions_of, carried_out, settled
+
+LWS = make_set()
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
+def leaders(retried: str | None = None, **how: Any) -> dict[str, Any]:
+    made = make_leader_statefulset(LWS, **how)
+    if retried is not None:
+        made["metadata"]["annotations"][PODS_RETRIED_AT_ANNOTATION] = retried
+    return made
+
+
+def orphaned(statefulset: dict[str, Any]) -> dict[str, Any]:
+    return {**statefulset, "metadata": {**statefulset["metadata"], "ownerReferences": []}}
+
+
+def workers_of(index: int, **how: Any) -> GroupFacts:
+    leader = make_leader_pod(LWS, index)
+    return GroupFacts(index, leader, make_worker_statefulset(leader, **how))
+
+
+def retries(
+    refused: Mapping[str, datetime], leader: Object | None = None, *groups: GroupFacts, **facts: Any
+) -> Plan:
+    return plan_retries(SetSnapshot(LWS, NOW, leader=leader, groups=groups, refused_at=refused, **facts))
+
+
+def names(planned: Plan) -> list[str]:
+    return [action.target.name for action in actions_of(planned) if isinstance(action, Merge)]
+
+
+def test_what_is_written() -> None:
+    leader = leaders()
+    planned = retries({leader["metadata"]["uid"]: ago(30)}, leader)
+    ((merge,),) = planned.sequences
+    assert isinstance(merge, Merge)
+    assert (merge.target.kind, merge.target.uid) == ("StatefulSet", leader["metadata"]["uid"])
+    stamped = {PODS_RETRIED_AT_ANNOTATION: "2026-03-01T12:00:00Z"}
+    assert merge.patch == {"metadata": {"annotations": stamped}}
+    assert (merge.announce, planned.announce, planned.statuses) == ((), (), ())
+    assert planned.again_after == 30
+
+
+def test_one_that_is_merely_slow_is_left_alone() -> None:
+    slow = leaders(status={"replicas": 1})
+    assert retries({}, slow, workers_of(0, status={"replicas": 0})) == Plan()
+
+
+@pytest.mark.parametrize(
+    ("refused", "retried", "again_after"),
+    [
+        pytest.param(30, None, None, id="refused a while ago"),
+        pytest.param(29, None, 1, id="refused just now: its controller is quick by itself yet"),
+        pytest.param(600, timestamp(ago(30)), None, id="retried a while ago"),
+        pytest.param(600, timestamp(ago(12)), 18, id="retried just now"),
+        pytest.param(12, timestamp(ago(600)), 18, id="retried a while ago and refused since"),
+        pytest.param(600, "yesterday", None, id="garbage counts as never"),
+        pytest.param(600, "", None, id="nothing counts as never"),
+        pytest.param(600, "9999-12-31T23:59:59Z", None, id="a moment far ahead counts as never"),
+        pytest.param(600, "0001-01-01T00:00:00+14:00", None, id="before all calendars"),
+        pytest.param(600, timestamp(ago(-10)), 40, id="another clock is a little ahead"),
+        pytest.param(-61, None, None, id="a refusal that is still to come"),
+    ],
+)
+def test_when(refused: float, retried: str | None, again_after: float | None) -> None:
+    """again_after: None for at once."""
+    leader = leaders(retried)
+    planned = retries({leader["metadata"]["uid"]: ago(refused)}, leader)
+    expected = (["demo"], 30) if again_after is None else ([], again_after)
+    assert (names(planned), planned.again_after) == expected
+
+
+def test_workers_starve_as_well() -> None:
+    leader, groups = leaders(), [workers_of(index) for index in range(3)]
+    refused = {each.workers["metadata"]["uid"]: ago(40 * each.index) for each in groups if each.workers}
+    planned = retries(refused, leader, *groups)
+    assert (names(planned), planned.again_after) == (["demo-2", "demo-1"], 30)
+
+
+@pytest.mark.parametrize(
+    ("leader", "groups", "facts"),
+    [
+        pytest.param(None, (), {}, id="there is none"),
+        pytest.param(orphaned(leaders()), (), {}, id="an orphan"),
+        pytest.param(leaders(terminating=True), (), {}, id="it goes"),
+        pytest.param(leaders(), (), {"leaders_refused": True}, id="what it is told is refused itself"),
+        pytest.param(None, (workers_of(0, terminating=True),), {}, id="workers go"),
+        pytest.param(None, (make_group(LWS, 0, terminating=True),), {}, id="their leader goes"),
+        pytest.param(None, (make_group(LWS, 0, workers=False),), {}, id="no workers"),
+    ],
+)
+def test_others_are_left_alone(leader: Object | None, groups: tuple[GroupFacts, ...], facts: Any) -> None:
+    refused = {"uid-of-leaders-demo": ago(600), "uid-of-workers-demo-0": ago(600)}
+    assert retries(refused, leader, *groups, **facts) == Plan()
+
+
+def test_the_more_are_short_the_longer_each_waits() -> None:
+    groups = [workers_of(index) for index in range(200)]
+    refused = {each.workers["metadata"]["uid"]: ago(39) for each in groups if each.workers}
+    assert retries(refused, None, *groups) == Plan(again_after=1)
+
+
+def test_a_few_of_many_at_a_time_those_first_that_have_waited_longest() -> None:
+    groups = [workers_of(index) for index in range(60)]
+    refused = {each.workers["metadata"]["uid"]: ago(100 + each.index) for each in groups if each.workers}
+    planned = retries(refused, None, *groups)
+    assert names(planned) == [f"demo-{index}" for index in range(59, 34, -1)]
+    assert planned.again_after == 5
+
+
+def test_a_pass_writes_nothing_else_and_the_next_one_nothing() -> None:
+    snapshot = settled(LWS)
+    assert snapshot.leader is not None
+    short = {**snapshot.leader, "status": {**snapshot.leader["status"], "replicas": 1}}
+    uid = short["metadata"]["uid"]
+    starving = replace(snapshot, leader=short, refused_at={uid: ago(31)})
+    planned = plan(starving)
+    (merge,) = actions_of(planned)
+    assert isinstance(merge, Merge) and merge.target.uid == uid
+
+    later = carried_out(starving, planned)
+    assert later.leader is not None and later.leader["spec"] == short["spec"]
+    assert actions_of(plan(later)) == []
+    again = replace(later, now=NOW + timedelta(seconds=30))
+    assert len(actions_of(plan(again))) == 1
+
+    served = replace(later, leader={**later.leader, "status": snapshot.leader["status"]}, refused_at={})
+    assert actions_of(plan(served)) == []
+    assert plan(carried_out(served, plan(served))).is_empty
