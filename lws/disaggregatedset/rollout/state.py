@@ -56,13 +56,17 @@ class RevisionCounts:
 
 @dataclass(frozen=True, slots=True)
 class RoleTarget:
-    """What is wanted of one role; a role that only old revisions have wants 0 groups."""
+    """What is wanted of one role; a role that only old revisions have wants 0 groups.
+
+    at_start: its target when the rollout to the present revision began; None where nobody knows.
+    """
 
     name: str
     target: int
     surge: int = 1
     unavailable: int = 0
     is_external: bool = False
+    at_start: int | None = None
 
     @property
     def ceiling(self) -> int:

@@ -1,0 +1,44 @@
+"""How many groups of a role may come on top during a rollout, and how many may be missing?
+
+In: `rollingUpdateConfiguration` as it is stored, and the role's target. Out: whole numbers. Percentages of
+the surge are rounded up, of what may be missing down. What cannot be read counts as 0: admission refuses it,
+an older definition may have let it in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.kube import quantities
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    surge: int
+    unavailable: int
+
+
+DEFAULT = Budget(surge=1, unavailable=0)
+"""Of roles that say nothing, or nothing that a rollout could move with; of removed roles too."""
+
+
+def budget_of(rolling: Mapping[str, Any] | None, target: int) -> Budget:
+    """The budget of a role that is to have `target` groups."""
+    if not isinstance(rolling, Mapping):
+        return DEFAULT
+    surge = max(0, _scaled(rolling.get("maxSurge"), target, round_up=True))
+    unavailable = max(0, _scaled(rolling.get("maxUnavailable"), target, round_up=False))
+    if unavailable or surge:
+        return Budget(surge, unavailable)
+    return DEFAULT
+
+
+def _scaled(value: object, target: int, round_up: bool) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        return 0
+    try:
+        return quantities.scaled(value, target, round_up)
+    except ValueError:
+        return 0

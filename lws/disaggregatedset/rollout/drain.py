@@ -1,0 +1,108 @@
+"""Which children of old revisions are lowered so that a role comes down to a number of groups?
+
+In: a slice and what is to be left of each role. Out: counts by child, newest revision first. A revision of
+which a step would take the last group of a role goes as a whole or keeps one; all that goes is charged, and
+nothing goes that the floor needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, SliceState
+
+Lowered = Mapping[str, Mapping[str, int]]
+"""Key → role → `spec.replicas`, what changes only."""
+
+
+@dataclass(slots=True)
+class Drain:
+    """One drain while it is put together. budget: groups that are to go. spare: ready groups that may go."""
+
+    state: SliceState
+    budget: dict[str, int] = field(default_factory=dict)
+    spare: dict[str, int] = field(default_factory=dict)
+    left: dict[str, dict[str, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for role in self.state.roles:
+            self.spare[role.name] = max(0, self.state.serving(role.name) - self.state.floor(role))
+        self.left = {each.key: {r: c.wanted for r, c in each.counts.items()} for each in self.state.old}
+
+    def to(self, planned: Mapping[str, int]) -> Drain:
+        """Lower each role to what is planned of it, as far as the floor lets it."""
+        for role in self.state.roles:
+            self.budget[role.name] = self.state.old_wanted(role.name) - planned[role.name]
+        for revision in self.state.old:
+            self._take_broken(revision)
+        for revision in self.state.old:
+            self._lower(revision)
+        return self
+
+    def whole(self, revision: RevisionCounts) -> bool:
+        """Lower a revision to nothing, if the floor lets it."""
+        left = self.left[revision.key]
+        costs = {role: self._cost(revision.of(role), left[role], 0) for role in left}
+        if any(cost > self.spare[role] for role, cost in costs.items()):
+            return False
+        for role in left:
+            self._take(revision, role, 0)
+        return True
+
+    def last(self, revision: RevisionCounts, role: str) -> bool:
+        """Lower one child by one group although its siblings stay, if the floor lets it."""
+        left = self.left[revision.key].get(role, 0)
+        if not left or self._cost(revision.of(role), left, left - 1) > self.spare[role]:
+            return False
+        self._take(revision, role, left - 1)
+        return True
+
+    @property
+    def lowered(self) -> Lowered:
+        """What changes."""
+        changes = {
+            each.key: {r: n for r, n in self.left[each.key].items() if n < each.of(r).wanted}
+            for each in self.state.old
+        }
+        return {key: roles for key, roles in changes.items() if roles}
+
+    def remaining(self, role: str) -> int:
+        """What is left of the role, over all old revisions."""
+        return sum(roles.get(role, 0) for roles in self.left.values())
+
+    def _take_broken(self, revision: RevisionCounts) -> None:
+        """Groups that serve nobody go first, whatever their revision; the last one waits for its turn."""
+        for role, left in self.left[revision.key].items():
+            going = min(revision.of(role).broken_on_top, left - 1, self.budget[role])
+            if going > 0:
+                self._take(revision, role, left - going)
+
+    def _lower(self, revision: RevisionCounts) -> None:
+        planned = dict(self._planned(revision))
+        emptied = [role for role, count in planned.items() if count == 0 < self.left[revision.key][role]]
+        if emptied and self.whole(revision):
+            return
+        for role, count in planned.items():
+            stays = role in emptied and self._has_siblings(revision, role)
+            self._take(revision, role, 1 if stays else count)
+
+    def _planned(self, revision: RevisionCounts) -> Iterator[tuple[str, int]]:
+        for role, left in self.left[revision.key].items():
+            count = max(0, left - max(0, self.budget[role]))
+            while count < left and self._cost(revision.of(role), left, count) > self.spare[role]:
+                count += 1
+            yield role, count
+
+    def _has_siblings(self, revision: RevisionCounts, role: str) -> bool:
+        return any(count for other, count in self.left[revision.key].items() if other != role)
+
+    def _take(self, revision: RevisionCounts, role: str, count: int) -> None:
+        left = self.left[revision.key][role]
+        self.spare[role] -= self._cost(revision.of(role), left, count)
+        self.budget[role] = self.budget.get(role, 0) - (left - count)
+        self.left[revision.key][role] = count
+
+    def _cost(self, child: Count, left: int, count: int) -> int:
+        """What lowering from `left` to `count` takes, where the child was lowered to `left` before."""
+        return child.cost(count) - child.cost(left)

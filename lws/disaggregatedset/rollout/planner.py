@@ -1,0 +1,188 @@
+"""Which step does a slice take now?
+
+In: the counts of its children, targets and budgets. Out: one step, or what is waited for. Where all groups
+are ready and targets stand still, the steps are those of the original, in its order of decisions; where one
+of them would raise a role above its ceiling or take ready groups below the floor, another one is taken
+(docs/design/disaggregated-rollout.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lws.disaggregatedset.rollout import scaling
+from lws.disaggregatedset.rollout.drain import Drain
+from lws.disaggregatedset.rollout.pace import Counts, Pace, pace_of
+from lws.disaggregatedset.rollout.raising import raised
+from lws.disaggregatedset.rollout.reasons import still_waiting_for
+from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState, Step
+
+
+def next_step(state: SliceState, paused: bool = False) -> Step:
+    """The step to write now. A paused slice is scaled, but no further than it has to be."""
+    step = _step(state, paused)
+    drained = tuple(each.key for each in state.old if not any(_is_there(each)))
+    if step.is_empty and not step.waiting_for and not step.is_done:
+        step = replace(step, waiting_for=still_waiting_for(state))
+    return replace(step, drained=drained, is_done=step.is_done and not drained)
+
+
+def _step(state: SliceState, paused: bool) -> Step:
+    if not any(state.old_wanted(role.name) for role in state.roles):
+        return _settle(state)
+    is_known = all(count.initial is not None for each in state.old for count in each.counts.values())
+    if paused and (state.missing or not is_known):
+        return scaling.while_not_started(state)
+    if state.missing or not is_known:
+        return Step(new=_created(state), starts=True)
+    return _corrected(state) or (scaling.while_unsettled(state, paused) if paused else _advance(state))
+
+
+def _settle(state: SliceState) -> Step:
+    """Nothing old is wanted any more: every role gets its target at once."""
+    new = {role.name: role.target for role in state.roles if role.name in state.missing}
+    wanted = tuple(role.target for role in state.roles)
+    raises = raised(state, wanted, {})
+    new |= raises.new | _shrunk(state)
+    gone = not any(any(_is_there(each)) for each in state.old)
+    is_done = gone and not new and not raises.waiting and scaling.is_settled(state)
+    return Step(new=new, goes_on=bool(raises.waiting), is_done=is_done)
+
+
+def _created(state: SliceState) -> dict[str, int]:
+    """What missing children of the target revision are created with: what their siblings have reached."""
+    pace = pace_of(state)
+    there = [role for role in state.roles if role.target and role.name not in state.missing]
+    step = min((state.new.of(role.name).wanted * pace.steps // role.target for role in there), default=0)
+    sizes = pace.new_at(min(step, pace.steps))
+    room = (max(0, role.ceiling - state.present(role.name)) for role in state.roles)
+    pairs = zip(state.roles, map(min, sizes, room), strict=True)
+    return {role.name: size for role, size in pairs if role.name in state.missing}
+
+
+def _corrected(state: SliceState) -> Step | None:
+    """What comes before any step: new counts above target, revisions that serve nobody, halves of some."""
+    drain = Drain(state)
+    for revision in state.old:
+        wanted = [count.wanted for count in revision.counts.values()]
+        if any(wanted) and (_serves_nobody(revision) or _is_half(state, revision)):
+            drain.whole(revision)
+    new = _shrunk(state)
+    return Step(new=new, old=drain.lowered) if new or drain.lowered else None
+
+
+def _advance(state: SliceState) -> Step:
+    if not scaling.is_settled(state):
+        return scaling.while_unsettled(state)
+    pace = pace_of(state)
+    old = tuple(state.old_wanted(role.name) for role in state.roles)
+    new = tuple(state.new.of(role.name).wanted for role in state.roles)
+    step = (
+        _cut_back(state, pace, old)
+        or _final(state, new)
+        or _up(state, pace, old, new)
+        or _lower(state, pace.next_old(old))
+        or _exchange(state, pace, old, new)
+        or _last_of_a_role(state, pace, old, new)
+        or _past_broken_groups(state)
+    )
+    return step or Step()
+
+
+def _cut_back(state: SliceState, pace: Pace, old: Counts) -> Step | None:
+    """An old child that somebody enlarged goes back to its count at the start."""
+    if all(map(int.__le__, old, pace.initial)):
+        return None
+    return _lower(state, tuple(map(min, old, pace.initial)))
+
+
+def _final(state: SliceState, new: Counts) -> Step | None:
+    """The target revision is complete: what is left of the others goes."""
+    if any(count < role.target for role, count in zip(state.roles, new, strict=True)):
+        return None
+    return _lower(state, tuple(0 for _ in state.roles))
+
+
+def _up(state: SliceState, pace: Pace, old: Counts, new: Counts) -> Step | None:
+    """All roles of the target revision grow, if there is room for each of them."""
+    wanted = pace.next_new(new)
+    sums = zip(state.roles, old, wanted, strict=True)
+    if any(before + after > role.ceiling for role, before, after in sums if role.target):
+        return None
+    raises = raised(state, wanted, {})
+    if not raises.new and not raises.waiting:
+        return None
+    return Step(new=raises.new, goes_on=bool(raises.waiting))
+
+
+def _lower(state: SliceState, planned: Counts) -> Step | None:
+    lowered = Drain(state).to(_by_role(state, planned)).lowered
+    return Step(old=lowered) if lowered else None
+
+
+def _exchange(state: SliceState, pace: Pace, old: Counts, new: Counts) -> Step | None:
+    """Old groups make room for new ones in one step; what has room already is raised."""
+    wanted = pace.next_new(new)
+    sums = zip(state.roles, old, wanted, strict=True)
+    planned = tuple(max(0, min(before, role.ceiling - after)) for role, before, after in sums)
+    drain = Drain(state).to(_by_role(state, planned))
+    return _exchanged(state, wanted, drain)
+
+
+def _last_of_a_role(state: SliceState, pace: Pace, old: Counts, new: Counts) -> Step | None:
+    """The last group of a role goes although its revision stays: its place is needed."""
+    wanted = pace.next_new(new)
+    drain = Drain(state)
+    for role, before, now, after in zip(state.roles, old, new, wanted, strict=True):
+        if after > now and before + after > role.ceiling:
+            any(drain.last(revision, role.name) for revision in state.old)
+    return _exchanged(state, wanted, drain) if drain.lowered else None
+
+
+def _exchanged(state: SliceState, wanted: Counts, drain: Drain) -> Step | None:
+    left = {role.name: drain.remaining(role.name) for role in state.roles}
+    raises = raised(state, wanted, left)
+    if not drain.lowered and not raises.new:
+        return None
+    return Step(new=raises.new, old=drain.lowered, goes_on=bool(raises.waiting))
+
+
+def _past_broken_groups(state: SliceState) -> Step | None:
+    """One healthy old group goes, where broken ones below it alone have used up what may be missing."""
+    for role in state.roles:
+        wanted = state.old_wanted(role.name) + state.new.of(role.name).wanted
+        if wanted - 1 < state.floor(role):
+            continue
+        for revision in state.old:
+            count = revision.of(role.name)
+            if 1 < count.wanted == count.present and count.serving < count.wanted:
+                return Step(old={revision.key: {role.name: count.wanted - 1}})
+    return None
+
+
+def _shrunk(state: SliceState) -> dict[str, int]:
+    return {role.name: role.target for role in state.roles if state.new.of(role.name).wanted > role.target}
+
+
+def _serves_nobody(revision: RevisionCounts) -> bool:
+    return not any(count.ready for count in revision.counts.values())
+
+
+def _is_half(state: SliceState, revision: RevisionCounts) -> bool:
+    """Whether a whole revision was being taken away, or put up, when something came between two writes."""
+    older = state.old[state.old.index(revision) + 1 :]
+    for role in state.roles:
+        count = revision.counts.get(role.name)
+        if count is None or count.wanted:
+            continue
+        if count.initial or any(each.of(role.name).wanted for each in older):
+            return True
+    return False
+
+
+def _is_there(revision: RevisionCounts) -> list[int]:
+    return [count.present for count in revision.counts.values()]
+
+
+def _by_role(state: SliceState, counts: Counts) -> dict[str, int]:
+    return {role.name: count for role, count in zip(state.roles, counts, strict=True)}

@@ -1,0 +1,43 @@
+"""What does a change of targets do to a slice whose rollout stands still?
+
+In: a slice that is paused, or whose target revision is not ready. Out: a step that follows the targets and
+takes the rollout no further. A role whose target is what it was when the rollout began is left alone.
+"""
+
+from __future__ import annotations
+
+from lws.disaggregatedset.rollout.drain import Drain
+from lws.disaggregatedset.rollout.pace import pace_of
+from lws.disaggregatedset.rollout.raising import raised
+from lws.disaggregatedset.rollout.reasons import PAUSED, unready
+from lws.disaggregatedset.rollout.state import SliceState, Step
+
+
+def is_settled(state: SliceState) -> bool:
+    """Whether all that is wanted of the target revision is there and ready."""
+    return not state.missing and all(state.new.of(role.name).is_settled for role in state.roles)
+
+
+def while_not_started(state: SliceState) -> Step:
+    """Paused before its first step: old groups above the target go, more cannot come."""
+    planned = {role.name: min(state.old_wanted(role.name), role.target) for role in state.roles}
+    return Step(old=_lowered(state, planned), waiting_for=PAUSED)
+
+
+def while_unsettled(state: SliceState, paused: bool = False) -> Step:
+    """Follow targets that have changed since the rollout began."""
+    new = tuple(state.new.of(role.name).wanted for role in state.roles)
+    planned, wanted = {}, []
+    for role, count, following in zip(state.roles, new, pace_of(state).next_new(new), strict=True):
+        old = state.old_wanted(role.name)
+        start = role.target if role.at_start is None else role.at_start
+        grows, shrinks = role.target > start, role.target < start
+        planned[role.name] = max(0, min(old, role.ceiling - count)) if shrinks else old
+        wanted.append(max(count, min(following, role.target - old)) if grows and all(new) else count)
+    raises = raised(state, tuple(wanted), planned)
+    waiting = PAUSED if paused else unready(state)
+    return Step(new=raises.new, old=_lowered(state, planned), waiting_for=waiting)
+
+
+def _lowered(state: SliceState, planned: dict[str, int]) -> dict[str, dict[str, int]]:
+    return {key: dict(roles) for key, roles in Drain(state).to(planned).lowered.items()}

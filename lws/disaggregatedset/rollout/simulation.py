@@ -1,0 +1,86 @@
+"""Which rows does a rollout pass through, if every change becomes ready at once?
+
+In: a slice. Out: counts of old and new children, one row per step to the end. What is left of a step because
+groups had to go first belongs to its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lws.disaggregatedset.rollout.planner import next_step
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, Step
+
+# Each group costs a handful of steps; a slice that needs more than this many never comes to rest.
+_STEPS_PER_GROUP = 10
+_STEPS_AT_LEAST = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """old: key → role → `spec.replicas`. new: role → the same of the target revision."""
+
+    old: Mapping[str, Mapping[str, int]]
+    new: Mapping[str, int]
+
+
+def simulate(state: SliceState) -> tuple[Row, ...]:
+    """The rows from the given one to the last."""
+    state = _all_ready(state)
+    rows = [_row_of(state)]
+    groups = sum(role.target + state.old_wanted(role.name) for role in state.roles)
+    is_open = False
+    for _ in range(_STEPS_AT_LEAST + _STEPS_PER_GROUP * groups):
+        step = next_step(state)
+        if step.is_empty:
+            break
+        state = apply(state, step)
+        row = _row_of(state)
+        if is_open:
+            rows[-1] = row
+        elif row != rows[-1]:
+            rows.append(row)
+        is_open = step.goes_on
+    return tuple(rows)
+
+
+def start(roles: tuple[RoleTarget, ...], running: Mapping[str, int], key: str = "old") -> SliceState:
+    """A slice at rest with one revision, of which nothing of the target revision is there yet."""
+    old = RevisionCounts(key, {role: _ready(count, None) for role, count in running.items()})
+    return SliceState(roles, (old,), RevisionCounts("new"), frozenset(role.name for role in roles))
+
+
+def apply(state: SliceState, step: Step) -> SliceState:
+    """The slice after a step, every change ready."""
+    new = {role: _ready(count.wanted, count.initial) for role, count in state.new.counts.items()}
+    for role, wanted in step.new.items():
+        new[role] = _ready(wanted, state.new.of(role).initial)
+    old = []
+    for each in state.old:
+        if each.key in step.drained:
+            continue
+        left = {role: count.wanted for role, count in each.counts.items()} | dict(step.old.get(each.key, {}))
+        counts = {role: _ready(n, n if step.starts else each.of(role).initial) for role, n in left.items()}
+        old.append(RevisionCounts(each.key, counts))
+    if step.starts:
+        new = {role: replace(count, initial=state.new.of(role).wanted) for role, count in new.items()}
+    return SliceState(
+        state.roles, tuple(old), RevisionCounts(state.new.key, new), state.missing - step.new.keys()
+    )
+
+
+def _all_ready(state: SliceState) -> SliceState:
+    return apply(state, Step())
+
+
+def _ready(wanted: int, initial: int | None) -> Count:
+    return Count(wanted, wanted, wanted, True, initial)
+
+
+def _row_of(state: SliceState) -> Row:
+    old = {each.key: {role: count.wanted for role, count in each.counts.items()} for each in state.old}
+    return Row(
+        {key: counts for key, counts in old.items() if any(counts.values())},
+        {role: count.wanted for role, count in state.new.counts.items() if count.wanted},
+    )

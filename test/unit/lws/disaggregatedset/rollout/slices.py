@@ -1,0 +1,37 @@
+"""Slices as tests write them: counts by role in the order of their names."""
+
+from __future__ import annotations
+
+from lws.disaggregatedset.rollout.simulation import start
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
+
+NAMES = tuple("xyzw")
+
+
+def ready(wanted: int, initial: int | None = None) -> Count:
+    """A child at rest."""
+    return Count(wanted, wanted, wanted, True, initial)
+
+
+def broken(wanted: int, working: int = 0, initial: int | None = None, on_top: int = 0) -> Count:
+    """A child of whose groups only some are ready."""
+    return Count(wanted, wanted, working, False, initial, on_top)
+
+
+def roles(
+    targets: tuple[int, ...], surge: tuple[int, ...] = (), unavailable: tuple[int, ...] = ()
+) -> tuple[RoleTarget, ...]:
+    surge, unavailable = surge or (1,) * len(targets), unavailable or (0,) * len(targets)
+    numbers = zip(NAMES, targets, surge, unavailable, strict=False)
+    return tuple(RoleTarget(name, t, s, u) for name, t, s, u in numbers)
+
+
+def revision(key: str, *counts: Count | int) -> RevisionCounts:
+    """Whole numbers stand for children at rest that had as many groups at the start."""
+    children = (ready(each, each) if isinstance(each, int) else each for each in counts)
+    return RevisionCounts(key, dict(zip(NAMES, children, strict=False)))
+
+
+def beginning(initial: tuple[int, ...], wanted: tuple[RoleTarget, ...]) -> SliceState:
+    """At rest, before anything of the target revision is there."""
+    return start(wanted, dict(zip(NAMES, initial, strict=False)))

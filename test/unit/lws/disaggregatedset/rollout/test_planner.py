@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lws.disaggregatedset.rollout.planner import next_step
+from lws.disaggregatedset.rollout.simulation import apply
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, SliceState, Step
+from test.unit.lws.disaggregatedset.rollout.slices import beginning, broken, ready, revision, roles
+
+TERMINATING = Count(wanted=0, present=1, ready=0, is_settled=True, initial=1)
+
+
+def to_the_end(state: SliceState) -> SliceState:
+    """Every change ready at once, at most a hundred steps."""
+    for _ in range(100):
+        step = next_step(state)
+        if step.is_done:
+            return state
+        assert not step.is_empty, step.waiting_for
+        state = apply(state, step)
+    raise AssertionError("it never ends")
+
+
+def test_a_rollout_begins_with_baselines_and_empty_children() -> None:
+    state = beginning((2, 1), roles((2, 1)))
+    assert next_step(state) == Step(new={"x": 0, "y": 0}, starts=True)
+
+
+def test_wart_9_a_child_that_is_missing_is_created() -> None:
+    state = SliceState(
+        roles((4, 2)), (revision("a", 3, 2),), RevisionCounts("b", {"x": ready(1, 0)}), frozenset("y")
+    )
+    assert next_step(state).new == {"y": 1}
+
+
+def test_a_child_lost_in_mid_rollout_comes_back_with_what_its_siblings_have_reached() -> None:
+    state = SliceState(
+        roles((4, 4)), (revision("a", 2, 2),), RevisionCounts("b", {"x": ready(3, 0)}), frozenset("y")
+    )
+    assert next_step(state).new == {"y": 3}
+    lingering = revision("a", 2, Count(2, 4, 2, True, 2))
+    assert next_step(replace(state, old=(lingering,))).new == {"y": 1}
+
+
+def test_wart_12_a_change_that_is_taken_back_gets_a_baseline_of_its_own() -> None:
+    state = SliceState(
+        roles((4, 4)),
+        (RevisionCounts("b", {"x": ready(2), "y": ready(2)}),),
+        RevisionCounts("a", {"x": ready(2, 4), "y": ready(2, 4)}),
+    )
+    step = next_step(state)
+    assert step == Step(starts=True)
+    begun = apply(state, step)
+    assert begun.floor(begun.roles[0]) == 4
+    assert to_the_end(begun).new.of("x").wanted == 4
+
+
+def test_with_nothing_old_every_role_gets_its_target_at_once() -> None:
+    state = SliceState(roles((3, 1)), (), revision("a", 1, 4))
+    assert next_step(state) == Step(new={"x": 3, "y": 1})
+    missing = SliceState(roles((3, 1)), (), RevisionCounts("a"), frozenset("xy"))
+    assert next_step(missing) == Step(new={"x": 3, "y": 1})
+
+
+def test_wart_8_done_and_blocked_differ() -> None:
+    assert next_step(SliceState(roles((2, 2)), (), revision("a", 2, 2))) == Step(is_done=True)
+    waiting = SliceState(roles((2, 2)), (), revision("a", 2, broken(2, working=1)))
+    assert next_step(waiting) == Step(waiting_for="role y: 1 of 2 groups of the target revision are ready")
+
+
+def test_wart_8_new_counts_shrink_with_their_target() -> None:
+    state = SliceState(roles((2, 2, 1)), (revision("a", 1, 1),), revision("b", 2, 2, 3))
+    assert next_step(state) == Step(new={"z": 1})
+    assert to_the_end(state).new.of("z").wanted == 1
+
+
+def test_wart_1_a_set_whose_roles_are_all_renamed_is_rolled() -> None:
+    old = RevisionCounts("a", {"x": ready(2), "y": ready(2)})
+    targets = (*roles((0, 0)), *(replace(each, name=each.name * 2) for each in roles((2, 2))))
+    state = SliceState(targets, (old,), RevisionCounts("b"), frozenset(("xx", "yy")))
+    assert next_step(state).starts
+    after = to_the_end(state)
+    assert (after.old, after.new.of("xx").wanted, after.new.of("yy").wanted) == ((), 2, 2)
+
+
+def test_wart_2_a_role_at_zero_does_not_drain_the_others() -> None:
+    state = SliceState(roles((0, 8)), (revision("a", 0, 8),), revision("b", 0, 1))
+    assert next_step(state).old == {"a": {"y": 7}}
+
+
+def test_wart_21_groups_that_terminate_count_as_surge() -> None:
+    lingering = Count(wanted=1, present=2, ready=1, is_settled=True, initial=3)
+    state = SliceState(roles((3, 3)), (revision("a", lingering, ready(1, 3)),), revision("b", 2, 2))
+    step = next_step(state)
+    assert step.new == {"y": 3} and step.goes_on
+    still = apply(state, step)
+    held_up = replace(still, old=(revision("a", lingering, ready(1, 3)),))
+    assert next_step(held_up) == Step(goes_on=True, waiting_for="role x: 1 old groups are still terminating")
+    assert next_step(still).new == {"x": 3}
+
+
+def test_an_old_revision_is_gone_when_its_last_group_is() -> None:
+    old = (revision("b", 0, 0), revision("a", TERMINATING, 0))
+    state = SliceState(roles((2, 2)), old, revision("c", 2, 2))
+    step = next_step(state)
+    assert (step.drained, step.is_done) == (("b",), False)
+    assert next_step(replace(state, old=())).is_done
+
+
+def test_wart_11_a_broken_revision_does_not_hold_up_its_fix() -> None:
+    state = SliceState(
+        roles((3, 2)),
+        (revision("b", broken(1, initial=1), broken(1, initial=1)), revision("a", 3, 2)),
+        revision("c", 0, 0),
+    )
+    assert next_step(state) == Step(old={"b": {"x": 0, "y": 0}})
+
+
+def test_wart_35_broken_old_groups_are_not_capacity() -> None:
+    state = SliceState(roles((3, 3)), (revision("a", broken(3, 1, initial=3), 3),), revision("b", 1, 1))
+    assert "x" not in next_step(state).old.get("a", {})
+
+
+def test_one_healthy_group_goes_where_only_broken_ones_below_it_are_in_the_way() -> None:
+    old = revision("a", broken(4, 3, initial=4))
+    state = SliceState(roles((4,)), (old,), revision("b", 1))
+    assert next_step(state) == Step(old={"a": {"x": 3}})
+    unready = SliceState(roles((4,)), (old,), revision("b", broken(1, initial=0)))
+    assert next_step(unready).is_empty
+
+
+def test_wart_11_a_broken_revision_does_not_hold_up_scaling() -> None:
+    new = revision("b", broken(1, initial=0), ready(1, 0))
+    state = SliceState(roles((4, 4)), (revision("a", 4, 4),), new)
+    assert next_step(state).is_empty
+    up = tuple(replace(each, target=8, at_start=4) for each in state.roles)
+    step = next_step(replace(state, roles=up))
+    assert step.new == {"x": 2, "y": 2} and not step.old
+    down = tuple(replace(each, target=2, at_start=4) for each in state.roles)
+    step = next_step(replace(state, roles=down))
+    assert step.old == {"a": {"x": 2, "y": 2}} and not step.new
+
+
+def test_a_target_that_did_not_move_starts_nothing_while_new_groups_are_on_their_way() -> None:
+    unready = revision("b", broken(1, initial=0), broken(1, initial=0))
+    state = SliceState(roles((5, 4)), (revision("a", 2, 4),), unready)
+    step = next_step(state)
+    assert step.is_empty and step.waiting_for == "role x: 0 of 1 groups of the target revision are ready"
+
+
+def test_a_half_that_was_taken_away_is_finished_first() -> None:
+    state = SliceState(roles((2, 2)), (revision("a", ready(0, 2), ready(1, 2)),), revision("b", 2, 1))
+    assert next_step(state) == Step(new={"y": 2})
+    assert next_step(replace(state, new=revision("b", 1, 2))) == Step(old={"a": {"y": 0}})
+
+
+def test_where_a_role_has_one_place_its_last_old_group_makes_room() -> None:
+    state = SliceState(roles((1, 2), (0, 1), (1, 0)), (revision("a", 1, 2),), revision("b", 0, 0))
+    step = next_step(state)
+    assert step == Step(old={"a": {"x": 0}}, goes_on=True)
+    assert next_step(apply(state, step)).new == {"x": 1, "y": 1}
+
+
+def test_an_old_child_that_somebody_enlarged_is_cut_back() -> None:
+    state = SliceState(roles((3, 3)), (revision("a", ready(6, 3), 3),), revision("b", 1, 1))
+    assert next_step(state) == Step(old={"a": {"x": 3}})
+
+
+def test_pause_before_the_first_step() -> None:
+    state = beginning((4, 2), roles((4, 2)))
+    assert next_step(state, paused=True) == Step(waiting_for="the rollout is paused")
+    assert next_step(beginning((4, 2), roles((2, 2))), paused=True).old == {"old": {"x": 2}}
+
+
+def test_pause_in_the_middle_stops_steps_and_not_scaling() -> None:
+    state = SliceState(roles((4, 2)), (revision("a", 3, 2),), revision("b", 1, 1))
+    assert next_step(state, paused=True).is_empty and not next_step(state).is_empty
+    more = (replace(state.roles[0], target=6, at_start=4), state.roles[1])
+    assert next_step(replace(state, roles=more), paused=True).new == {"x": 2}
+
+
+def test_a_paused_slice_at_rest_is_scaled() -> None:
+    assert next_step(SliceState(roles((4, 2)), (), revision("a", 2, 2)), paused=True).new == {"x": 4}

@@ -1,0 +1,136 @@
+"""The published sequences, row by row: old counts, new counts."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.disaggregatedset.rollout.simulation import simulate
+from lws.disaggregatedset.rollout.state import SliceState
+from test.unit.lws.disaggregatedset.rollout import reference
+from test.unit.lws.disaggregatedset.rollout.reference import Rules
+from test.unit.lws.disaggregatedset.rollout.slices import NAMES, beginning, revision, roles
+
+Budgets = tuple[tuple[int, ...], tuple[int, ...]]
+ONE: Budgets = ((1, 1, 1), (0, 0, 0))
+
+
+def written(state: SliceState) -> str:
+    """As the specification writes it: old | new, one row per step."""
+    names = NAMES[: len(state.roles)]
+    rows = []
+    for row in simulate(state):
+        old = [sum(counts.get(name, 0) for counts in row.old.values()) for name in names]
+        rows.append(f"{','.join(map(str, old))}|{','.join(str(row.new.get(name, 0)) for name in names)}")
+    return " ".join(rows)
+
+
+def rollout(before: tuple[int, ...], after: tuple[int, ...], budgets: Budgets = ONE) -> str:
+    surge, unavailable = (each[: len(before)] for each in budgets)
+    return written(beginning(before, roles(after, surge, unavailable)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "budgets", "expected"),
+    [
+        ((4, 2), (4, 2), ONE, "4,2|0,0 4,2|1,1 3,2|1,1 3,2|2,1 2,1|2,1 2,1|3,2 1,1|3,2 1,1|4,2 0,0|4,2"),
+        ((3, 3), (3, 3), ((0, 0), (1, 1)), "3,3|0,0 2,2|0,0 2,2|1,1 1,1|1,1 1,1|2,2 0,0|2,2 0,0|3,3"),
+        ((7, 3), (7, 3), ((3, 1), (0, 0)), "7,3|0,0 7,3|3,1 5,2|3,1 5,2|5,2 3,1|5,2 3,1|7,3 0,0|7,3"),
+        ((2, 4), (5, 4), ONE, "2,4|0,0 2,4|1,1 2,3|2,2 2,2|3,3 1,2|3,3 1,1|4,4 1,1|5,4 0,0|5,4"),
+        (
+            (6, 2),
+            (3, 2),
+            ONE,
+            "6,2|0,0 5,2|0,0 4,2|0,0 3,2|0,0 3,2|1,1 2,1|1,1 2,1|2,1 2,1|2,2 1,1|2,2 1,1|3,2 0,0|3,2",
+        ),
+        (
+            (4, 6, 0),
+            (4, 6, 2),
+            ONE,
+            "4,6,0|0,0,0 4,6,0|1,1,1 4,5,0|1,1,1 3,5,0|1,1,1 3,5,0|2,2,1 3,4,0|2,2,1 3,4,0|2,3,1"
+            " 2,3,0|2,3,1 2,3,0|3,4,2 2,2,0|3,4,2 1,2,0|3,4,2 1,2,0|4,5,2 1,1,0|4,5,2"
+            " 1,1,0|4,6,2 0,0,0|4,6,2",
+        ),
+        (
+            (4, 6, 2),
+            (4, 6, 0),
+            ONE,
+            "4,6,2|0,0,0 4,6,2|1,1,0 4,5,2|1,1,0 3,5,2|1,1,0 3,5,2|2,2,0 3,4,2|2,2,0 3,4,2|2,3,0"
+            " 2,3,1|2,3,0 2,3,1|3,4,0 2,2,1|3,4,0 1,2,1|3,4,0 1,2,1|4,5,0 1,1,1|4,5,0"
+            " 1,1,1|4,6,0 0,0,0|4,6,0",
+        ),
+        ((3, 2), (0, 0), ONE, "3,2|0,0 0,0|0,0"),
+        (
+            (4, 4),
+            (4, 4),
+            ((2, 1), (1, 0)),
+            "4,4|0,0 4,4|1,1 3,3|1,1 3,3|2,2 2,2|2,2 2,2|3,3 1,1|3,3 1,1|4,4 0,0|4,4",
+        ),
+    ],
+    ids=["A", "B", "C", "D", "E", "F", "G", "H", "I"],
+)
+def test_the_worked_examples(
+    before: tuple[int, ...], after: tuple[int, ...], budgets: Budgets, expected: str
+) -> None:
+    assert rollout(before, after, budgets) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "budgets", "expected"),
+    [
+        (
+            (10, 2),
+            (6, 8),
+            ((2, 2), (0, 0)),
+            "10,2|0,0 8,2|0,0 6,2|0,0 6,2|2,2 4,1|2,2 4,1|3,4 4,1|4,5 2,1|4,5 2,1|5,7 2,1|6,8 0,0|6,8",
+        ),
+        ((4, 4), (4, 4), ((0, 0), (2, 2)), "4,4|0,0 2,2|0,0 2,2|2,2 0,0|2,2 0,0|4,4"),
+    ],
+)
+def test_the_sequences_of_the_end_to_end_tests(
+    before: tuple[int, ...], after: tuple[int, ...], budgets: Budgets, expected: str
+) -> None:
+    assert rollout(before, after, budgets) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "starving", "ours"),
+    [
+        (
+            (3, 5),
+            (5, 3),
+            "2,3|0,0",
+            "3,5|0,0 3,4|0,0 3,3|0,0 3,3|1,1 2,2|1,1 2,2|2,2 2,2|3,2 1,1|3,2 1,1|4,3 1,1|5,3 0,0|5,3",
+        ),
+        (
+            (2, 4),
+            (4, 2),
+            "1,2|0,0",
+            "2,4|0,0 2,3|0,0 2,2|0,0 2,2|1,1 2,2|2,1 1,1|2,1 1,1|3,2 1,1|4,2 0,0|4,2",
+        ),
+        (
+            (3, 5),
+            (4, 2),
+            "2,3|0,0",
+            "3,5|0,0 3,4|0,0 3,3|0,0 3,2|0,0 3,2|1,1 3,2|2,1 1,1|2,1 1,1|3,2 1,1|4,2 0,0|4,2",
+        ),
+    ],
+    ids=["mixed_scale_3_5_to_5_3", "asymmetric_2_4_to_4_2", "proportional_3_5_to_4_2"],
+)
+def test_wart_6_a_role_that_grows_is_not_starved(
+    before: tuple[int, ...], after: tuple[int, ...], starving: str, ours: str
+) -> None:
+    rules = Rules(before, after, (1, 1), (0, 0))
+    theirs = [f"{','.join(map(str, old))}|{','.join(map(str, new))}" for old, new in reference.rows(rules)]
+    assert starving in theirs and list(reference.broken_promises(rules, reference.rows(rules)))
+    assert rollout(before, after) == ours
+
+
+def test_several_old_revisions_are_shown_one_by_one() -> None:
+    state = SliceState(roles((2, 2)), (revision("b", 1, 1), revision("a", 1, 1)), revision("c", 0, 0))
+    rows = simulate(state)
+    assert [list(row.old) for row in rows] == [["b", "a"], ["b", "a"], ["a"], ["a"], []]
+    assert rows[-1].new == {"x": 2, "y": 2}
+
+
+def test_a_slice_at_rest_takes_no_step() -> None:
+    assert len(simulate(SliceState(roles((2, 2)), (), revision("a", 2, 2)))) == 1

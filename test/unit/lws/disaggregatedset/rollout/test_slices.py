@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
+
+
+def old(index: int) -> SliceStanding:
+    return SliceStanding(index, has_old=True, has_begun=False, is_settled=False)
+
+
+def rolling(index: int) -> SliceStanding:
+    return SliceStanding(index, has_old=True, has_begun=True, is_settled=False)
+
+
+def done(index: int) -> SliceStanding:
+    return SliceStanding(index, has_old=False, has_begun=True, is_settled=True)
+
+
+def test_without_a_bound_all_slices_roll_at_once() -> None:
+    assert slices_that_may_step([old(0), rolling(1), done(2)], 3) == {0, 1}
+
+
+def test_wart_37_no_more_slices_roll_at_once_than_the_bound_says() -> None:
+    assert slices_that_may_step([old(0), old(1), old(2)], 3, most=1) == {0}
+    assert slices_that_may_step([old(0), rolling(1), old(2)], 3, most=1) == {1}
+    assert slices_that_may_step([done(0), old(2), old(1)], 3, most=1) == {1}
+    assert slices_that_may_step([old(0), rolling(1), old(2)], 3, most=2) == {0, 1}
+
+
+def test_a_slice_counts_until_its_new_groups_are_ready_and_its_old_ones_gone() -> None:
+    unready = SliceStanding(0, has_old=False, has_begun=True, is_settled=False)
+    terminating = SliceStanding(0, has_old=True, has_begun=True, is_settled=True)
+    for last in (unready, terminating):
+        assert slices_that_may_step([last, old(1)], 2, most=1) == {0}
+
+
+def test_a_lowered_bound_stops_nothing_that_has_begun() -> None:
+    assert slices_that_may_step([rolling(0), rolling(1), old(2)], 3, most=1) == {0, 1}
+
+
+def test_removed_slices_take_no_place_and_no_step() -> None:
+    assert slices_that_may_step([old(0), rolling(2)], 1, most=1) == {0}
+
+
+def test_a_bound_below_one_counts_as_one() -> None:
+    assert slices_that_may_step([old(0), old(1)], 2, most=0) == {0}
