@@ -6,7 +6,7 @@ In: paths, values, details. Out: text in the form that the API server and the or
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -31,8 +31,13 @@ class Refused(Exception):
 class Complaint(StrEnum):
     """The kinds of field errors that we make, in the words of the API server."""
 
+    FORBIDDEN = "Forbidden"
     INVALID = "Invalid value"
+    NOT_SUPPORTED = "Unsupported value"
     REQUIRED = "Required value"
+
+
+_WITHOUT_VALUE = (Complaint.FORBIDDEN, Complaint.REQUIRED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class FieldError:
     value: Any = None
 
     def __str__(self) -> str:
-        if self.complaint is Complaint.REQUIRED:
+        if self.complaint in _WITHOUT_VALUE:
             return f"{self.path}: {self.complaint}: {self.detail}"
         return f"{self.path}: {self.complaint}: {rendered(self.value)}: {self.detail}"
 
@@ -53,6 +58,17 @@ class FieldError:
 def invalid(path: object, value: Any, detail: str) -> FieldError:
     """The field at a path (as text it is one) is there and `value` will not do."""
     return FieldError(Complaint.INVALID, str(path), detail, value)
+
+
+def forbidden(path: object, value: Any, detail: str) -> FieldError:
+    """The field must not be set here, to whatever it is."""
+    return FieldError(Complaint.FORBIDDEN, str(path), detail, value)
+
+
+def not_supported(path: object, value: Any, supported: Iterable[str]) -> FieldError:
+    """The field has another value than one of those that there are."""
+    detail = f"supported values: {', '.join(rendered(each) for each in supported)}"
+    return FieldError(Complaint.NOT_SUPPORTED, str(path), detail, value)
 
 
 def required(path: str, detail: str) -> FieldError:

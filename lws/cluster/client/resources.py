@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from lws.group.gang.provider import PLURAL
 from lws.group.gang.registry import PROVIDERS
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND, SCALER_KIND
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ def namespace_in(path: str) -> str:
 
 
 LEADERWORKERSETS = Resource("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "leaderworkersets")
+DISAGGREGATED_SETS = Resource(API_VERSION, KIND, "disaggregatedsets")
+ROLE_SCALERS = Resource(API_VERSION, SCALER_KIND, "disaggregatedsetrolescalers")
 STATEFULSETS = Resource("apps/v1", "StatefulSet", "statefulsets")
 CONTROLLER_REVISIONS = Resource("apps/v1", "ControllerRevision", "controllerrevisions")
 PODS = Resource("v1", "Pod", "pods")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.admission.errors import FieldError, aggregate, invalid, rendered, required
+from lws.admission.errors import FieldError, aggregate, forbidden, invalid, not_supported, rendered, required
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,12 @@ def test_rendered(value: Any, expected: str) -> None:
         ),
         pytest.param(invalid("a.b", "x%", "no"), 'a.b: Invalid value: "x%": no', id="string"),
         pytest.param(required("a.b", "give one"), "a.b: Required value: give one", id="required"),
+        pytest.param(forbidden("a.b", 1, "not here"), "a.b: Forbidden: not here", id="forbidden"),
+        pytest.param(
+            not_supported("a.b", "x", ("y", "")),
+            'a.b: Unsupported value: "x": supported values: "y", ""',
+            id="not supported",
+        ),
     ],
 )
 def test_field_error(error: FieldError, expected: str) -> None:

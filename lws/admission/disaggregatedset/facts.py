@@ -1,0 +1,214 @@
+"""What do the rules about a DisaggregatedSet read?
+
+In: a raw set, in which another definition may have let anything through. Out: its values, with the default of
+the API wherever a field is missing or null; errors for values of the wrong type, so that no rule ever meets
+one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lws.admission import fields as leaderworkerset
+from lws.admission.errors import Complaint, FieldError, invalid, rendered
+from lws.disaggregatedset.names import Identity, child_name
+from lws.kube.metadata import is_mapping, metadata_of
+from lws.leaderworkerset.fields import value_at
+from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType, ScalingMode
+
+_ANY_KEY = "0" * 8
+_ROLE = re.compile(r"spec\.roles\[([0-9]{1,3})\]")
+
+
+@dataclass(frozen=True, slots=True)
+class RoleFacts:
+    """One role. path: where it stands. raw: as written. spec: of its LeaderWorkerSets."""
+
+    path: str
+    name: str
+    raw: Mapping[str, Any]
+    is_external: bool
+    start_after: tuple[str, ...]
+    spec: leaderworkerset.Facts
+
+    @property
+    def surge(self) -> int:
+        """Groups on top of its replicas during a rollout."""
+        return max(self.spec.surge_groups or 0, 0)
+
+    @property
+    def replicas(self) -> int:
+        return max(self.spec.replicas, 0)
+
+    @property
+    def size(self) -> int:
+        return max(self.spec.size, 1)
+
+    def at(self, *path: str) -> Any:
+        """The value at a path below the role; None for nothing."""
+        return value_at(self.raw, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The placement policy. topology: empty where none is named."""
+
+    type: str
+    topology: str
+    is_required: bool
+
+    @property
+    def is_none(self) -> bool:
+        return self.type in ("", PlacementType.NONE)
+
+
+@dataclass(frozen=True, slots=True)
+class SetFacts:
+    """A DisaggregatedSet as rules read it. roles: in the order of the spec."""
+
+    name: str
+    slices: int
+    roles: tuple[RoleFacts, ...]
+    placement: Placement
+
+    @property
+    def index_length(self) -> int:
+        """Digits of the highest index of a slice."""
+        return len(str(max(self.slices, 1) - 1))
+
+    def longest_child_name(self, role: str) -> str:
+        """A name of a LeaderWorkerSet of a role, none of whose others is longer."""
+        return child_name(self.name, Identity(max(self.slices, 1) - 1, _ANY_KEY, role))
+
+    def role(self, name: str) -> RoleFacts | None:
+        """The role of this name; None where there is none."""
+        return next((each for each in self.roles if each.name == name), None)
+
+    def by_names(self, text: str) -> str:
+        """A path or a warning with the names of roles instead of their numbers, which order changes."""
+
+        def named(match: re.Match[str]) -> str:
+            index = int(match[1])
+            return f"spec.roles[{self.roles[index].name}]" if index < len(self.roles) else match[0]
+
+        return _ROLE.sub(named, text)
+
+
+def identity_of(error: FieldError, facts: SetFacts) -> tuple[str, ...]:
+    """By what an error is known again in another version of the set: the order of roles does not count."""
+    # The names of other roles are what is supported where one is named.
+    detail = "" if error.complaint is Complaint.NOT_SUPPORTED else error.detail
+    return error.complaint, facts.by_names(error.path), detail, rendered(error.value)
+
+
+def facts_of(raw: Mapping[str, Any]) -> SetFacts:
+    """Facts of a set whose values have the right types."""
+    name = metadata_of(raw).get("name")
+    policy = value_at(raw, ("spec", "placementPolicy")) or {}
+    slices = value_at(raw, ("spec", "slices"))
+    return SetFacts(
+        name=name if isinstance(name, str) else "",
+        slices=1 if slices is None else slices,
+        roles=tuple(_role(path, each) for path, each in _roles(raw)),
+        placement=Placement(
+            type=policy.get("type") or "",
+            topology=policy.get("topology") or "",
+            is_required=policy.get("strength") != PlacementStrength.PREFERRED,
+        ),
+    )
+
+
+def shape_errors(raw: Mapping[str, Any]) -> list[FieldError]:
+    """An error for each value of the wrong type; normally the definition has refused them before."""
+    roles = value_at(raw, ("spec", "roles"))
+    errors = list(_wrong(raw, _OF_SETS))
+    if roles is not None and not isinstance(roles, list):
+        return [*errors, invalid("spec.roles", roles, "must be a list")]
+    for index, role in enumerate(roles or ()):
+        path = f"spec.roles[{index}]"
+        if not is_mapping(role):
+            errors.append(invalid(path, role, "must be an object"))
+            continue
+        errors += _wrong(role, _OF_ROLES, f"{path}.")
+        if not isinstance(role.get("name"), str):
+            errors.append(invalid(f"{path}.name", role.get("name"), "must be a string"))
+        errors += [
+            FieldError(each.complaint, f"{path}.{each.path}", each.detail, each.value)
+            for each in leaderworkerset.shape_errors({"spec": role.get("spec")})
+        ]
+    return errors
+
+
+def _is_object(value: Any) -> bool:
+    return is_mapping(value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_integer(value: Any) -> bool:
+    # JSON's true and false are integers to Python.
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _is_map_of_texts(value: Any) -> bool:
+    return is_mapping(value) and all(isinstance(each, str) for each in value.values())
+
+
+_Shape = tuple[Callable[[Any], bool], str]
+
+_OBJECT: _Shape = (_is_object, "must be an object")
+_TEXT: _Shape = (_is_text, "must be a string")
+_TEXTS: _Shape = (_is_texts, "must be a list of strings")
+_MAP_OF_TEXTS: _Shape = (_is_map_of_texts, "must be an object whose values are strings")
+_INTEGER: _Shape = (_is_integer, "must be an integer")
+
+_OF_SETS: Mapping[str, _Shape] = {
+    "metadata": _OBJECT,
+    "spec": _OBJECT,
+    "spec.slices": _INTEGER,
+    "spec.placementPolicy": _OBJECT,
+    "spec.placementPolicy.type": _TEXT,
+    "spec.placementPolicy.topology": _TEXT,
+    "spec.placementPolicy.strength": _TEXT,
+}
+_OF_ROLES: Mapping[str, _Shape] = {
+    "scaling": _OBJECT,
+    "scaling.mode": _TEXT,
+    "metadata": _OBJECT,
+    "metadata.labels": _MAP_OF_TEXTS,
+    "metadata.annotations": _MAP_OF_TEXTS,
+    "spec": _OBJECT,
+    "startAfter": _TEXTS,
+}
+
+
+def _wrong(raw: Mapping[str, Any], shapes: Mapping[str, _Shape], prefix: str = "") -> Iterator[FieldError]:
+    for path, (has_shape, why) in shapes.items():
+        value = value_at(raw, tuple(path.split(".")))
+        if value is not None and not has_shape(value):
+            yield invalid(f"{prefix}{path}", value, why)
+
+
+def _roles(raw: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for index, role in enumerate(value_at(raw, ("spec", "roles")) or ()):
+        yield f"spec.roles[{index}]", role
+
+
+def _role(path: str, raw: Mapping[str, Any]) -> RoleFacts:
+    return RoleFacts(
+        path=path,
+        name=raw["name"],
+        raw=raw,
+        is_external=value_at(raw, ("scaling", "mode")) == ScalingMode.EXTERNAL,
+        start_after=tuple(raw.get("startAfter") or ()),
+        spec=leaderworkerset.facts_of({"spec": raw.get("spec")}),
+    )

@@ -1,0 +1,1 @@
+"""DisaggregatedSet as a kind of workload that the manager serves."""

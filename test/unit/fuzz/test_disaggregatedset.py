@@ -1,0 +1,52 @@
+"""Whatever is sent as a DisaggregatedSet gets an answer: good sets, and those with a few things wrong."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+
+from lws.admission.disaggregatedset.validation import errors_in, warnings_in
+from lws.admission.errors import aggregate
+from lws.group.gang.registry import PROVIDERS
+from lws_api.crds import definitions
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND
+from test.integration.fields.random_values import Schema, a_value, disturbed
+
+SCHEMA: Schema = definitions()[KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+FIELDS: Schema = {
+    "type": "object",
+    "properties": {key: SCHEMA["properties"][key] for key in ("spec", "status")},
+}
+POD = {"spec": {"containers": [{"name": "c"}]}}
+ROLE = {"spec": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": POD}}}
+
+
+@st.composite
+def sets(draw: DrawFn) -> dict[str, Any]:
+    roles = [{"name": name, **copy.deepcopy(ROLE)} for name in ("a", "a-1", "b")]
+    raw: dict[str, Any] = {"spec": {"roles": roles, "slices": 2}}
+    for _ in range(draw(st.integers(0, 8))):
+        raw = disturbed(draw, raw, FIELDS)
+    if draw(st.integers(0, 4)) == 4:
+        raw["spec"] = a_value(draw, FIELDS["properties"]["spec"])
+    name = draw(st.sampled_from(["llm", "", "1", None, 7, "x" * 60]))
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}} | raw
+
+
+# Shrinking a whole object would take longer than all that is drawn.
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sets(), sets())
+def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> None:
+    before = copy.deepcopy((new, old))
+    for known, gang in itertools.product((None, old), (None, *PROVIDERS.values())):
+        errors, warnings = errors_in(new, known), warnings_in(new, known, gang)
+        assert all(json.dumps(warning) for warning in warnings)
+        assert not errors or aggregate(errors)
+    assert (new, old) == before
+    assert errors_in(new, copy.deepcopy(new)) == []

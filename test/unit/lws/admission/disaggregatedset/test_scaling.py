@@ -1,0 +1,74 @@
+"""lws.admission.disaggregatedset.scaling: roles that autoscalers scale."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.admission.disaggregatedset.facts import facts_of
+from lws.admission.disaggregatedset.scaling import scaler_errors
+from test.unit.lws.admission.disaggregatedset.made import (
+    EXTERNAL,
+    Object,
+    beside,
+    make_role,
+    make_set,
+    messages,
+    warnings,
+)
+
+
+def test_replicas_that_are_ignored() -> None:
+    """Rule 6."""
+    assert warnings(make_set(*beside(make_role(replicas=4) | EXTERNAL))) == [
+        'role "prefill" sets scaling.mode: External and spec.replicas: 4 — spec.replicas is ignored; drive '
+        'replicas via DisaggregatedSetRoleScaler "llm-prefill" instead'
+    ]
+    assert warnings(make_set(*beside(make_role(replicas=1) | EXTERNAL))) == []
+
+
+def test_the_scaler_counts_all_slices_and_the_original_would_not() -> None:
+    """Rule 7 of the original refuses it."""
+    raw = make_set(*beside(make_role() | EXTERNAL), slices=3)
+    assert messages(raw) == []
+    (warning,) = warnings(raw)
+    assert warning.startswith("spec.slices: 3 with scaling.mode External of prefill: ")
+    assert warnings(make_set(slices=3)) == []
+
+
+def test_a_scaler_whose_name_is_too_long() -> None:
+    """Rule 5; the length of other names forbids it before."""
+    facts = facts_of(make_set(*beside(make_role() | EXTERNAL), name="x" * 246))
+    (error,) = scaler_errors(facts, facts.roles[0])
+    scaler = f"{'x' * 246}-prefill"
+    assert str(error) == (
+        f'spec.roles[0].name: Invalid value: "prefill": would produce scaler name "{scaler}" '
+        f"exceeding 253 characters"
+    )
+    assert list(scaler_errors(facts, facts.roles[1])) == []
+
+
+def scaled(running: int | None) -> Object:
+    old = make_set(*beside(make_role() | EXTERNAL))
+    if running is not None:
+        old["status"] = {"roleStatuses": [{"name": "decode"}, {"name": "prefill", "replicas": running}]}
+    return old
+
+
+@pytest.mark.parametrize(
+    ("running", "slices", "is_warned"), [(12, 1, True), (2, 2, False), (3, 2, True), (None, 1, False)]
+)
+def test_who_takes_the_scaler_away_is_warned_of_the_groups_that_go(
+    running: int | None, slices: int, is_warned: bool
+) -> None:
+    new = make_set(slices=slices)
+    expected = (
+        f"spec.roles[0].spec.replicas: role prefill has {running} groups by its scaler and will have "
+        f"{slices}, 1 in each slice: set replicas to keep more"
+    )
+    assert warnings(new, scaled(running)) == ([expected] if is_warned else [])
+
+
+def test_a_status_of_the_wrong_shape_warns_of_nothing() -> None:
+    for statuses in (1, [1], [{"name": "prefill"}], [{"name": "prefill", "replicas": "9"}]):
+        old = scaled(None) | {"status": {"roleStatuses": statuses}}
+        assert warnings(make_set(), old) == []
