@@ -23,8 +23,9 @@ def plan_reuse(known: Entry, newest: int, owner: Object | None) -> tuple[Action,
     if known.number < min(newest, HIGHEST_NUMBER):
         patch["revision"] = storable(newest + 1)
         why = f"the set asks again for what revision {known.number} holds"
-    if known.is_orphan and owner is not None:
-        return (SetOwner(known.reference, owner, why, patch=patch),)
+    if known.is_orphan:
+        # Nothing is written to what nobody controls but its owner.
+        return (SetOwner(known.reference, owner, why, patch=patch),) if owner is not None else ()
     return (Merge(known.reference, patch, why=why),) if patch else ()
 
 
