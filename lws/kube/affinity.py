@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:

@@ -1,0 +1,201 @@
+"""What does a revision of a DisaggregatedSet hold, and how is it stored and read back?
+
+In: a set as stored, and its ControllerRevisions. Out: target states, parsed revisions, new objects. The data
+of a ControllerRevision is never changed once it is recorded; only its number may be raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from lws.actions import Object, Reference, Verbatim
+from lws.disaggregatedset.revisions.equality import roles_form
+from lws.disaggregatedset.revisions.proof import Proof, is_proven, proof_of, proving
+from lws.disaggregatedset.spec import fault_of
+from lws.history.names import revision_name, stem_of, storable
+from lws.kube.metadata import (
+    annotations_of,
+    controller_of,
+    is_controlled_by,
+    is_mapping,
+    is_terminating,
+    labels_of,
+    metadata_of,
+    owner_reference,
+)
+from lws.leaderworkerset.revisions.encoding import serialised
+from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
+from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
+
+_OF_A_ROLE = ("name", "scaling", "startAfter", "metadata", "spec")
+_NAME = re.compile(r"(?s).+-([0-9a-f]{8})-[0-9]+")
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A target state: what children are made from.
+
+    parts: the roles in their order, as the user spelled them, without numbers of groups. placement: the
+    placement policy; None where there is none.
+    """
+
+    parts: tuple[Object, ...]
+    placement: Object | None = None
+
+    @cached_property
+    def roles(self) -> Mapping[str, Object]:
+        """The spec of the LeaderWorkerSets of each role, in the order of the roles."""
+        return {each["name"]: each["spec"] for each in self.parts}
+
+    @cached_property
+    def metadata(self) -> Mapping[str, Object]:
+        """The metadata of the LeaderWorkerSets of each role."""
+        return {each["name"]: each.get("metadata") or {} for each in self.parts}
+
+    @cached_property
+    def forms(self) -> Mapping[str, str]:
+        """Equal to the forms of whatever means the same."""
+        return roles_form(self.roles)
+
+    @cached_property
+    def text(self) -> str:
+        """The `data` that would be recorded, to the byte."""
+        spec: dict[str, Any] = {"roles": list(self.parts)}
+        if self.placement is not None:
+            spec["placementPolicy"] = self.placement
+        return serialised({"spec": spec})
+
+
+NOTHING = Record(())
+"""What a revision holds that cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Recorded:
+    """One ControllerRevision, decoded.
+
+    reference: with UID and resource version. number: its place in the history, the highest is the newest.
+    key: what its children carry as their label. created: creation time, RFC 3339.
+    generation: that of the set for which a history was made of what ran; None where it was recorded before
+    anything ran. labels: those that streams and users find it by. broken: why it can be used for nothing, in
+    words; empty when it can.
+    """
+
+    reference: Reference
+    number: int
+    key: str
+    created: str
+    is_orphan: bool
+    is_leaving: bool
+    record: Record
+    generation: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    broken: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.reference.name
+
+    @property
+    def roles(self) -> Mapping[str, Object]:
+        return self.record.roles
+
+
+def record(obj: Object) -> Record:
+    """What a set without a fault asks for now."""
+    spec = obj["spec"]
+    return Record(tuple(part_of(role) for role in spec["roles"]), spec.get("placementPolicy"))
+
+
+def part_of(role: Object) -> dict[str, Any]:
+    """A role as it is recorded: how many groups it has starts no rollout."""
+    part = {name: role[name] for name in _OF_A_ROLE if role.get(name) is not None}
+    return {**part, "spec": {name: value for name, value in role["spec"].items() if name != "replicas"}}
+
+
+def read(revision: Object) -> Recorded:
+    """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
+    metadata, data, number = metadata_of(revision), revision.get("data"), revision.get("revision")
+    proof, broken = proof_of(revision), _broken(revision)
+    labels = {key: value for key in (NAME_LABEL, REVISION_LABEL) if (value := labels_of(revision).get(key))}
+    return Recorded(
+        reference=Reference.to(revision),
+        number=number if type(number) is int else 0,
+        key=key_in(metadata["name"]),
+        created=str(metadata.get("creationTimestamp") or ""),
+        is_orphan=controller_of(revision) is None,
+        is_leaving=is_terminating(revision),
+        record=NOTHING if broken or not is_mapping(data) else _recorded(data["spec"]),
+        generation=proof.generation if proof is not None else None,
+        labels=labels,
+        broken=broken,
+    )
+
+
+def is_ours(revision: Object, owner: Object) -> bool:
+    """True if the set controls the revision or may adopt it (ControllerRef rules).
+
+    An orphan must bear the name that the set would have given to its data.
+    """
+    if controller_of(revision) is not None:
+        return is_controlled_by(revision, owner["metadata"]["uid"])
+    name: str = revision["metadata"]["name"]
+    is_named = re.fullmatch(rf"{re.escape(stem_of(owner))}-[0-9a-f]{{8}}-[0-9]+", name) is not None
+    return is_named and not is_terminating(revision) and not _broken(revision)
+
+
+def build_revision(
+    owner: Object, made: Record, key: str, number: int, generation: int | None = None
+) -> dict[str, Any]:
+    """The complete ControllerRevision. generation: that of the set, where this is the history of what ran."""
+    name = revision_name(owner, key, number)
+    annotations = proving(name, made.text, Proof(generation))
+    cause = annotations_of(owner).get(CHANGE_CAUSE_ANNOTATION)
+    if generation is None and cause:
+        annotations[CHANGE_CAUSE_ANNOTATION] = cause
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": name,
+            "namespace": owner["metadata"]["namespace"],
+            "labels": labels_for(owner, key),
+            "annotations": annotations,
+            "ownerReferences": [owner_reference(owner, blocks_deletion=False)],
+        },
+        "revision": storable(number),
+        "data": Verbatim(made.text),
+    }
+
+
+def labels_for(owner: Object, key: str) -> dict[str, str]:
+    """The labels of a revision of this key."""
+    return {NAME_LABEL: owner["metadata"]["name"], REVISION_LABEL: key}
+
+
+def key_in(name: str) -> str:
+    """The key of the revision of this name, which nobody can edit; empty where it has another form."""
+    match = _NAME.fullmatch(name)
+    return match[1] if match is not None else ""
+
+
+def _recorded(spec: Object) -> Record:
+    return Record(tuple(spec["roles"]), spec.get("placementPolicy"))
+
+
+def _broken(revision: Object) -> str:
+    name, data = revision["metadata"]["name"], revision.get("data")
+    told, key = f"ControllerRevision {name}", key_in(name)
+    if not key:
+        return f"{told} has a name that holds no key"
+    # The data have the shape of a set.
+    if fault := fault_of(data):
+        return f"{told}: data.{fault}: no role can be rebuilt from it"
+    assert is_mapping(data)
+    if not is_proven(revision, key, _recorded(data["spec"]).roles):
+        return f"{told} holds other data than its name says: it was replaced, and no role is rebuilt from it"
+    return ""

@@ -1,0 +1,43 @@
+"""What is done about the rest of the history: adopted, put back, pruned?
+
+In: the facts of a pass, and the wanted revision. Out: parts of a plan.
+"""
+
+from __future__ import annotations
+
+from lws.actions import Action, Delete, Merge, Plan
+from lws.disaggregatedset.revisions.record import labels_for
+from lws.disaggregatedset.revisions.target import Facts, Target, carried_keys
+from lws.history.order import prunable
+from lws.history.reuse import plan_adoption
+
+
+def plan_upkeep(facts: Facts, target: Target) -> Plan:
+    """Orphans come along with the wanted revision; labels that were edited are put back: without its name
+    label no stream shows a revision.
+    """
+    actions: list[Action] = []
+    for each in facts.revisions:
+        wanted = labels_for(facts.obj, each.key)
+        labels = {key: value for key, value in wanted.items() if each.labels.get(key) != value}
+        if labels and each.key and not each.is_orphan and not each.is_leaving:
+            why = f"edited: {', '.join(sorted(labels))}"
+            actions.append(Merge(each.reference, {"metadata": {"labels": labels}}, why=why))
+    if facts.owner.is_alive:
+        orphans = (each for each in facts.revisions if each.is_orphan and each.name != target.name)
+        actions += plan_adoption(orphans, facts.owner.reference)
+    return Plan(tuple((each,) for each in actions))
+
+
+def plan_pruning(facts: Facts, target: Target, limit: int) -> Plan:
+    """Old revisions beyond the limit, once all that runs is of the target."""
+    carried = carried_keys(facts)
+    if carried - {target.key}:
+        return Plan()
+    spare = prunable(facts.revisions, {target.key}, limit, (target.name,))
+    return Plan(
+        tuple(
+            (Delete(each.reference, "Background", why=f"no pod is of revision {each.number} any more"),)
+            for each in spare
+        )
+    )

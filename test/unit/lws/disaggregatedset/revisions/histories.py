@@ -1,0 +1,188 @@
+"""DisaggregatedSets, their children and ControllerRevisions as an API server would hold them, for tests.
+
+In: names, images, keys. Out: plain objects that a test may change, and the facts of a pass over them.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from lws.actions import Create, Object, Verbatim
+from lws.children import Owner
+from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.revisions.record import Recorded, build_revision, read, record
+from lws.kube.metadata import owner_reference
+from lws_api.disaggregatedset.v1 import (
+    API_VERSION,
+    APP_LABEL,
+    KIND,
+    NAME_LABEL,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SLICE_LABEL,
+)
+
+CREATED = "2026-01-01T00:00:00Z"
+
+
+def make_role(name: str, image: str = "app:1", **spec: Any) -> dict[str, Any]:
+    """A role as the definition stores it. spec: more fields of its spec; `labels`: of its pods."""
+    labels = spec.pop("labels", None)
+    worker: dict[str, Any] = {"spec": {"containers": [{"name": "main", "image": image}]}}
+    if labels:
+        worker["metadata"] = {"labels": labels}
+    template = {"workerTemplate": worker, "size": 2, "restartPolicy": "RecreateGroupOnPodRestart"}
+    return {
+        "name": name,
+        "spec": {"replicas": 2, "startupPolicy": "LeaderCreated", "leaderWorkerTemplate": template, **spec},
+    }
+
+
+def make_dset(*roles: dict[str, Any], name: str = "llm", **spec: Any) -> dict[str, Any]:
+    """A DisaggregatedSet; spec: more of its fields."""
+    chosen = roles or (make_role("prefill"), make_role("decode"))
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-of-{name}",
+            "resourceVersion": "7",
+            "generation": 4,
+        },
+        "spec": {"roles": copy.deepcopy(list(chosen)), "slices": 1, **spec},
+    }
+
+
+def key_by_hash(obj: Object) -> str:
+    """The key that the original computes."""
+    return key_of(record(obj).roles)
+
+
+@dataclass(frozen=True)
+class Child:
+    """A LeaderWorkerSet of a set."""
+
+    obj: dict[str, Any]
+    role: str
+    slice_index: int
+    key: str
+
+
+def make_child(
+    obj: Object,
+    role: str,
+    slice_index: int = 0,
+    key: str = "",
+    is_legacy: bool = False,
+    created: str = CREATED,
+) -> Child:
+    """What the original makes for a role of the set as it is."""
+    name, key = obj["metadata"]["name"], key or key_by_hash(obj)
+    part = copy.deepcopy(next(each for each in obj["spec"]["roles"] if each["name"] == role))
+    labels = {NAME_LABEL: name, ROLE_LABEL: role, REVISION_LABEL: key}
+    labels |= {APP_LABEL: f"{name}-{role}"} if is_legacy else {SLICE_LABEL: str(slice_index)}
+    labels.setdefault(APP_LABEL, f"{name}-{slice_index}-{role}")
+    template = part["spec"]["leaderWorkerTemplate"]
+    for each in ("workerTemplate", "leaderTemplate"):
+        if each in template:
+            metadata = template[each].setdefault("metadata", {})
+            metadata["labels"] = {**metadata.get("labels", {}), **labels}
+            _place(template[each]["spec"], obj, slice_index)
+    part["spec"] |= {"networkConfig": {"subdomainPolicy": "Shared"}}
+    middle = f"{key}-{role}" if is_legacy else f"{slice_index}-{key}-{role}"
+    given = part.get("metadata") or {}
+    child = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {
+            "name": f"{name}-{middle}",
+            "namespace": "default",
+            "uid": f"uid-of-{name}-{middle}",
+            "creationTimestamp": created,
+            "labels": {**given.get("labels", {}), **labels},
+            "annotations": dict(given.get("annotations", {})),
+        },
+        "spec": part["spec"],
+    }
+    return Child(child, role, slice_index, key)
+
+
+def children_of(obj: Object, slices: int = 1, key: str = "", **more: Any) -> tuple[Child, ...]:
+    """Those of every role of the set as it is."""
+    names = [each["name"] for each in obj["spec"]["roles"]]
+    return tuple(make_child(obj, name, index, key, **more) for index in range(slices) for name in names)
+
+
+def _place(pod: dict[str, Any], obj: Object, index: int) -> None:
+    policy = obj["spec"].get("placementPolicy") or {}
+    if policy.get("type", "None") == "None":
+        return
+    name = obj["metadata"]["name"]
+    own = {"key": NAME_LABEL, "operator": "In", "values": [name]}
+    here = {"key": SLICE_LABEL, "operator": "In", "values": [str(index)]}
+    elsewhere = {"key": SLICE_LABEL, "operator": "NotIn", "values": [str(index)]}
+    together, apart = [[own, here]], [[own, elsewhere]]
+    if policy["type"] == "ExclusiveTopology":
+        others = {"key": NAME_LABEL, "operator": "NotIn", "values": [name]}
+        apart.append([{"key": NAME_LABEL, "operator": "Exists"}, others])
+    affinity = pod.setdefault("affinity", {})
+    for kind, rules in (("podAffinity", together), ("podAntiAffinity", apart)):
+        terms = [
+            {"labelSelector": {"matchExpressions": rule}, "topologyKey": policy["topology"]} for rule in rules
+        ]
+        listed, field_name = terms, "requiredDuringSchedulingIgnoredDuringExecution"
+        if policy.get("strength") == "Preferred":
+            listed = [{"weight": 100, "podAffinityTerm": each} for each in terms]
+            field_name = "preferredDuringSchedulingIgnoredDuringExecution"
+        kept = affinity.setdefault(kind, {})
+        kept[field_name] = [*kept.get(field_name, []), *listed]
+
+
+def stored(revision: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """A ControllerRevision as the API server returns it."""
+    made = {**revision, "metadata": dict(revision["metadata"])}
+    if isinstance(made["data"], Verbatim):
+        made["data"] = json.loads(made["data"].text)
+    name = made["metadata"]["name"]
+    given = {"uid": f"uid-of-{name}", "resourceVersion": "1", "creationTimestamp": CREATED}
+    made["metadata"] |= given | metadata
+    return made
+
+
+def revision_of(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> dict[str, Any]:
+    """The stored revision of a set as it is."""
+    made = record(obj)
+    return stored(build_revision(obj, made, key or key_of(made.roles), number), **metadata)
+
+
+def recorded(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> Recorded:
+    """The same, decoded."""
+    return read(revision_of(obj, number, key, **metadata))
+
+
+@dataclass(frozen=True)
+class World:
+    """The facts of a pass."""
+
+    obj: Object
+    revisions: tuple[Recorded, ...] = ()
+    children: tuple[Child, ...] = ()
+    orphans: tuple[Object, ...] = ()
+    taken: tuple[Object, ...] = ()
+    is_alive: bool = True
+    status: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def owner(self) -> Owner:
+        reference = owner_reference(self.obj, blocks_deletion=False)
+        return Owner(KIND, self.obj["metadata"]["name"], reference, self.is_alive, adoption="")
+
+
+def created(actions: Any) -> list[Recorded]:
+    """What these actions record."""
+    return [read(stored(dict(each.intent))) for each in actions if isinstance(each, Create)]

@@ -1,0 +1,98 @@
+"""lws.disaggregatedset.revisions.equality: what is a change of a role, and what is none."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.revisions.equality import roles_form
+from lws.disaggregatedset.revisions.record import record
+from test.unit.lws.disaggregatedset.revisions.histories import make_dset, make_role
+from test.unit.seeds import for_each_seed
+
+GPU = {"resources": {"limits": {"cpu": "1", "memory": "1024Mi"}}, "ports": [{"containerPort": 8080}]}
+
+
+def make_serving() -> list[dict[str, Any]]:
+    roles = [
+        make_role(name, image=f"{name}:1", labels={"a": "b"}) for name in ("prefill", "decode", "router")
+    ]
+    for role in roles:
+        role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0] |= copy.deepcopy(GPU)
+    return roles
+
+
+def respelled(value: Any, chance: random.Random) -> Any:
+    """The same in other words: keys in another order, defaults, nulls and empty fields written out."""
+    if isinstance(value, list):
+        return [respelled(each, chance) for each in value]
+    if not isinstance(value, dict):
+        return value
+    made = {key: respelled(item, chance) for key, item in value.items()}
+    extras: dict[str, Any] = {}
+    if "containers" in made:
+        extras = {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "nodeSelector": {}, "volumes": []}
+    elif "image" in made:
+        extras = {"terminationMessagePath": "/dev/termination-log", "env": [], "command": None}
+    elif "cpu" in made:
+        made["cpu"] = chance.choice(("1", 1, "1000m", "1.0"))
+        made["memory"] = chance.choice(("1Gi", "1024Mi", "1048576Ki"))
+    elif "containerPort" in made:
+        extras = {"protocol": "TCP"}
+    made |= {key: item for key, item in extras.items() if chance.random() < 0.5}
+    items = list(made.items())
+    chance.shuffle(items)
+    return dict(items)
+
+
+@for_each_seed(200)
+def test_other_spellings_and_orders_are_equal(seed: int) -> None:
+    chance = random.Random(seed)
+    roles = make_serving()
+    other = [respelled(role, chance) for role in roles]
+    chance.shuffle(other)
+    assert record(make_dset(*other)).forms == record(make_dset(*roles)).forms
+    changed = chance.choice(other)["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]
+    changed["image"] = "other"
+    assert record(make_dset(*other)).forms != record(make_dset(*roles)).forms
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"replicas": 7},
+        {"startupPolicy": "LeaderReady"},
+        {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}},
+        {"rolloutStrategy": {"rollingUpdateConfiguration": {"maxSurge": 3}}},
+        {"maxGroupRestarts": 3},
+    ],
+)
+def test_what_rolls_no_pod_is_no_change(change: dict[str, Any]) -> None:
+    role = make_role("prefill")
+    assert roles_form({"prefill": {**role["spec"], **change}}) == roles_form({"prefill": role["spec"]})
+
+
+@pytest.mark.parametrize(
+    ("change", "is_equal"),
+    [
+        ({"restartPolicy": "None"}, True),
+        ({"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"}}, True),
+        ({"size": 3}, False),
+        ({"subGroupPolicy": {"subGroupSize": 2}}, False),
+        ({"leaderTemplate": {"spec": {"containers": [{"name": "main", "image": "lead"}]}}}, False),
+        ({"fieldOfTomorrow": {"a": 1}}, False),
+    ],
+)
+def test_fields_of_the_template(change: dict[str, Any], is_equal: bool) -> None:
+    spec = make_role("prefill")["spec"]
+    changed = {**spec, "leaderWorkerTemplate": {**spec["leaderWorkerTemplate"], **change}}
+    assert (roles_form({"prefill": changed}) == roles_form({"prefill": spec})) is is_equal
+
+
+def test_a_name_is_a_role() -> None:
+    spec = make_role("prefill")["spec"]
+    assert roles_form({"a": spec}) != roles_form({"b": spec})
+    assert roles_form({"a": spec}) != roles_form({"a": spec, "b": spec})

@@ -1,0 +1,167 @@
+"""lws.disaggregatedset.revisions.reconstruction and stripping: what ran before there was a history."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.revisions.reconstruction import Reconstruction, reconstruct
+from lws.disaggregatedset.revisions.record import record
+from lws_api.disaggregatedset.v1 import APP_LABEL, INITIAL_REPLICAS_ANNOTATION
+from test.unit.lws.disaggregatedset.revisions.histories import (
+    Child,
+    children_of,
+    key_by_hash,
+    make_child,
+    make_dset,
+    make_role,
+)
+
+OLD = make_dset(make_role("prefill", labels={"team": "a"}), make_role("decode", image="app:2"))
+NEW = make_dset(make_role("prefill", image="app:9"), make_role("decode", image="app:9"))
+LEADER = {"leaderTemplate": {"spec": {"containers": [{"name": "main", "image": "lead"}]}}}
+POLICIES = [
+    {"type": "ExclusiveSlice", "topology": "zone"},
+    {"type": "ExclusiveTopology", "topology": "rack"},
+    {"type": "ExclusiveTopology", "topology": "rack", "strength": "Preferred"},
+]
+
+
+def rebuilt(
+    obj: dict[str, Any], children: tuple[Child, ...], key: str = "", is_alone: bool = True
+) -> Reconstruction:
+    found = reconstruct(obj, key or children[0].key, children, is_alone)
+    assert found is not None
+    return found
+
+
+def test_what_runs_is_what_the_set_asks_for() -> None:
+    found = rebuilt(OLD, children_of(OLD))
+    assert (found.is_wanted, found.guessed) == (True, "")
+    assert found.record.text == record(OLD).text
+
+
+@pytest.mark.parametrize("policy", [None, *POLICIES])
+@pytest.mark.parametrize("slices", [1, 3])
+def test_an_old_revision_is_read_off_its_children_and_its_key_proves_it(
+    policy: dict[str, Any] | None, slices: int
+) -> None:
+    old = copy.deepcopy(OLD)
+    old["spec"]["roles"][0]["spec"]["leaderWorkerTemplate"] |= copy.deepcopy(LEADER)
+    if policy is not None:
+        old["spec"]["placementPolicy"] = policy
+    found = rebuilt(NEW, children_of(old, slices), is_alone=False)
+    assert (found.is_wanted, found.guessed) == (False, "")
+    assert found.record.forms == record(old).forms
+    assert key_of(found.record.roles) == key_by_hash(old)
+    assert found.record.placement == policy
+
+
+def test_affinity_of_users_stays() -> None:
+    old = copy.deepcopy(OLD)
+    term = {"labelSelector": {"matchLabels": {"a": "b"}}, "topologyKey": "zone"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    old["spec"]["roles"][0]["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["affinity"] = affinity
+    old["spec"]["placementPolicy"] = POLICIES[1]
+    found = rebuilt(NEW, children_of(old))
+    assert found.guessed == ""
+    assert found.record.forms == record(old).forms
+
+
+def test_legacy_children_without_slice() -> None:
+    children = tuple(make_child(OLD, name, is_legacy=True) for name in ("prefill", "decode"))
+    assert rebuilt(OLD, children).is_wanted
+    found = rebuilt(NEW, children)
+    assert (found.guessed, found.record.forms) == ("", record(OLD).forms)
+
+
+def test_roles_in_another_order_and_roles_that_are_gone() -> None:
+    old = make_dset(*OLD["spec"]["roles"], make_role("router"))
+    children = children_of(old)
+    turned = make_dset(*reversed(OLD["spec"]["roles"]))
+    found = rebuilt(turned, children, is_alone=False)
+    assert (found.is_wanted, found.guessed) == (False, "")
+    assert list(found.record.roles) == ["prefill", "decode", "router"], "the order that hashes to the key"
+
+
+def test_the_order_of_roles_alone_is_no_change() -> None:
+    turned = make_dset(*reversed(OLD["spec"]["roles"]))
+    assert key_by_hash(turned) != key_by_hash(OLD)
+    found = rebuilt(turned, children_of(OLD))
+    assert (found.is_wanted, found.guessed) == (True, "")
+    assert key_of(found.record.roles) == key_by_hash(OLD), "recorded in the order that the key proves"
+
+
+def test_a_label_of_users_that_the_set_has_overwritten_is_taken_from_the_set() -> None:
+    obj = make_dset(make_role("prefill", labels={APP_LABEL: "mine"}), make_role("decode"))
+    assert rebuilt(obj, children_of(obj)).record.text == record(obj).text
+    # The hash of another library: it proves nothing.
+    found = rebuilt(obj, children_of(obj, key="0123abcd"))
+    assert (found.key, found.is_wanted, found.guessed) == ("0123abcd", True, "")
+    assert found.record.text == record(obj).text, "the live spec, under the key that runs"
+
+
+def test_what_nothing_proves_is_guessed_and_says_so() -> None:
+    old = make_dset(make_role("prefill", labels={APP_LABEL: "mine"}), make_role("decode"))
+    found = rebuilt(NEW, children_of(old))
+    assert not found.is_wanted
+    assert "labels" in found.guessed
+    assert set(found.record.roles) == {"prefill", "decode"}
+    assert found.record.forms["decode"] == record(old).forms["decode"]
+
+
+def test_a_lost_child_of_what_is_wanted() -> None:
+    assert rebuilt(OLD, children_of(OLD)[:1]).record.text == record(OLD).text
+    found = rebuilt(OLD, children_of(OLD, key="0123abcd")[:1])
+    assert (found.is_wanted, found.guessed) == (True, "the templates of decode")
+    assert found.record.text == record(OLD).text
+
+
+def test_a_role_that_was_added_while_another_key_runs_is_no_lost_child() -> None:
+    more = make_dset(*OLD["spec"]["roles"], make_role("router"))
+    found = rebuilt(more, children_of(OLD), is_alone=False)
+    assert (found.is_wanted, found.guessed) == (False, "")
+    assert list(found.record.roles) == ["prefill", "decode"]
+    drifted = rebuilt(more, children_of(OLD, key="0123abcd"), is_alone=False)
+    assert not drifted.is_wanted
+    assert list(drifted.record.roles) == ["prefill", "decode"]
+
+
+def test_what_a_child_says_of_itself_is_recorded_with_an_old_role() -> None:
+    old = copy.deepcopy(OLD)
+    old["spec"]["roles"][0] |= {"metadata": {"labels": {"own": "x"}, "annotations": {"note": "y"}}}
+    old["spec"]["roles"][0]["spec"]["startupPolicy"] = "LeaderReady"
+    children = children_of(old)
+    children[0].obj["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION] = "2"
+    found = rebuilt(NEW, children)
+    assert found.record.metadata["prefill"] == {"labels": {"own": "x"}, "annotations": {"note": "y"}}
+    assert found.record.roles["prefill"]["startupPolicy"] == "LeaderReady"
+    assert "replicas" not in found.record.roles["prefill"]
+
+
+def test_edits_that_roll_nothing_are_no_other_template() -> None:
+    live = copy.deepcopy(OLD)
+    for role in live["spec"]["roles"]:
+        role["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
+        role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["restartPolicy"] = "Always"
+    found = rebuilt(live, children_of(OLD))
+    assert (found.is_wanted, found.guessed) == (True, "")
+
+
+def test_children_that_cannot_be_read_show_nothing() -> None:
+    children = children_of(OLD)
+    for child in children:
+        child.obj["spec"]["leaderWorkerTemplate"] = {"workerTemplate": 7}
+    assert reconstruct(OLD, "0123abcd", children) is None
+    assert reconstruct(OLD, "0123abcd", ()) is None
+
+
+def test_nothing_is_changed_in_place() -> None:
+    children = children_of(OLD)
+    before = json.dumps([each.obj for each in children])
+    rebuilt(NEW, children)
+    assert json.dumps([each.obj for each in children]) == before

@@ -1,0 +1,197 @@
+"""lws.disaggregatedset.revisions.record and proof: what is stored of a target state, and read back."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import Any
+
+import pytest
+
+from lws.actions import Verbatim
+from lws.disaggregatedset.revisions.proof import PROOF_ANNOTATION
+from lws.disaggregatedset.revisions.record import build_revision, is_ours, key_in, read, record
+from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
+from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
+from test.unit.lws.disaggregatedset.revisions.histories import (
+    key_by_hash,
+    make_dset,
+    make_role,
+    revision_of,
+    stored,
+)
+from test.unit.seeds import for_each_seed
+
+RICH = make_role("prefill", image="a:1", networkConfig={"subdomainPolicy": "UniquePerReplica"})
+RICH |= {"metadata": {"labels": {"team": "a"}}, "scaling": {"mode": "External"}, "startAfter": ["decode"]}
+NUMBERS = (0, -1, 2**70, 1.5, float("inf"))
+GARBAGE: tuple[Any, ...] = (*NUMBERS, None, "", "x", "\ud800", True, [], [None], {}, {"a": {}})
+
+
+def test_the_object_that_is_recorded() -> None:
+    policy = {"type": "ExclusiveSlice", "topology": "zone"}
+    obj = make_dset(RICH, make_role("decode"), placementPolicy=policy, rolloutStrategy={"paused": True})
+    key = key_by_hash(obj)
+    made = build_revision(obj, record(obj), key, 3)
+    noted = made["metadata"].pop("annotations")
+    assert made == {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {
+            "name": f"llm-{key}-3",
+            "namespace": "default",
+            "labels": {NAME_LABEL: "llm", REVISION_LABEL: key},
+            "ownerReferences": [
+                {
+                    "apiVersion": "disaggregatedset.x-k8s.io/v1",
+                    "kind": "DisaggregatedSet",
+                    "name": "llm",
+                    "uid": "uid-of-llm",
+                    "controller": True,
+                }
+            ],
+        },
+        "revision": 3,
+        "data": Verbatim(record(obj).text),
+    }
+    assert set(noted) == {PROOF_ANNOTATION}
+    data = json.loads(record(obj).text)["spec"]
+    assert set(data) == {"roles", "placementPolicy"}, "what is no part of the target state is not recorded"
+    assert data["placementPolicy"] == policy
+    assert [each["name"] for each in data["roles"]] == ["prefill", "decode"]
+    without = {key: value for key, value in RICH["spec"].items() if key != "replicas"}
+    assert data["roles"][0] == {**RICH, "spec": without}, "the whole role, but for its number of groups"
+
+
+def test_what_was_recorded_is_read_back() -> None:
+    obj = make_dset(RICH, make_role("decode"))
+    found = read(revision_of(obj, 5))
+    assert (found.number, found.key, found.broken) == (5, key_by_hash(obj), "")
+    assert (found.is_orphan, found.is_leaving, found.generation) == (False, False, None)
+    assert list(found.roles) == ["prefill", "decode"]
+    assert found.record.metadata == {"prefill": {"labels": {"team": "a"}}, "decode": {}}
+    assert found.record.text == record(obj).text
+    assert found.record.forms == record(obj).forms
+
+
+def test_what_users_say_of_a_change_is_recorded_with_it() -> None:
+    obj = make_dset()
+    obj["metadata"]["annotations"] = {CHANGE_CAUSE_ANNOTATION: "new model", "other": "x"}
+    made = build_revision(obj, record(obj), "0123abcd", 1)
+    assert made["metadata"]["annotations"][CHANGE_CAUSE_ANNOTATION] == "new model"
+    assert "other" not in made["metadata"]["annotations"]
+    assert (
+        CHANGE_CAUSE_ANNOTATION
+        not in build_revision(obj, record(obj), "0123abcd", 1, 4)["metadata"]["annotations"]
+    )
+
+
+def test_the_key_is_in_the_name_which_nobody_can_edit() -> None:
+    revision = revision_of(make_dset(), 1, labels={REVISION_LABEL: "edited"})
+    assert read(revision).key == key_by_hash(make_dset())
+    assert read(revision).labels == {REVISION_LABEL: "edited"}
+    assert [key_in(name) for name in ("a-0123abcd-7", "a-b-0123abcd-7", "a-0123abcd", "0123abcd-7", "")] == [
+        *["0123abcd"] * 2,
+        *[""] * 3,
+    ]
+
+
+def test_a_history_of_what_ran_notes_the_generation() -> None:
+    obj = make_dset()
+    made = stored(build_revision(obj, record(obj), "0123abcd", 1, 4))
+    assert (read(made).generation, read(made).broken) == (4, "")
+    made["metadata"]["annotations"] = {}
+    assert "other data than its name says" in read(made).broken, "neither a sum nor the key proves the data"
+
+
+def test_a_lost_proof_is_no_loss_where_the_key_proves_the_data() -> None:
+    revision = revision_of(make_dset())
+    for noted in (None, {}, {PROOF_ANNOTATION: "{"}, {PROOF_ANNOTATION: '{"sum":"0","generation":"9"}'}):
+        revision["metadata"]["annotations"] = noted
+        assert (read(revision).broken, read(revision).generation) == ("", None)
+
+
+def test_a_generation_that_was_edited_counts_as_lost() -> None:
+    obj = make_dset()
+    made = stored(build_revision(obj, record(obj), key_by_hash(obj), 1, 4))
+    noted = json.loads(made["metadata"]["annotations"][PROOF_ANNOTATION])
+    made["metadata"]["annotations"] = {PROOF_ANNOTATION: json.dumps({**noted, "generation": "9"})}
+    assert (read(made).broken, read(made).generation) == ("", None)
+
+
+def test_data_that_were_replaced_are_used_for_nothing() -> None:
+    revision = revision_of(make_dset())
+    revision["data"]["spec"]["roles"][0]["spec"]["leaderWorkerTemplate"]["size"] = 3
+    found = read(revision)
+    assert "other data than its name says" in found.broken
+    assert not found.roles
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (None, "data.spec"),
+        ({"spec": {}}, "data.spec.roles is missing"),
+        ({"spec": {"roles": []}}, "data.spec.roles is empty"),
+        ({"spec": {"roles": [{"name": "a"}]}}, "data.spec.roles[0].spec is missing"),
+        ({"spec": {"leaderWorkerTemplate": {}}}, "data.spec.roles is missing"),
+        (
+            {"spec": {"roles": [{"name": "a", "spec": {"leaderWorkerTemplate": {}}}]}},
+            "workerTemplate is missing",
+        ),
+    ],
+)
+def test_broken_revisions_say_why(data: Any, words: str) -> None:
+    found = read({**revision_of(make_dset()), "data": data})
+    assert words in found.broken
+    assert found.name in found.broken
+    assert not found.record.forms
+
+
+@for_each_seed(300)
+def test_nothing_that_is_stored_raises(seed: int) -> None:
+    chance = random.Random(seed)
+    revision = revision_of(make_dset(RICH, make_role("decode")))
+    obj = make_dset()
+    for _ in range(chance.choice((1, 1, 2, 4))):
+        *way, last = chance.choice(_places(revision))
+        parent: Any = revision
+        for step in way:
+            parent = parent[step]
+        parent[last] = copy.deepcopy(chance.choice(GARBAGE))
+    found = read(revision)
+    is_ours(revision, obj)
+    if not found.broken:
+        assert found.record.forms.keys() == found.roles.keys()
+        assert found.record.text
+
+
+_METADATA = ("name", "namespace", "uid", "resourceVersion")
+_GIVEN = {("apiVersion",), ("kind",), *(("metadata", each) for each in _METADATA)}
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Everything but what the API server itself has written: who the object is."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    found = []
+    for key, below in items:
+        place = (*path, key)
+        if place in _GIVEN:
+            continue
+        if place != ("metadata",):
+            found.append(place)
+        found += _places(below, place)
+    return found
+
+
+def test_ours_by_controller_or_by_name_and_data() -> None:
+    obj, other = make_dset(), make_dset(name="other")
+    revision = revision_of(obj)
+    assert is_ours(revision, obj)
+    assert not is_ours(revision, other)
+    orphan = revision_of(obj, ownerReferences=[])
+    assert is_ours(orphan, obj)
+    assert not is_ours(orphan, other), "another set would not have given it this name"
+    assert not is_ours({**orphan, "data": {"spec": {"template": {}}}}, obj)
+    assert not is_ours(revision_of(obj, ownerReferences=[], deletionTimestamp="2026-01-02T00:00:00Z"), obj)

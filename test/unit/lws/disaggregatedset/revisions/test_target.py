@@ -1,0 +1,287 @@
+"""lws.disaggregatedset.revisions.target and upkeep: which revision is wanted, and what is written for it."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from lws.actions import Create, Delete, Merge, SetOwner
+from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.revisions import target as target_module
+from lws.disaggregatedset.revisions.record import Recorded, build_revision, read, record
+from lws.disaggregatedset.revisions.target import target_revision
+from lws.disaggregatedset.revisions.upkeep import plan_pruning, plan_upkeep
+from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
+from test.unit.lws.disaggregatedset.revisions.histories import (
+    World,
+    children_of,
+    created,
+    key_by_hash,
+    make_dset,
+    make_role,
+    recorded,
+    revision_of,
+    stored,
+)
+from test.unit.seeds import for_each_seed
+
+A, B, C, D = (
+    make_dset(make_role("prefill", image=f"app:{each}"), make_role("decode", image=f"app:{each}"))
+    for each in "abcd"
+)
+KEY_A, KEY_B, KEY_C = map(key_by_hash, (A, B, C))
+
+
+def with_status(obj: dict[str, Any], **status: Any) -> dict[str, Any]:
+    return {**obj, "status": status}
+
+
+def test_the_first_revision() -> None:
+    target = target_revision(World(A))
+    (create,) = target.actions
+    assert isinstance(create, Create)
+    assert create.intent == build_revision(A, record(A), KEY_A, 1)
+    assert (target.key, target.name, target.is_new) == (KEY_A, f"llm-{KEY_A}-1", True)
+    assert (create.why, create.announce) == ("the first revision", ())
+    assert target.record.text == record(A).text
+    assert (target.generation, target.collisions) == (None, None)
+
+
+def test_equal_to_the_newest_is_nothing_to_record() -> None:
+    revisions = (recorded(A, 1), recorded(B, 2))
+    target = target_revision(World(B, revisions, children_of(B)))
+    assert (target.key, target.actions, target.is_new) == (KEY_B, (), False)
+    assert target.revision == revisions[1].reference
+    assert set(target.records) == {KEY_A, KEY_B}
+
+
+def test_a_change_is_recorded_as_the_newest() -> None:
+    target = target_revision(World(C, (recorded(A, 1), recorded(B, 7)), children_of(B)))
+    (found,) = created(target.actions)
+    assert (found.number, found.key, target.key) == (8, KEY_C, KEY_C)
+    assert set(target.records) == {KEY_A, KEY_B, KEY_C}
+
+
+def test_a_revision_that_comes_back_keeps_its_key_and_becomes_the_newest() -> None:
+    revisions = (recorded(A, 1), recorded(B, 2))
+    target = target_revision(World(A, revisions, children_of(B)))
+    (raised,) = target.actions
+    assert raised == Merge(revisions[0].reference, {"revision": 3}, raised.why)
+    assert (target.key, target.name) == (KEY_A, revisions[0].name)
+
+
+def test_a_drifted_hash_keeps_the_key_that_was_recorded() -> None:
+    turned = make_dset(*reversed(A["spec"]["roles"]))
+    target = target_revision(World(turned, (recorded(A, 1, key="0123abcd"),), children_of(A, key="0123abcd")))
+    assert target.actions == ()
+    assert target.key == "0123abcd"
+
+
+def test_of_equal_revisions_the_one_that_runs_is_wanted() -> None:
+    one, other = recorded(A, 1, key="0000aaaa"), recorded(A, 2, key="0000bbbb")
+    for key in ("0000aaaa", "0000bbbb"):
+        assert target_revision(World(A, (one, other), children_of(A, key=key))).key == key
+    both = children_of(A, key="0000aaaa") + children_of(A, key="0000bbbb")
+    assert target_revision(World(A, (one, other), both)).key == "0000bbbb", "the newest of them"
+    remembered = with_status(A, updateRevision=one.name)
+    assert target_revision(World(remembered, (one, other), both)).key == "0000aaaa", "what it was before"
+
+
+@pytest.mark.parametrize(
+    "status", [None, {}, {"updateRevision": 7, "collisionCount": "x"}, {"updateRevision": {}}]
+)
+def test_garbage_in_the_status_counts_as_lost(status: Any) -> None:
+    obj = {**A, "status": status}
+    assert target_revision(World(obj, (recorded(A, 1),), children_of(A))).actions == ()
+    assert target_revision(World(obj)).is_new
+
+
+def test_two_templates_with_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(target_module, "key_of", lambda roles, probe=0: f"{probe:08x}")
+    revisions: tuple[Recorded, ...] = ()
+    for number, obj in enumerate((A, B, C)):
+        target = target_revision(World(with_status(obj, collisionCount=1), revisions))
+        assert target.key == f"{number:08x}"
+        assert target.collisions == ((None, 1, 2)[number])
+        revisions += tuple(created(target.actions))
+    assert [target_revision(World(each, revisions)).key for each in (A, B, C)] == [
+        f"{n:08x}" for n in range(3)
+    ]
+
+
+def test_a_key_behind_which_nothing_can_be_read_is_given_to_nothing_else() -> None:
+    children = children_of(A, key=KEY_B)
+    for each in children:
+        each.obj["spec"]["leaderWorkerTemplate"] = None
+    target = target_revision(World(B, (), children))
+    assert target.key == key_of(record(B).roles, 1)
+    assert target.collisions == 1
+
+
+def test_a_broken_revision_is_recorded_anew_from_what_runs() -> None:
+    broken = read({**revision_of(A, 3), "data": {"spec": []}})
+    target = target_revision(World(A, (broken,), children_of(A)))
+    (found,) = created(target.actions)
+    assert (found.number, found.key, target.key) == (4, KEY_A, KEY_A)
+
+
+def test_names_of_others_are_passed_over_and_users_hear_of_it() -> None:
+    stranger = revision_of(A, 1, ownerReferences=[])
+    target = target_revision(World(A, taken=(stranger,)))
+    (create,) = target.actions
+    assert isinstance(create, Create)
+    assert target.name == f"llm-{KEY_A}-2"
+    (heard,) = create.announce
+    assert (heard.reason, heard.type) == ("NameClash", "Warning")
+    assert f"llm-{KEY_A}-1 is left untouched" in heard.note
+    former = [{"kind": "DisaggregatedSet", "name": "llm", "uid": "former", "controller": True}]
+    (create,) = target_revision(World(A, taken=(revision_of(A, 1, ownerReferences=former),))).actions
+    assert isinstance(create, Create)
+    assert create.announce == (), "what a former set of the name has left goes by itself"
+
+
+def test_an_orphan_is_adopted_before_it_is_used() -> None:
+    orphans = (recorded(A, 1, ownerReferences=[]), recorded(B, 2, ownerReferences=[]))
+    world = World(A, orphans, orphans=tuple(each.obj for each in children_of(A)))
+    target = target_revision(world)
+    (adopted,) = target.actions
+    assert isinstance(adopted, SetOwner)
+    assert (adopted.target, adopted.patch) == (orphans[0].reference, {"revision": 3})
+    assert adopted.owner["uid"] == A["metadata"]["uid"]
+    ((rest,),) = plan_upkeep(world, target).sequences
+    assert isinstance(rest, SetOwner)
+    assert rest.target == orphans[1].reference
+    waiting = World(A, orphans, is_alive=False)
+    assert target_revision(waiting).actions == ()
+    assert plan_upkeep(waiting, target).is_empty
+
+
+def test_history_of_what_runs_at_rest_is_one_write() -> None:
+    target = target_revision(World(A, (), children_of(A, slices=3)))
+    (found,) = created(target.actions)
+    assert (found.key, found.number, found.generation) == (KEY_A, 1, 4)
+    assert (target.key, target.name, target.generation) == (KEY_A, found.name, 4)
+    assert target_revision(World(A, (found,), children_of(A, slices=3))).actions == ()
+
+
+def test_history_of_what_runs_in_the_middle_of_a_rollout() -> None:
+    target = target_revision(World(C, (), children_of(A) + children_of(B) + children_of(C)))
+    found = created(target.actions)
+    assert {each.key for each in found[:2]} == {KEY_A, KEY_B}
+    assert (found[-1].key, target.key) == (KEY_C, KEY_C), "the wanted one is the newest"
+    assert [each.number for each in found] == [1, 2, 3]
+    assert all(each.broken == "" for each in found)
+
+
+def test_history_of_what_runs_before_a_change() -> None:
+    target = target_revision(World(B, (), children_of(A)))
+    old, new = created(target.actions)
+    assert [(each.key, each.number, each.generation) for each in (old, new)] == [
+        (KEY_A, 1, 4),
+        (KEY_B, 2, None),
+    ]
+    assert (target.key, target.generation) == (KEY_B, None)
+
+
+def test_a_key_that_drifted_in_the_middle_of_a_rollout_goes_on_to_the_computed_one() -> None:
+    turned = make_dset(*reversed(A["spec"]["roles"]))
+    target = target_revision(World(turned, (), children_of(A) + children_of(turned)))
+    assert target.key == key_by_hash(turned)
+    again = target_revision(
+        World(turned, tuple(created(target.actions)), children_of(A) + children_of(turned))
+    )
+    assert (again.key, again.actions) == (target.key, ())
+
+
+def test_what_is_guessed_is_a_warning() -> None:
+    old = make_dset(make_role("prefill", labels={"app": "mine"}), make_role("decode"))
+    create = target_revision(World(B, (), children_of(old))).actions[0]
+    assert isinstance(create, Create)
+    (heard,) = create.announce
+    assert (heard.type, heard.reason) == ("Warning", "RevisionIncomplete")
+    assert "labels" in heard.note
+
+
+def test_a_lost_revision_of_the_target_is_made_anew_under_its_key() -> None:
+    children = children_of(A, key="0123abcd")
+    target = target_revision(World(A, (recorded(B, 5),), children))
+    (found,) = created(target.actions)
+    assert (found.key, found.number, target.key) == ("0123abcd", 6, "0123abcd")
+
+
+def test_a_revision_that_is_being_deleted_is_recorded_anew_under_its_key() -> None:
+    leaving = recorded(A, 1, deletionTimestamp="2026-01-02T00:00:00Z")
+    target = target_revision(World(A, (leaving,), children_of(A)))
+    (found,) = created(target.actions)
+    assert (found.key, found.number) == (KEY_A, 2)
+
+
+@for_each_seed(20)
+def test_the_history_of_random_edits(seed: int) -> None:
+    """Each edit has one write at most, two templates never share a key, and one keeps its key for ever."""
+    chance = random.Random(seed)
+    objects: dict[str, dict[str, Any]] = {}
+    keys: dict[str, str] = {}
+    for _ in range(10):
+        image = chance.choice("abcde")
+        roles = [make_role(name, image=image) for name in ("prefill", "decode", "router")]
+        chance.shuffle(roles)
+        obj = make_dset(*roles)
+        world = World(obj, tuple(read(each) for each in objects.values()))
+        target = target_revision(world)
+        assert keys.setdefault(image, target.key) == target.key
+        assert len(target.actions) <= 1
+        for action in target.actions:
+            if isinstance(action, Create):
+                made = stored(dict(action.intent))
+                assert made["metadata"]["name"] not in objects
+                objects[made["metadata"]["name"]] = made
+            else:
+                assert isinstance(action, Merge)
+                objects[action.target.name] |= action.patch
+        assert target_revision(World(obj, tuple(read(each) for each in objects.values()))).actions == ()
+        newest = max(objects.values(), key=lambda each: int(each["revision"]))
+        assert newest["metadata"]["name"] == target.name
+    assert len(set(keys.values())) == len(keys)
+
+
+def test_labels_that_were_edited_are_put_back() -> None:
+    edited = recorded(A, 1, labels={NAME_LABEL: "llm", REVISION_LABEL: "x"})
+    world = World(A, (edited,), children_of(A))
+    target = target_revision(world)
+    assert (target.key, target.actions) == (KEY_A, ())
+    ((merge,),) = plan_upkeep(world, target).sequences
+    assert isinstance(merge, Merge)
+    assert merge.patch == {"metadata": {"labels": {REVISION_LABEL: KEY_A}}}
+    assert plan_upkeep(World(A, (recorded(A, 1),)), target).is_empty
+
+
+def test_pruning_keeps_what_runs_and_the_limit() -> None:
+    revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
+    world = World(D, revisions, children_of(D))
+    target = target_revision(world)
+    for limit, gone in ((10, []), (2, [1]), (0, [1, 2, 3])):
+        plan = plan_pruning(world, target, limit)
+        deleted = [each for sequence in plan.sequences for each in sequence]
+        assert all(isinstance(each, Delete) for each in deleted)
+        assert [each.target for each in deleted if isinstance(each, Delete)] == [
+            revisions[number - 1].reference for number in gone
+        ]
+    rolling = World(D, revisions, children_of(D) + children_of(A, slices=2)[2:])
+    assert plan_pruning(rolling, target, 0).is_empty, "not before all slices are on the target"
+    adopting = World(D, revisions, children_of(D), orphans=tuple(each.obj for each in children_of(B)))
+    assert plan_pruning(adopting, target, 0).is_empty
+
+
+def test_the_wanted_revision_is_never_pruned() -> None:
+    for order in itertools.permutations((1, 2, 3)):
+        revisions = tuple(recorded(obj, number) for obj, number in zip((A, B, C), order, strict=True))
+        for wanted in (A, B, C):
+            world = World(copy.deepcopy(wanted), revisions, children_of(wanted))
+            target = target_revision(world)
+            deleted = [each for sequence in plan_pruning(world, target, 0).sequences for each in sequence]
+            assert target.name not in {each.target.name for each in deleted if isinstance(each, Delete)}
