@@ -75,8 +75,10 @@ def ignores_losses(group: GroupSnapshot, size: int) -> bool:
     """No failure of a pod recreates the group: its policy says so, or it has not even started."""
     if spec.restart_policy_of(group.lws) == RestartPolicy.NONE:
         return True
+    if not _waits_for_start(group):
+        return False
     pods = (group.leader, *members(group, size))
-    return _waits_for_start(group) and (len(pods) != size or any(is_pending(pod) for pod in pods))
+    return len(pods) != size or any(is_pending(pod) for pod in pods)
 
 
 def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:

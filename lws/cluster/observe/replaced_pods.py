@@ -49,7 +49,9 @@ class GroupMemory:
         known = self._look(group.leader, workers)
         unseen = (pod["metadata"]["name"] for pod in workers if self._disrupted_before(pod))
         disrupted = known.disrupted | {name for name in unseen if name not in known.replaced}
-        found = replace(group, replaced=tuple(sorted(known.replaced)), disrupted=frozenset(disrupted))
+        found = group
+        if known.replaced or disrupted:
+            found = replace(group, replaced=tuple(sorted(known.replaced)), disrupted=frozenset(disrupted))
         # Decided as it is seen: a policy of later cannot tell which losses came before it.
         if ignores_losses(found, size):
             self.accept(group.leader)
