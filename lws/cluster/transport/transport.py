@@ -80,7 +80,7 @@ class Transport:
             # A redirect to somebody else, who must not see our token.
             return await send(request)
         former = await self._sign(request)
-        response = await send(request)
+        response = await _answer(request, send)
         renewal = self._configuration.refresh_api_key_hook
         if response.status != _REFUSED or not isinstance(renewal, Renewal):
             return response
@@ -90,7 +90,7 @@ class Transport:
             return response
         response.close()
         await self._sign(request)
-        return await send(request)
+        return await _answer(request, send)
 
     async def _sign(self, request: aiohttp.ClientRequest) -> tuple[Any, ...]:
         """Returns with which credentials."""
@@ -117,6 +117,17 @@ class Transport:
 def _server(url: URL) -> tuple[str, str | None, int | None]:
     """Whom a request goes to; a port that goes without saying is the same one."""
     return url.scheme, url.host, url.port
+
+
+async def _answer(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+    try:
+        return await send(request)
+    except RuntimeError as error:
+        # uvloop takes the descriptor of a connection that has just failed for one in use for a moment
+        # (MagicStack/uvloop#653): met when an API server died in the middle of handshakes.
+        if not str(error).startswith("File descriptor "):
+            raise
+        raise aiohttp.ClientConnectionError(str(error)) from error
 
 
 async def _refusal_as_silence(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -28,29 +31,42 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
     manager = stage.start()
     names = create_fleet(world)
     began = now()
-    with rolling_out(world, names):
-        for victims in DEATHS:
-            time.sleep(dice.uniform(1, 3))
-            for name in victims:
-                cluster.kill_component(name)
-            time.sleep(dice.uniform(0, 3))
-            resumed = record.position()
-            for name in reversed(victims):
-                cluster.component(name).start()
-            for name in victims:
-                cluster.component(name).wait_healthy(240)
-            # What was done in the last instant may not have been written down, and the manager may be faster.
-            record.snapshot(resumed)
-            awaken(cluster)
-            restarted(manager)
-    restarted(manager)
-    roll_to_the_end(world, names, "server:last")
+    with kept_running(manager):
+        with rolling_out(world, names):
+            for victims in DEATHS:
+                time.sleep(dice.uniform(1, 3))
+                for name in victims:
+                    cluster.kill_component(name)
+                time.sleep(dice.uniform(0, 3))
+                resumed = record.position()
+                for name in reversed(victims):
+                    cluster.component(name).start()
+                for name in victims:
+                    cluster.component(name).wait_healthy(240)
+                # What was done in the last instant may not have been written down, and the manager may be
+                # faster.
+                record.snapshot(resumed)
+                awaken(cluster)
+        roll_to_the_end(world, names, "server:last")
     played = judge(record, world.namespace, names)
     assert_never_below_the_budget(played, began, floors_of(names))
 
 
-def restarted(manager: ManagerProcess) -> None:
+@contextmanager
+def kept_running(manager: ManagerProcess) -> Iterator[None]:
     """As its Deployment would: a manager may end where its stream of sets cannot go on."""
-    if not manager.is_running:
-        print("the manager has ended:", manager.last_words(3))
-        manager.start()
+    done = threading.Event()
+
+    def work() -> None:
+        while not done.wait(0.5):
+            if not manager.is_running:
+                print("the manager has ended:", manager.last_words(3))
+                manager.start()
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()

@@ -341,6 +341,22 @@ async def test_nobody_listens() -> None:
         await cluster.close()
 
 
+@in_fake_time
+async def test_a_connection_that_the_event_loop_cannot_make(monkeypatch: pytest.MonkeyPatch) -> None:
+    """uvloop refuses a descriptor that belonged to a connection which has just failed."""
+    async with _connected() as (api, cluster):
+
+        async def connect_in_vain(*args: Any, **kwargs: Any) -> Any:
+            raise RuntimeError("File descriptor 14 is used by transport <TCPTransport closed=False>")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("aiohappyeyeballs.start_connection", connect_in_vain)
+            with pytest.raises(Unreachable, match="File descriptor 14 is used by transport"):
+                await cluster.get("Pod", "ns", "a")
+        api.will(answer_json({}))
+        assert await cluster.get("Pod", "ns", "a") == {}
+
+
 @pytest.mark.parametrize(
     ("answer", "exists"),
     [
