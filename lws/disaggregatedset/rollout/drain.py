@@ -18,9 +18,14 @@ Lowered = Mapping[str, Mapping[str, int]]
 
 @dataclass(slots=True)
 class Drain:
-    """One drain while it is put together. budget: groups that are to go. spare: ready groups that may go."""
+    """One drain while it is put together.
+
+    may_empty: whether a revision may go as a whole. budget: groups that are to go. spare: ready groups that
+    may go.
+    """
 
     state: SliceState
+    may_empty: bool = True
     budget: dict[str, int] = field(default_factory=dict)
     spare: dict[str, int] = field(default_factory=dict)
     left: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -81,11 +86,16 @@ class Drain:
     def _lower(self, revision: RevisionCounts) -> None:
         planned = dict(self._planned(revision))
         emptied = [role for role, count in planned.items() if count == 0 < self.left[revision.key][role]]
-        if emptied and self.whole(revision):
+        if emptied and self._may_go(revision) and self.whole(revision):
             return
         for role, count in planned.items():
             stays = role in emptied and self._has_siblings(revision, role)
             self._take(revision, role, 1 if stays else count)
+
+    def _may_go(self, revision: RevisionCounts) -> bool:
+        """Whether none newer has a group left: what ran before is given up last."""
+        newer = self.state.old[: self.state.old.index(revision)]
+        return self.may_empty and not any(any(self.left[each.key].values()) for each in newer)
 
     def _planned(self, revision: RevisionCounts) -> Iterator[tuple[str, int]]:
         for role, left in self.left[revision.key].items():

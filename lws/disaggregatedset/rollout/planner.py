@@ -40,9 +40,10 @@ def _step(state: SliceState, paused: bool) -> Step:
 
 def _settle(state: SliceState) -> Step:
     """Nothing old is wanted any more: every role gets its target at once."""
-    new = {role.name: role.target for role in state.roles if role.name in state.missing}
-    wanted = tuple(role.target for role in state.roles)
-    raises = raised(state, wanted, {})
+    created = [role for role in state.roles if role.name in state.missing]
+    has_room = all(state.present(role.name) <= role.surge for role in created)
+    new = {role.name: role.target if has_room else 0 for role in created}
+    raises = raised(state, tuple(role.target for role in state.roles), {})
     new |= raises.new | _shrunk(state)
     gone = not any(any(_is_there(each)) for each in state.old)
     is_done = gone and not new and not raises.waiting and scaling.is_settled(state)
@@ -54,7 +55,9 @@ def _created(state: SliceState) -> dict[str, int]:
     pace = pace_of(state)
     there = [role for role in state.roles if role.target and role.name not in state.missing]
     step = min((state.new.of(role.name).wanted * pace.steps // role.target for role in there), default=0)
-    sizes = pace.new_at(min(step, pace.steps))
+    least = int(any(state.new.of(role.name).wanted for role in there))
+    reached = pace.new_at(min(step, pace.steps))
+    sizes = (min(role.target, max(least, size)) for role, size in zip(state.roles, reached, strict=True))
     room = (max(0, role.ceiling - state.present(role.name)) for role in state.roles)
     pairs = zip(state.roles, map(min, sizes, room), strict=True)
     return {role.name: size for role, size in pairs if role.name in state.missing}

@@ -36,7 +36,8 @@ class Count:
 
     def cost(self, wanted: int) -> int:
         """How many ready groups lowering the child to `wanted` takes at worst."""
-        return max(0, min(self.wanted - wanted - self.broken_on_top, self.serving))
+        ready = self.wanted if self.is_settled else min(self.wanted, self.ready)
+        return max(0, min(self.wanted - wanted - self.broken_on_top, ready))
 
 
 NOTHING = Count(wanted=0, present=0, ready=0, is_settled=True, initial=0)
@@ -108,7 +109,8 @@ class SliceState:
 
         The start counts the target revision too, where it had groups already (a change that was taken back).
         """
-        start = self.old_initial(role.name) + (self.new.of(role.name).initial or 0)
+        new = self.new.of(role.name)
+        start = self.old_initial(role.name) + (new.wanted if new.initial is None else new.initial)
         return min(start, role.target) - role.unavailable
 
 

@@ -181,3 +181,37 @@ def test_pause_in_the_middle_stops_steps_and_not_scaling() -> None:
 
 def test_a_paused_slice_at_rest_is_scaled() -> None:
     assert next_step(SliceState(roles((4, 2)), (), revision("a", 2, 2)), paused=True).new == {"x": 4}
+
+
+def test_a_child_that_comes_back_beside_its_siblings_has_a_group() -> None:
+    new = RevisionCounts("b", {"x": ready(1, 0)})
+    state = SliceState(roles((8, 4), (2, 2), (0, 0)), (revision("a", 7, 4),), new, frozenset("y"))
+    assert next_step(state).new == {"y": 1}
+
+
+def test_children_are_created_empty_while_old_groups_take_up_their_place() -> None:
+    lingering = Count(wanted=0, present=2, ready=0, is_settled=True, initial=2)
+    state = SliceState(
+        roles((2, 2)), (revision("a", lingering, 0),), RevisionCounts("b"), frozenset(("x", "y"))
+    )
+    step = next_step(state)
+    assert step.new == {"x": 0, "y": 0}
+
+
+def test_what_ran_first_is_not_given_up_while_something_newer_runs() -> None:
+    # The last y of b would take three x with it, more than may go; the last of a would not.
+    old = (revision("b", 3, 1), revision("a", 1, 1))
+    state = SliceState(roles((4, 2), (1, 0), (0, 1)), old, revision("c", 1, 1))
+    assert next_step(state).old.get("a", {}) == {}
+
+
+def test_a_wish_for_fewer_groups_empties_no_revision_of_a_paused_slice() -> None:
+    state = SliceState(roles((3, 0)), (revision("a", 2, 2),), revision("b", 1, 1))
+    less = replace(state, roles=(state.roles[0], replace(state.roles[1], surge=0, at_start=3)))
+    assert next_step(less, paused=True) == Step(new={"y": 0})
+    shrunk = replace(less, new=revision("b", 1, 0))
+    assert next_step(shrunk, paused=True).old == {"a": {"y": 1}}
+
+
+def test_a_role_without_groups_is_part_of_no_half() -> None:
+    assert next_step(SliceState(roles((0, 2)), (), revision("a", 0, 2))).is_done

@@ -30,6 +30,9 @@ def test_lowering_takes_ready_groups_first_unless_the_highest_are_known_to_be_br
     assert Count(4, 4, 2, False, broken_on_top=2).cost(3) == 0
     assert Count(4, 4, 2, False, broken_on_top=2).cost(1) == 1
     assert Count(4, 4, 0, False).cost(0) == 0
+    # The one that is ready may be the one that stays, or not: counted as gone, and not as serving.
+    lingering = Count(wanted=1, present=2, ready=1, is_settled=False)
+    assert (lingering.serving, lingering.cost(0)) == (0, 1)
 
 
 def test_a_slice_counts_groups_over_all_revisions() -> None:

@@ -1,0 +1,117 @@
+"""Children of one slice with their groups, as a LeaderWorkerSet controller would keep them, in memory.
+
+In: counts that are wanted. Out: groups that start, get ready, break, terminate and linger. The highest index
+goes first.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from lws.disaggregatedset.rollout.state import Count
+
+
+class Group(Enum):
+    STARTING = "starting"
+    READY = "ready"
+    BROKEN = "broken"
+    TERMINATING = "terminating"
+
+
+@dataclass
+class Child:
+    """One LeaderWorkerSet. is_hopeless: its groups never get ready."""
+
+    wanted: int
+    groups: dict[int, Group] = field(default_factory=dict)
+    is_there: bool = True
+    is_hopeless: bool = False
+    has_acted: bool = False
+
+    @property
+    def present(self) -> int:
+        return max(self.wanted if self.is_there else 0, len(self.groups))
+
+    @property
+    def serving(self) -> int:
+        """Ready groups that are not about to go."""
+        wanted = self.wanted if self.is_there else 0
+        return sum(each is Group.READY for index, each in self.groups.items() if index < wanted)
+
+    @property
+    def is_healthy(self) -> bool:
+        return self.is_there and self.serving == self.wanted
+
+    def want(self, wanted: int) -> None:
+        self.wanted, self.is_there, self.has_acted = wanted, True, False
+
+    def act(self) -> None:
+        """One pass of its controller."""
+        wanted = self.wanted if self.is_there else 0
+        for index in list(self.groups):
+            if index >= wanted:
+                self.groups[index] = Group.TERMINATING
+        for index in range(wanted):
+            self.groups.setdefault(index, Group.STARTING)
+        self.has_acted = True
+
+    def move(self, dice: random.Random, speed: float) -> None:
+        """Groups make a step of their own, each with some probability."""
+        for index, group in list(self.groups.items()):
+            if dice.random() > speed:
+                continue
+            if group is Group.TERMINATING:
+                del self.groups[index]
+                self.has_acted = False
+            elif group is Group.STARTING:
+                self.groups[index] = Group.BROKEN if self.is_hopeless else Group.READY
+
+    def count(self, initial: int | None, knows_broken: bool) -> Count:
+        ready = sum(each is Group.READY for each in self.groups.values())
+        is_settled = self.has_acted and self.is_healthy
+        return Count(
+            self.wanted, self.present, ready, is_settled, initial, self._on_top() if knows_broken else 0
+        )
+
+    def _on_top(self) -> int:
+        top = 0
+        for index in reversed(range(self.wanted)):
+            if self.groups.get(index) is Group.READY:
+                break
+            top += 1
+        return top
+
+
+@dataclass
+class Children:
+    """By key of their revision and by role; revisions in the order in which they were made."""
+
+    by_key: dict[str, dict[str, Child]] = field(default_factory=dict)
+
+    def get(self, key: str, role: str) -> Child | None:
+        child = self.by_key.get(key, {}).get(role)
+        return child if child is not None and child.is_there else None
+
+    def all(self) -> Iterator[tuple[str, str, Child]]:
+        for key, roles in self.by_key.items():
+            for role, child in roles.items():
+                yield key, role, child
+
+    def of_role(self, role: str) -> Iterator[Child]:
+        return (child for _, name, child in self.all() if name == role)
+
+    def want(self, key: str, role: str, wanted: int) -> None:
+        """Create or scale. Groups of a child that was lost before keep their indices until they are gone."""
+        self.by_key.setdefault(key, {}).setdefault(role, Child(wanted)).want(wanted)
+
+    def forget(self) -> None:
+        """What was lost and has no group any more leaves no trace."""
+        for key, roles in list(self.by_key.items()):
+            for role, child in list(roles.items()):
+                if not child.is_there and not child.groups:
+                    del roles[role]
+            if not roles:
+                del self.by_key[key]

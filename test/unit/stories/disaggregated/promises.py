@@ -1,0 +1,176 @@
+"""What no step of a rollout may do, judged by what the cluster holds.
+
+In: the children before and after each write, and what was decided from. Out: an AssertionError that begins
+with the promise. The bounds are computed apart from the planner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil, floor
+
+from lws.disaggregatedset.rollout.reasons import PAUSED
+from lws.disaggregatedset.rollout.state import RoleTarget, SliceState, Step
+from test.unit.stories.disaggregated.cluster import Child, Children, Group
+
+
+class Promises:
+    """Of one step."""
+
+    def __init__(self, children: Children, state: SliceState, step: Step, key: str, paused: bool) -> None:
+        self.children, self.state, self.step, self.key, self.paused = children, state, step, key, paused
+        self.roles = {role.name: role for role in state.roles}
+        self.halves = self._halves()
+        self.present_before = {name: state.present(name) for name in self.roles}
+        self.ready = {
+            (k, r, index)
+            for k, r, child in children.all()
+            for index, group in child.groups.items()
+            if group is Group.READY
+        }
+        self.before = {(k, r): each.wanted for k, r, each in children.all() if each.is_there}
+        self.is_rolling = any(n for (k, _), n in self.before.items() if k != key)
+        self.new_is_ready = all(
+            (child := children.get(key, name)) is not None and child.is_healthy for name in self._spec_roles()
+        )
+
+    def _spec_roles(self) -> set[str]:
+        return set(self.state.missing) | set(self.state.new.counts)
+
+    @contextmanager
+    def checked(self, key: str, role: str, wanted: int) -> Iterator[None]:
+        """Around one write."""
+        child = self.children.get(key, role)
+        before = child.wanted if child else 0
+        present, serving = self._present(role), self._serving(role)
+        was = _copy(child)
+        yield
+        if key != self.key:
+            assert wanted <= before and child is not None, f"direction: {key} {role} {before} -> {wanted}"
+        elif wanted < before:
+            assert wanted == self.roles[role].target, f"direction: new {role} {before} -> {wanted}"
+        if wanted > before:
+            self._check_surge(role, present)
+            self._check_ratio(role, wanted)
+        if key != self.key and wanted < before:
+            taken = {(key, role, index) for index in range(wanted, before)} & self.ready
+            self._check_floor(role, was, serving, taken)
+
+    def _check_surge(self, role: str, present: int) -> None:
+        most = max(self.roles[role].ceiling, present)
+        assert self._present(role) <= most, f"surge: {role} {self._present(role)} > {most}"
+
+    def _check_floor(self, role: str, was: Child, serving: int, taken: set[tuple[str, str, int]]) -> None:
+        """taken: groups that go with this write, and were ready when it was decided."""
+        after, least = self._serving(role), self._least(self.roles[role])
+        if after >= least or not taken:
+            return
+        broken = any(was.groups.get(i) not in (Group.READY, None) for i in range(was.wanted))
+        is_passing = len(taken) == 1 and broken and self.new_is_ready
+        assert is_passing, f"floor: {role} {serving} -> {after} < {least}"
+
+    def _check_ratio(self, role: str, wanted: int) -> None:
+        """No role gets further than one step ahead of the last one; the steady state has no steps."""
+        if not self.is_rolling or role in self.state.missing or self._baseline_is_unknown():
+            return
+        target = {name: each.target for name, each in self.roles.items()}
+        total = max(1, *(ceil(max(self._initial(r), r.target) / _batch(r)) for r in self.roles.values()))
+        new = {name: self.before.get((self.key, name), 0) for name in self.roles}
+        index = min(total, *(floor(new[name] * total / target[name]) for name in target if target[name]))
+        most = ceil((index + 1) * target[role] / total)
+        assert wanted <= most, f"ratio: {role} {wanted} > {most}"
+
+    def _baseline_is_unknown(self) -> bool:
+        return any(count.initial is None for each in self.state.old for count in each.counts.values())
+
+    def check_answer(self) -> None:
+        """Done is done; waiting says for what."""
+        if self.step.is_done:
+            left = {key for key, _, child in self.children.all() if child.present and child.is_there}
+            assert left <= {self.key}, f"end: done beside {left}"
+            for name in self._spec_roles():
+                child = self.children.get(self.key, name)
+                ok = child is not None and child.wanted == self.roles[name].target and child.is_healthy
+                assert ok, f"end: done although {name} is not"
+        elif self.step.is_empty:
+            words = self.step.waiting_for
+            named = any(f"role {name}:" in words for name in self.roles)
+            assert named or words == PAUSED, f"end: waits for {words!r}"
+
+    def check_delete(self, key: str) -> None:
+        assert key != self.key, "direction: the target revision is deleted"
+        roles = self.children.by_key.get(key, {})
+        left = [role for role, child in roles.items() if child.is_there and child.present]
+        assert not left, f"surge: {key} is deleted with groups of {left}"
+
+    def check_end(self) -> None:
+        """When all writes of a step are done."""
+        if self.step.goes_on:
+            return
+        for half in self._halves() - self.halves:
+            assert self._has_no_way(*half), f"pairs: {half}"
+        self._check_order()
+
+    def _has_no_way(self, key: str, role: str) -> bool:
+        """Whether surge and floor leave nothing else: one place, or no place for a lost child."""
+        if key == self.key:
+            return role in self.state.missing and self.present_before[role] >= self.roles[role].ceiling
+        return all(each.of(role).wanted <= 1 for each in self.state.old)
+
+    def _halves(self) -> set[tuple[str, str]]:
+        """Revisions that have some of their roles and lack others that they had, or are to have."""
+        found = set()
+        for key, roles in self.children.by_key.items():
+            there = {name: child for name, child in roles.items() if child.is_there}
+            if not any(child.wanted for child in there.values()):
+                continue
+            for name, child in there.items():
+                is_wanted = self.roles[name].target > 0 if key == self.key else self._had(key, name)
+                if child.wanted == 0 and is_wanted:
+                    found.add((key, name))
+        return found
+
+    def _had(self, key: str, role: str) -> bool:
+        return any((each.of(role).initial or 0) > 0 for each in self.state.old if each.key == key)
+
+    def _check_order(self) -> None:
+        """An older revision keeps its groups while a newer one has more than the last of a role."""
+        for number, older in enumerate(self.state.old):
+            for role, count in older.counts.items():
+                now = self.children.get(older.key, role)
+                if now is None or now.wanted >= count.wanted or count.serving < count.wanted:
+                    continue
+                for newer in self.state.old[:number]:
+                    left = self.children.get(newer.key, role)
+                    is_ok = left is None or left.wanted <= 1
+                    assert is_ok, f"direction: {older.key} {role} before {newer.key}"
+
+    def _present(self, role: str) -> int:
+        """Groups that a lost child of an old revision leaves behind are seen by no observer."""
+        return sum(
+            child.present
+            for key, name, child in self.children.all()
+            if name == role and (child.is_there or key == self.key)
+        )
+
+    def _serving(self, role: str) -> int:
+        return sum(child.serving for child in self.children.of_role(role))
+
+    def _initial(self, role: RoleTarget) -> int:
+        return sum(each.of(role.name).initial or 0 for each in self.state.old)
+
+    def _least(self, role: RoleTarget) -> int:
+        """min(io, t) - u."""
+        start = sum(self.before.get((k, role.name), 0) for k in self.children.by_key)
+        if not self._baseline_is_unknown():
+            start = self._initial(role) + (self.state.new.of(role.name).initial or 0)
+        return min(start, role.target) - role.unavailable
+
+
+def _batch(role: RoleTarget) -> int:
+    return role.surge if role.surge > 0 else max(1, role.unavailable)
+
+
+def _copy(child: Child | None) -> Child:
+    return Child(child.wanted, dict(child.groups)) if child else Child(0)

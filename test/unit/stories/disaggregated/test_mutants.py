@@ -1,0 +1,93 @@
+"""A planner that breaks one rule is caught by the promise that the rule is for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.rollout import pace, planner, raising, scaling
+from lws.disaggregatedset.rollout.drain import Drain
+from lws.disaggregatedset.rollout.state import Count, SliceState
+from test.unit.stories.disaggregated.days import play
+
+MOST_SEEDS = 4000
+
+
+def oldest_first(self: Drain, planned: Mapping[str, int]) -> Drain:
+    for role in self.state.roles:
+        self.budget[role.name] = self.state.old_wanted(role.name) - planned[role.name]
+    for revision in reversed(self.state.old):
+        self._lower(revision)
+    return self
+
+
+def trusting(self: Count) -> int:
+    """As if every group that is wanted were ready."""
+    return self.wanted
+
+
+def refilled(self: Drain) -> dict[str, dict[str, int]]:
+    """Halves of a revision are put up again."""
+    changes = drain_lowered(self)
+    halves = {r: 1 for each in self.state.old for r, c in each.counts.items() if not c.wanted and c.initial}
+    return {**changes, **({self.state.old[0].key: halves} if halves else {})}
+
+
+drain_lowered = Drain.lowered.fget  # type: ignore[attr-defined]
+
+
+def to_nothing(slice_state: SliceState) -> dict[str, int]:
+    roles = slice_state.roles
+    return {role.name: 0 for role in roles if slice_state.new.of(role.name).wanted > role.target}
+
+
+def never(*_: Any) -> None:
+    return None
+
+
+MUTANTS = {
+    "groups that terminate are no surge": (raising, "_has_room", lambda *_: True, "surge"),
+    "old groups cost nothing": (Count, "cost", lambda *_: 0, "floor"),
+    "every group counts as ready": (Count, "serving", property(trusting), "floor"),
+    "there is no floor": (SliceState, "floor", lambda *_: -99, "floor"),
+    "a role may go alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
+    "new roles come one by one": (raising, "_would_be_half", lambda *_: False, "pairs"),
+    "new groups come at once": (
+        pace.Pace,
+        "next_new",
+        lambda self, _: tuple(role.target for role in self.roles),
+        "ratio",
+    ),
+    "the oldest revision goes first": (Drain, "to", oldest_first, "direction"),
+    "halves come back": (Drain, "lowered", property(refilled), "direction"),
+    "new counts fall too far": (planner, "_shrunk", to_nothing, "direction"),
+    "new counts never shrink": (planner, "_shrunk", lambda *_: {}, "end"),
+    "nothing makes room": (planner, "_exchange", never, "end"),
+    "the last of a role never goes": (planner, "_last_of_a_role", never, "end"),
+    "broken groups block": (planner, "_past_broken_groups", never, "end"),
+    "unready is done": (scaling, "is_settled", lambda *_: True, "end"),
+    "waiting says nothing": (planner, "still_waiting_for", lambda *_: "", "end"),
+    "revisions are deleted early": (
+        planner,
+        "_is_there",
+        lambda each: [count.wanted for count in each.counts.values()],
+        "surge",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_a_mutant_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, attribute, replacement, promise = MUTANTS[name]
+    monkeypatch.setattr(place, attribute, replacement)
+    caught = set()
+    for seed in range(MOST_SEEDS):
+        try:
+            play(seed)
+        except AssertionError as error:
+            caught.add(str(error).partition(":")[0])
+            if promise in caught:
+                return
+    raise AssertionError(f"{name} broke only {caught or 'nothing'}")

@@ -1,0 +1,236 @@
+"""One slice, its user, what happens to its groups, and a manager that writes the planner's steps.
+
+A write may fail, and the manager may be replaced, between any two writes of a step. Promises are checked at
+every write and at the end of every step, by what the cluster holds, not by what the planner reads.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from lws.disaggregatedset.rollout import planner
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, Step
+from test.unit.stories.disaggregated.cluster import Children, Group
+from test.unit.stories.disaggregated.promises import Promises
+
+NAMES = ("x", "y", "z", "w", "v")
+
+
+@dataclass
+class Memory:
+    """What is remembered of the rollout to one revision."""
+
+    target: str
+    initial: dict[tuple[str, str], int]
+    targets: dict[str, int]
+
+
+@dataclass
+class World:
+    roles: dict[str, RoleTarget]
+    template: str = "a"
+    paused: bool = False
+    knows_broken: bool = True
+    children: Children = field(default_factory=Children)
+    memory: Memory | None = None
+    hopeless: set[str] = field(default_factory=set)
+    order: list[str] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
+
+    @property
+    def key(self) -> str:
+        """Of the target revision: template and roles."""
+        return f"{self.template}:{''.join(sorted(self.roles))}"
+
+    def begin_settled(self) -> None:
+        """At rest, every group ready."""
+        for role in self.roles.values():
+            self.children.want(self.key, role.name, role.target)
+        self.order = [self.key]
+        self.calm_down()
+
+    def calm_down(self) -> None:
+        dice = random.Random(0)
+        for _ in range(3):
+            self.pass_time(dice, speed=1)
+
+    def pass_time(self, dice: random.Random, speed: float) -> None:
+        """Controllers of children act, their groups move."""
+        for key, _, child in self.children.all():
+            child.is_hopeless = key in self.hopeless
+            if dice.random() <= max(speed, 0.7):
+                child.act()
+        for _, _, child in self.children.all():
+            child.move(dice, speed)
+        self.children.forget()
+
+    def state(self) -> SliceState:
+        """As an observer would read it."""
+        key, memory = self.key, self.memory
+        keys = [each for each in reversed(self.order) if each != key]
+        old = [RevisionCounts(each, counts) for each in keys if (counts := self._counts(each))]
+        gone = {role for each in old for role in each.counts} - self.roles.keys()
+        starts = memory.targets if memory and memory.target == key else {}
+        wanted = [
+            RoleTarget(each.name, each.target, each.surge, each.unavailable, at_start=starts.get(each.name))
+            for each in self.roles.values()
+        ]
+        wanted += [RoleTarget(name, 0) for name in sorted(gone)]
+        new = RevisionCounts(key, self._counts(key))
+        return SliceState(tuple(wanted), tuple(old), new, frozenset(self.roles.keys() - new.counts.keys()))
+
+    def _counts(self, key: str) -> dict[str, Count]:
+        memory = self.memory if self.memory and self.memory.target == self.key else None
+        return {
+            role: child.count(memory.initial.get((key, role)) if memory else None, self.knows_broken)
+            for role, child in self.children.by_key.get(key, {}).items()
+            if child.is_there
+        }
+
+    def go_on(self, dice: random.Random, passes: int, trouble: float = 0.0, speed: float = 0.6) -> None:
+        """Some passes of the manager; between two writes groups move, and the rest of a step may be lost."""
+        for _ in range(passes):
+            self.pass_once(dice, trouble, speed)
+            self.pass_time(dice, speed)
+
+    def pass_once(self, dice: random.Random, trouble: float = 0.0, speed: float = 0.6) -> Step:
+        state = self.state()
+        step = planner.next_step(state, self.paused)
+        promises = Promises(self.children, state, step, self.key, self.paused)
+        promises.check_answer()
+        for number, write in enumerate(self._writes_of(state, step, promises)):
+            if trouble and dice.random() < trouble:
+                return step
+            if number and dice.random() < 0.3:
+                self.pass_time(dice, speed)
+            write()
+        promises.check_end()
+        return step
+
+    def _writes_of(self, state: SliceState, step: Step, promises: Promises) -> Iterator[Callable[[], None]]:
+        if step.starts:
+            yield self._remember
+        created = [role for role in step.new if role in state.missing]
+        grown = {role for role, wanted in step.new.items() if wanted > state.new.of(role).wanted}
+        rising = [role for role in step.new if role in grown and role not in created]
+        falling = [role for role in step.new if role not in created and role not in rising]
+        for role in (*created, *rising, *falling):
+            yield self._write(promises, self.key, role, step.new[role])
+        for key, roles in step.old.items():
+            for role, wanted in roles.items():
+                yield self._write(promises, key, role, wanted)
+        for key in step.drained:
+            yield lambda key=key: self._delete(promises, key)  # type: ignore[misc]
+
+    def _write(self, promises: Promises, key: str, role: str, wanted: int) -> Callable[[], None]:
+        def write() -> None:
+            if key == self.key and key not in self.order:
+                self.order.append(key)
+            with promises.checked(key, role, wanted):
+                self.children.want(key, role, wanted)
+            self.writes.append(f"{key}/{role}={wanted}")
+
+        return write
+
+    def _remember(self) -> None:
+        initial = {(k, r): child.wanted for k, r, child in self.children.all() if child.is_there}
+        # Children that the same step creates begin with nothing.
+        initial |= {(self.key, r): 0 for r in self.roles if (self.key, r) not in initial}
+        self.memory = Memory(self.key, initial, {each.name: each.target for each in self.roles.values()})
+
+    def _delete(self, promises: Promises, key: str) -> None:
+        promises.check_delete(key)
+        self.children.by_key.pop(key, None)
+        if key in self.order:
+            self.order.remove(key)
+
+    # What users do.
+
+    def change(self, template: str) -> None:
+        self.template = template
+        self._move_target()
+
+    def _move_target(self) -> None:
+        """A revision that comes back counts as the newest."""
+        if self.key in self.order:
+            self.order.remove(self.key)
+            self.order.append(self.key)
+
+    def pause(self) -> None:
+        self.paused = not self.paused
+
+    def give_up_on_target(self) -> None:
+        """Groups of the present revision never get ready from now on."""
+        self.hopeless.add(self.key)
+
+    def scale(self, role: str, target: int) -> None:
+        if role in self.roles:
+            old = self.roles[role]
+            self.roles[role] = RoleTarget(role, target, old.surge, old.unavailable)
+
+    def spend(self, role: str, surge: int, unavailable: int) -> None:
+        if role in self.roles:
+            self.roles[role] = RoleTarget(role, self.roles[role].target, surge, unavailable)
+
+    def add_role(self, role: RoleTarget) -> None:
+        if len(self.roles) < 4:
+            self.roles[role.name] = role
+            self._move_target()
+
+    def remove_role(self, role: str) -> None:
+        if len(self.roles) > 2 and self.roles.pop(role, None):
+            self._move_target()
+
+    def rename_all(self) -> None:
+        renamed = [name for name in "pqrstuvw" if name not in self.roles][: len(self.roles)]
+        pairs = zip(renamed, self.roles.values(), strict=False)
+        self.roles = {n: RoleTarget(n, each.target, each.surge, each.unavailable) for n, each in pairs}
+        self._move_target()
+
+    # What happens to them.
+
+    def break_group(self, dice: random.Random) -> None:
+        self._turn(dice, (Group.READY, Group.STARTING), Group.BROKEN)
+
+    def heal_group(self, dice: random.Random) -> None:
+        self._turn(dice, (Group.BROKEN,), Group.READY)
+
+    def lose_child(self, dice: random.Random) -> None:
+        there = [child for _, _, child in self.children.all() if child.is_there]
+        if there:
+            lost = dice.choice(there)
+            lost.is_there = False
+            lost.act()
+
+    def lose_memory(self) -> None:
+        self.memory = None
+
+    def _turn(self, dice: random.Random, before: tuple[Group, ...], after: Group) -> None:
+        hit = [
+            (child, index)
+            for _, _, child in self.children.all()
+            for index, group in child.groups.items()
+            if group in before
+        ]
+        if hit:
+            child, index = dice.choice(hit)
+            child.groups[index] = after
+
+    def settle(self) -> None:
+        """No change any more, and what is new gets ready; old groups stay as broken as they are."""
+        self.paused = False
+        self.hopeless.discard(self.key)
+        dice = random.Random(1)
+        for _ in range(400):
+            for key, _, child in self.children.all():
+                if key == self.key:
+                    broken = [index for index, group in child.groups.items() if group is Group.BROKEN]
+                    child.groups |= dict.fromkeys(broken, Group.STARTING)
+            step = self.pass_once(dice, speed=1)
+            if step.is_done:
+                return
+            self.pass_time(dice, speed=1)
+            self.pass_time(dice, speed=1)
+        raise AssertionError(f"end: {self.state()} {step}")
