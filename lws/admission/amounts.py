@@ -14,8 +14,10 @@ _PERCENT_MESSAGE = (
 )
 
 
-def amount_errors(path: object, amount: int | str) -> list[FieldError]:
-    """What is wrong with the amount in the field at `path`: one error at most."""
+def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
+    """What is wrong with the amount in the field at `path`: one error at most, none where it says nothing."""
+    if amount is None:
+        return []
     if isinstance(amount, int):
         return [invalid(path, amount, "must be greater than or equal to 0")] if amount < 0 else []
     try:

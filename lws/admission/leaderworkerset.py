@@ -12,7 +12,7 @@ from typing import Any
 from lws.admission.amounts import amount_errors
 from lws.admission.defaulting import default
 from lws.admission.errors import FieldError, invalid, required
-from lws.admission.fields import Facts, facts_of, shape_errors
+from lws.admission.fields import shape_errors
 from lws.admission.rules.gangs import gang_warnings
 from lws.admission.rules.later_fields import later_field_change_errors, later_field_errors
 from lws.admission.rules.leader_service import leader_service_errors
@@ -32,16 +32,12 @@ from lws.kube.names import (
     tightest_derived_name,
 )
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
 from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION
 
 _READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
 _MAX_REPLICAS = 1_000_000
 _MAX_PODS = 2**31 - 1
-_MAX_UNAVAILABLE_PATH, _MAX_SURGE_PATH = (
-    str(fields.MAX_UNAVAILABLE),
-    str(fields.MAX_SURGE),
-)
 
 
 def errors_in(
@@ -63,31 +59,31 @@ def errors_in(
     wrong_shapes = shape_errors(new)
     if wrong_shapes:
         return wrong_shapes
-    facts = facts_of(new)
-    before = facts_of(old) if old else None
+    spec = SetSpec.of(new)
+    before = SetSpec.of(old) if old else None
     errors = [
         *_name_errors(new),
-        *_count_errors(facts),
-        *_budget_errors(facts),
-        *_empty_budget_errors(facts, before),
-        *subgroup_errors(new, facts),
+        *_count_errors(spec),
+        *_budget_errors(spec),
+        *_empty_budget_errors(spec, before),
+        *subgroup_errors(new, spec),
     ]
     if before is not None:
-        errors += _update_errors(new, facts, before)
-    errors += _name_length_errors(new, facts, before)
+        errors += _update_errors(new, spec, before)
+    errors += _name_length_errors(new, spec, before)
     known = {str(each) for each in _later_errors(old, before)} if old and before is not None else set()
-    errors += [each for each in _later_errors(new, facts) if str(each) not in known]
+    errors += [each for each in _later_errors(new, spec) if str(each) not in known]
     if old:
         errors += [*claim_change_errors(new, old), *later_field_change_errors(new, old)]
     return errors + clash_errors(new, old, others)
 
 
-def _later_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     """What the original controller stores, and what nothing can ever be made of."""
     return [
-        *template_errors(raw, facts),
+        *template_errors(raw, spec),
         *storage_errors(raw),
-        *placement_errors(raw, facts),
+        *placement_errors(raw, spec),
         *leader_service_errors(raw),
         *later_field_errors(raw),
     ]
@@ -102,28 +98,28 @@ def warnings_in(
     """
     if _needs_no_check(new, old) or shape_errors(new):
         return []
-    facts = facts_of(new)
-    found = _unwise(new, facts, gang)
+    spec = SetSpec.of(new)
+    found = _unwise(new, spec, gang)
     if not old:
         return found
-    before = facts_of(old)
+    before = SetSpec.of(old)
     known = _unwise(old, before, gang)
-    scaled = [*_empty_budget_warnings(facts, before), *scaling_warnings(old, facts, before)]
+    scaled = [*_empty_budget_warnings(spec, before), *scaling_warnings(old, spec, before)]
     return [*scaled, *(each for each in found if each not in known)]
 
 
-def _unwise(raw: Mapping[str, Any], facts: Facts, gang: GangProvider | None) -> list[str]:
+def _unwise(raw: Mapping[str, Any], spec: SetSpec, gang: GangProvider | None) -> list[str]:
     of_gangs = gang_warnings(raw, gang) if gang is not None else []
-    of_pods = [*template_warnings(raw, facts), *storage_warnings(raw), *placement_warnings(raw, facts)]
+    of_pods = [*template_warnings(raw, spec), *storage_warnings(raw), *placement_warnings(raw, spec)]
     return [*of_pods, *of_gangs]
 
 
-def _empty_budget_warnings(facts: Facts, before: Facts) -> list[str]:
-    if facts.replicas == before.replicas or _budgets_changed(facts, before) or not _allows_no_step(facts):
+def _empty_budget_warnings(spec: SetSpec, before: SetSpec) -> list[str]:
+    if spec.replicas == before.replicas or _budgets_changed(spec, before) or not _allows_no_step(spec):
         return []
     return [
-        f"{_MAX_UNAVAILABLE_PATH}: {facts.max_unavailable} with maxSurge {facts.max_surge} lets none of "
-        f"{facts.replicas} groups be replaced; updates go on as with maxUnavailable 1. Raise one of the two."
+        f"{fields.MAX_UNAVAILABLE}: {spec.max_unavailable} with maxSurge {spec.max_surge} lets none of "
+        f"{spec.replicas} groups be replaced; updates go on as with maxUnavailable 1. Raise one of the two."
     ]
 
 
@@ -151,8 +147,8 @@ def _name_errors(new: Mapping[str, Any]) -> list[FieldError]:
     return errors + [invalid("metadata.name", name, why) for why in dns1035_label_errors(name)]
 
 
-def _count_errors(facts: Facts) -> list[FieldError]:
-    replicas, size, path = facts.replicas, facts.size, str(fields.REPLICAS)
+def _count_errors(spec: SetSpec) -> list[FieldError]:
+    replicas, size, path = spec.replicas, spec.size, str(fields.REPLICAS)
     errors = []
     if replicas < 0:
         errors.append(invalid(path, replicas, "replicas must be equal or greater than 0"))
@@ -166,36 +162,36 @@ def _count_errors(facts: Facts) -> list[FieldError]:
     return errors
 
 
-def _budget_errors(facts: Facts) -> list[FieldError]:
-    errors = amount_errors(_MAX_UNAVAILABLE_PATH, facts.max_unavailable)
-    errors += amount_errors(_MAX_SURGE_PATH, facts.max_surge)
-    errors += amount_errors(str(fields.DISRUPTED_GROUPS), facts.disrupted_groups)
-    if facts.partition < 0:
-        errors.append(invalid(fields.PARTITION, facts.partition, "must be greater than or equal to 0"))
-    if facts.unavailable_groups is None:
-        errors.append(invalid(_MAX_UNAVAILABLE_PATH, facts.max_unavailable, "invalid value"))
-    if facts.surge_groups is None:
-        errors.append(invalid(_MAX_SURGE_PATH, facts.max_surge, "invalid value"))
+def _budget_errors(spec: SetSpec) -> list[FieldError]:
+    errors = amount_errors(fields.MAX_UNAVAILABLE, spec.max_unavailable)
+    errors += amount_errors(fields.MAX_SURGE, spec.max_surge)
+    errors += amount_errors(fields.DISRUPTED_GROUPS, spec.disrupted_groups)
+    if spec.partition < 0:
+        errors.append(invalid(fields.PARTITION, spec.partition, "must be greater than or equal to 0"))
+    if spec.unavailable_groups is None:
+        errors.append(invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "invalid value"))
+    if spec.surge_groups is None:
+        errors.append(invalid(fields.MAX_SURGE, spec.max_surge, "invalid value"))
     return errors
 
 
-def _empty_budget_errors(facts: Facts, before: Facts | None) -> list[FieldError]:
+def _empty_budget_errors(spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
     """With budgets of 0 and 0 no rollout can move. Who sets them so is refused, not who scales the set."""
-    if not _allows_no_step(facts) or (before is not None and not _budgets_changed(facts, before)):
+    if not _allows_no_step(spec) or (before is not None and not _budgets_changed(spec, before)):
         return []
-    return [invalid(_MAX_UNAVAILABLE_PATH, facts.max_unavailable, "must not be 0 when `maxSurge` is 0")]
+    return [invalid(fields.MAX_UNAVAILABLE, spec.max_unavailable, "must not be 0 when `maxSurge` is 0")]
 
 
-def _allows_no_step(facts: Facts) -> bool:
-    return facts.replicas != 0 and facts.unavailable_groups == 0 and facts.surge_groups == 0
+def _allows_no_step(spec: SetSpec) -> bool:
+    return spec.replicas != 0 and spec.unavailable_groups == 0 and spec.surge_groups == 0
 
 
-def _budgets_changed(facts: Facts, before: Facts) -> bool:
-    return (facts.max_unavailable, facts.max_surge) != (before.max_unavailable, before.max_surge)
+def _budgets_changed(spec: SetSpec, before: SetSpec) -> bool:
+    return (spec.max_unavailable, spec.max_surge) != (before.max_unavailable, before.max_surge)
 
 
-def _update_errors(new: Mapping[str, Any], facts: Facts, before: Facts) -> list[FieldError]:
-    path, after_policy, before_policy = SUBGROUP_SIZE_PATH, facts.subgroup, before.subgroup
+def _update_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[FieldError]:
+    path, after_policy, before_policy = SUBGROUP_SIZE_PATH, spec.subgroup, before.subgroup
     after_size = (after_policy or {}).get("subGroupSize")
     before_size = (before_policy or {}).get("subGroupSize")
     errors = []
@@ -214,13 +210,13 @@ def _update_errors(new: Mapping[str, Any], facts: Facts, before: Facts) -> list[
     return errors
 
 
-def _name_length_errors(new: Mapping[str, Any], facts: Facts, before: Facts | None) -> list[FieldError]:
+def _name_length_errors(new: Mapping[str, Any], spec: SetSpec, before: SetSpec | None) -> list[FieldError]:
     """A name with which the StatefulSet controller could not make every pod of the set, surge included.
 
     An update is checked only if replicas, size or surge grow: what is stored must stay editable.
     """
-    name, replicas, size, surge = _name_of(new), *_extent(facts)
-    if before is not None and not _grew(facts, before):
+    name, replicas, size, surge = _name_of(new), *_extent(spec)
+    if before is not None and not _grew(spec, before):
         return []
     # A set without groups is made to be scaled up: it is measured as if it had one.
     tightest = tightest_derived_name(max(replicas + surge - 1, 0), size)
@@ -234,13 +230,13 @@ def _name_length_errors(new: Mapping[str, Any], facts: Facts, before: Facts | No
     return [invalid("metadata.name", name, why)]
 
 
-def _grew(facts: Facts, before: Facts) -> bool:
-    return any(now > then for now, then in zip(_extent(facts), _extent(before), strict=True))
+def _grew(spec: SetSpec, before: SetSpec) -> bool:
+    return any(now > then for now, then in zip(_extent(spec), _extent(before), strict=True))
 
 
-def _extent(facts: Facts) -> tuple[int, int, int]:
+def _extent(spec: SetSpec) -> tuple[int, int, int]:
     """Replicas, size and surge groups, each at least what a valid set could have."""
-    return max(facts.replicas, 0), max(facts.size, 1), max(facts.surge_groups or 0, 0)
+    return max(spec.replicas, 0), max(spec.size, 1), max(spec.surge_groups or 0, 0)
 
 
 def _name_of(raw: Mapping[str, Any]) -> str:

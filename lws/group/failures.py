@@ -14,7 +14,7 @@ from lws.actions import Object
 from lws.group.identity import index_by_name, is_worker_of
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.conditions import moment_of
-from lws.kube.metadata import annotations_of, is_controlled_by, is_terminating, labels_of
+from lws.kube.metadata import is_controlled_by, is_terminating, labels_of
 from lws.kube.pods import (
     ContainerEnd,
     deletion_requested_at,
@@ -26,10 +26,9 @@ from lws.kube.pods import (
     reason_of,
     restarted_containers,
 )
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.memory.members import Members, remembered_of
 from lws.leaderworkerset.memory.restarts import mark_on
-from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION, REVISION_LABEL, RestartPolicy
+from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
 _REPLACED = "it was replaced by another pod of that name"
 _AFTER_DISRUPTION = f"{_REPLACED} after a disruption"
@@ -63,7 +62,7 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
         return None
     workers = members(group, size)
     pods = (group.leader, *workers)
-    since = max(map(left_pending_at, pods)) if _waits_for_start(group) else ""
+    since = max(map(left_pending_at, pods)) if group.spec.waits_for_start else ""
     found = [*_visible_failures(group, pods, since), *_replaced(group, workers, size)]
     if not found:
         return None
@@ -73,9 +72,9 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
 
 def ignores_losses(group: GroupSnapshot, size: int) -> bool:
     """No failure of a pod recreates the group: its policy says so, or it has not even started."""
-    if spec.restart_policy_of(group.lws) == RestartPolicy.NONE:
+    if group.spec.restart_policy == RestartPolicy.NONE:
         return True
-    if not _waits_for_start(group):
+    if not group.spec.waits_for_start:
         return False
     pods = (group.leader, *members(group, size))
     return len(pods) != size or any(is_pending(pod) for pod in pods)
@@ -83,7 +82,7 @@ def ignores_losses(group: GroupSnapshot, size: int) -> bool:
 
 def is_to_be_judged(group: GroupSnapshot, size: int) -> bool:
     """A worker was replaced, which does not count before all pods have left Pending; no event tells when."""
-    is_ignored = ignores_losses(group, size) and spec.restart_policy_of(group.lws) != RestartPolicy.NONE
+    is_ignored = ignores_losses(group, size) and group.spec.restart_policy != RestartPolicy.NONE
     return is_ignored and any(_replaced(group, members(group, size), size))
 
 
@@ -103,17 +102,9 @@ def members(group: GroupSnapshot, size: int) -> tuple[Object, ...]:
     )
 
 
-def _waits_for_start(group: GroupSnapshot) -> bool:
-    return spec.restart_policy_of(
-        group.lws
-    ) == RestartPolicy.RECREATE_GROUP_AFTER_START or RECREATE_GROUP_AFTER_START_ANNOTATION in annotations_of(
-        group.lws
-    )
-
-
 def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str) -> Iterator[Incident]:
     """What shows on the pods themselves. since: restarts before this moment belong to the start."""
-    exempt, spares_sidecars = spec.restart_exempt_containers(group.lws), spec.exempts_sidecars(group.lws)
+    exempt, spares_sidecars = group.spec.exempt_containers, group.spec.exempts_sidecars
     for pod in pods:
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
         if is_terminating(pod):

@@ -12,8 +12,8 @@ from typing import Any
 from lws.actions import Object
 from lws.group.placement import Placement
 from lws.group.tpu import tpu_containers
-from lws.kube.metadata import owner_reference
-from lws.leaderworkerset import spec
+from lws.kube.metadata import name_of, namespace_of, owner_reference
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.claims import build_worker_storage
 from lws.leaderworkerset.templates.node_selection import with_tolerations
 from lws.leaderworkerset.templates.objects import (
@@ -36,59 +36,59 @@ from lws_api.leaderworkerset.v1 import (
 
 
 def build_worker_statefulset(
-    restored: Object, leader: Object, placement: Placement | None = None
+    restored: SetSpec, leader: Object, placement: Placement | None = None
 ) -> dict[str, Any]:
     """The StatefulSet of a group's workers, owned by the leader pod: it goes when the leader goes.
 
     restored: the set as the leader's revision had it; its own labels and annotations are live, but for those
     that say where groups run. placement: of all workers, on top of what the user wants.
     """
-    name = leader["metadata"]["name"]
+    lws, name = restored.lws, leader["metadata"]["name"]
     of_leader = leader["metadata"]["labels"]
     identity = {
-        NAME_LABEL: spec.name_of(restored),
+        NAME_LABEL: name_of(lws),
         GROUP_INDEX_LABEL: of_leader[GROUP_INDEX_LABEL],
         GROUP_KEY_LABEL: of_leader[GROUP_KEY_LABEL],
     }
     labels = {**identity, REVISION_LABEL: of_leader[REVISION_LABEL]}
-    is_shared = spec.subdomain_policy_of(restored) == SubdomainPolicy.SHARED
+    is_shared = restored.subdomain_policy == SubdomainPolicy.SHARED
     metadata: dict[str, Any] = {
         "name": name,
-        "namespace": spec.namespace_of(restored),
-        "labels": {**labels_of_set(restored), **labels},
+        "namespace": namespace_of(lws),
+        "labels": {**labels_of_set(lws), **labels},
         "ownerReferences": [owner_reference(leader)],
     }
-    if annotations := annotations_of_set(restored):
+    if annotations := annotations_of_set(lws):
         metadata["annotations"] = annotations
     return {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": metadata,
         "spec": {
-            "serviceName": spec.name_of(restored) if is_shared else name,
-            "replicas": spec.size_of(restored) - 1,
+            "serviceName": name_of(lws) if is_shared else name,
+            "replicas": restored.size - 1,
             "podManagementPolicy": "Parallel",
             # Worker 0 is the leader: it has its own StatefulSet.
             "ordinals": {"start": 1},
             "selector": {"matchLabels": identity},
             "template": _worker_template(restored, leader, labels, placement or Placement()),
-            **build_worker_storage(restored),
+            **build_worker_storage(lws),
         },
     }
 
 
 def _worker_template(
-    restored: Object, leader: Object, labels: Mapping[str, str], placement: Placement
+    restored: SetSpec, leader: Object, labels: Mapping[str, str], placement: Placement
 ) -> dict[str, Any]:
     annotations = {
-        SIZE_ANNOTATION: str(spec.size_of(restored)),
+        SIZE_ANNOTATION: str(restored.size),
         LEADER_NAME_ANNOTATION: leader["metadata"]["name"],
-        **spec.placement_annotations(restored),
-        **spec.subgroup_annotations(restored),
+        **restored.placement,
+        **restored.subgroup_annotations,
     }
     if tpu_containers(leader.get("spec") or {}):
         annotations[LEADER_REQUESTS_TPUS_ANNOTATION] = "true"
-    template = decorated(spec.template_of(restored)["workerTemplate"], labels, annotations)
+    template = decorated(restored.worker_template, labels, annotations)
     # Pods take it for what a later release of the original wrote down.
     template["metadata"]["annotations"].pop(LEADER_ADDRESS_ANNOTATION, None)
     # Groups of one need no template of workers, and may have an empty one recorded.

@@ -13,10 +13,16 @@ from typing import Any
 
 from lws.actions import Object
 from lws.kube.affinity import has_both_terms, term, terms_of, with_terms
-from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
 from lws.kube.names import parent_and_ordinal
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.history import Recorded, restore
+from lws.leaderworkerset.spec import (
+    PLACEMENT_ANNOTATIONS,
+    SetSpec,
+    group_topology,
+    placement_annotations,
+    placement_given,
+)
 from lws.leaderworkerset.templates.node_selection import Toleration, nodes_of_group
 from lws_api.leaderworkerset.placement import EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, ExclusiveTopologyScope
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -102,20 +108,20 @@ def restored_for(lws: Object, revision: Recorded, leader: Object) -> Object:
     if revision.topology is not None:
         return restored
     live = annotations_of(lws)
-    told = spec.placement_given(leader, spec.leader_template_of(restored), spec.placement_annotations(lws))
-    kept = {key: value for key, value in live.items() if key not in spec.PLACEMENT_ANNOTATIONS}
+    told = placement_given(leader, SetSpec.of(restored).leader_template, placement_annotations(lws))
+    kept = {key: value for key, value in live.items() if key not in PLACEMENT_ANNOTATIONS}
     return {**restored, "metadata": {**restored["metadata"], "annotations": {**kept, **told}}}
 
 
 def topology_of(restored: Object) -> str:
     """The node label that all pods of a group have one value of; empty where the set asks for none."""
-    return spec.group_topology(spec.placement_annotations(restored))
+    return group_topology(placement_annotations(restored))
 
 
 def is_placed(lws: Object, revision: Recorded | None, leader: Object) -> bool:
     """Whether the workers of this leader must know where it is."""
     if revision is None:
-        return bool(spec.group_topology(annotations_of(leader)))
+        return bool(group_topology(annotations_of(leader)))
     return bool(topology_of(restored_for(lws, revision, leader)))
 
 
@@ -124,13 +130,13 @@ def worker_placement(restored: Object, leader: Object, node: Object | None) -> P
 
     node: the one that the leader is on, None if it is not known.
     """
-    annotations, pod = spec.placement_annotations(restored), leader["metadata"]["name"]
+    annotations, pod = placement_annotations(restored), leader["metadata"]["name"]
     _, index = parent_and_ordinal(pod)
     try:
-        nodes = nodes_of_group(annotations, spec.namespace_of(restored), spec.name_of(restored), index)
+        nodes = nodes_of_group(annotations, namespace_of(restored), name_of(restored), index)
     except ValueError as error:
         return Placement(waiting_for=f"nodes that group {pod} may use: {error}", is_stuck=True)
-    topology = spec.group_topology(annotations)
+    topology = group_topology(annotations)
     beside = _beside(leader, node, topology) if topology else Placement()
     selector = {**nodes.node_selector, **beside.node_selector}
     return replace(beside, node_selector=selector, tolerations=nodes.tolerations)

@@ -26,9 +26,9 @@ from lws.kube.metadata import (
     is_controlled_by,
     is_terminating,
     labels_of,
+    name_of,
 )
 from lws.kube.ownership import Ownership, may_adopt
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.likeness import (
     ownership_of_pod_group,
     ownership_of_service,
@@ -37,6 +37,7 @@ from lws.leaderworkerset.assessment.likeness import (
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -67,8 +68,8 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     revision = group.revision if group.revision is not None else _rebuilt_revision(group)
     if revision is None:
         return _missing_revision(group)
-    restored = restored_for(group.lws, revision, group.leader)
-    restart = plan_restart(group, spec.size_of(restored)) or Plan()
+    restored = SetSpec.of(restored_for(group.lws, revision, group.leader))
+    restart = plan_restart(group, restored.size) or Plan()
     if _deletes(restart):
         return restart
     # A group that has to wait for its end, or is kept as it is, is kept whole.
@@ -76,7 +77,7 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     service = _plan_service(group, restored)
     if gang.waiting_for and group.worker_statefulset is None:
         return together(restart, service, gang)
-    workers = _plan_workers(group, restored)
+    workers = _plan_workers(group, restored) if restored.size > 1 else Plan()
     # Pods that come before their PodGroup would be placed without it, or by one that is going.
     chained = tuple(action for each in (gang, workers) for sequence in each.sequences for action in sequence)
     return together(restart, service, replace(together(gang, workers), sequences=(chained,)))
@@ -86,10 +87,10 @@ def _deletes(restart: Plan) -> bool:
     return any(isinstance(action, Delete) for sequence in restart.sequences for action in sequence)
 
 
-def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
-    if spec.subdomain_policy_of(restored) != SubdomainPolicy.UNIQUE_PER_REPLICA:
+def _plan_service(group: GroupSnapshot, restored: SetSpec) -> Plan:
+    if restored.subdomain_policy != SubdomainPolicy.UNIQUE_PER_REPLICA:
         return Plan()
-    service = build_group_service(spec.name_of(group.lws), group.leader)
+    service = build_group_service(name_of(group.lws), group.leader)
     uid = group.leader["metadata"]["uid"]
     ownership = ownership_of_service(group.service, uid, service, group.owners_alive)
     failure = _failed(group, "Failed to create headless service for error")
@@ -97,31 +98,29 @@ def _plan_service(group: GroupSnapshot, restored: Object) -> Plan:
     return _plan_child(group, ownership, group.service, create)
 
 
-def _plan_gang(group: GroupSnapshot, restored: Object) -> Plan:
+def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:
     if group.gang is None or not group.gang.name_of(group.leader):
         return Plan()
     leader = group.leader["metadata"]
-    name = spec.name_of(group.lws)
+    name = name_of(group.lws)
     ownership = ownership_of_pod_group(group.pod_group, group.leader, name, group.owners_alive)
     if group.gang.keeps_in_use and is_controlled_by(group.pod_group or {}, leader["uid"]):
         # Deleted or not, it is there for as long as its pods are.
         ownership = Ownership.OURS
     failure = _failed(group, f"Failed to create PodGroup for leader pod {leader['name']}")
-    pod_group = group.gang.pod_group(restored, group.leader)
+    pod_group = group.gang.pod_group(restored.lws, group.leader)
     create = Create(pod_group, why="the scheduler places the group as one", failure=failure)
     return _plan_child(group, ownership, group.pod_group, create)
 
 
-def _plan_workers(group: GroupSnapshot, restored: Object) -> Plan:
-    if spec.size_of(restored) == 1:
-        return Plan()
-    placement = worker_placement(restored, group.leader, group.node)
+def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
+    placement = worker_placement(restored.lws, group.leader, group.node)
     delay = plan_delay(group, placement) if group.worker_statefulset is None else None
     if delay is not None:
         return delay
     leader = group.leader["metadata"]["name"]
     stored = group.worker_statefulset
-    ownership = ownership_of_workers(stored, group.leader, spec.name_of(group.lws), group.owners_alive)
+    ownership = ownership_of_workers(stored, group.leader, name_of(group.lws), group.owners_alive)
     intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.leader)
     created = f"Created worker statefulset for leader pod {leader}"
     fold = Fold("Created worker statefulsets for leader pods {}", leader, _leaders(group))
@@ -153,7 +152,7 @@ def _plan_child(
     kind = create.intent["kind"]
     owner = Owner(
         KIND,
-        spec.name_of(group.lws),
+        name_of(group.lws),
         reference=create.intent["metadata"]["ownerReferences"][0],
         is_alive=may_adopt(group.leader, group.reread),
         adoption="this {kind} of the group has no owner",

@@ -16,7 +16,6 @@ from lws.group.identity import index_by_name
 from lws.group.snapshot import GroupSnapshot, group_event
 from lws.kube.conditions import moment_of, timestamp
 from lws.kube.pods import deletion_requested_at
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.memory.restarts import (
     GOING,
     KEPT,
@@ -51,7 +50,7 @@ def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
     past = restarts_of(group.lws, index, key_of(group.leader), group.now)
     # What is kept has failed, whatever takes its pods since.
     is_counted = not incident.is_disruption or mark == KEPT
-    if is_counted and is_used_up(group.lws, past):
+    if is_counted and is_used_up(group.spec.max_group_restarts, past):
         return _left_as_it_is(group, incident, past, is_news=mark != KEPT)
     if is_counted and past.due > group.now:
         return _delayed(group, incident, past)
@@ -142,7 +141,7 @@ def _at_the_latest(group: GroupSnapshot, incident: Incident) -> datetime:
     counted from when the last group went that is not back yet. So those that wait go one at a time, and none
     of them waits for more turns than there are groups.
     """
-    longest, replicas = timedelta(seconds=timing.RESTART_DELAY.longest), spec.replicas_of(group.lws)
+    longest, replicas = timedelta(seconds=timing.RESTART_DELAY.longest), group.spec.replicas
     ready = {state.index for state in _states(group) if state.ready}
     down = (each for each in group.siblings if each.index < replicas and each.index not in ready)
     away = [_went_at(group, each) for each in down]
@@ -168,8 +167,8 @@ def _is_affordable(group: GroupSnapshot) -> bool:
     serves = any(state.index == index and state.ready for state in states)
     if not serves or not any(state.outdated for state in states):
         return True
-    replicas = spec.replicas_of(group.lws)
-    unavailable = max(1, budget_of(group.lws).unavailable)
+    replicas = group.spec.replicas
+    unavailable = max(1, budget_of(group.spec).unavailable)
     return sum(state.ready for state in states) > replicas - unavailable
 
 

@@ -9,19 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from lws.actions import Announce, EventType, Object, Reference
 from lws.group.gang.provider import GangProvider
 from lws.group.identity import group_size_of
 from lws.group.labels import Edited
 from lws.kube.nodes import NodeLossPolicy
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import Running
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.spec import SetSpec, recorded_size
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: the spec is read once.
+@dataclass(frozen=True)
 class GroupSnapshot:
     """One group.
 
@@ -79,13 +81,18 @@ class GroupSnapshot:
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
     is_covered: bool = True
 
+    @cached_property
+    def spec(self) -> SetSpec:
+        """What the set asks for."""
+        return SetSpec.of(self.lws)
+
     @property
     def size(self) -> int:
         """Pods that the group has when it is complete, by its own revision or what else tells."""
         if self.revision is not None:
-            return spec.recorded_size(self.revision.spec)
+            return recorded_size(self.revision.spec)
         told = group_size_of(self.leader)
-        return told if told is not None else spec.size_of(self.lws)
+        return told if told is not None else self.spec.size
 
 
 def group_event(

@@ -16,13 +16,12 @@ from lws.kube.conditions import moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.nodes import end_of_grace
 from lws.kube.pods import is_ready
-from lws.leaderworkerset import spec
 from lws_api.leaderworkerset.v1 import StartupPolicy
 
 
 def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
     """The first of the reasons not to create the workers yet."""
-    if spec.startup_policy_of(group.lws) == StartupPolicy.LEADER_READY and not is_ready(group.leader):
+    if group.spec.startup_policy == StartupPolicy.LEADER_READY and not is_ready(group.leader):
         return Plan(waiting_for="the leader pod to be ready (startupPolicy LeaderReady)")
     if group.drops_start_ordinal:
         return Plan(

@@ -34,6 +34,24 @@ def metadata_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
     return metadata if isinstance(metadata, Mapping) else {}
 
 
+def name_of(obj: Mapping[str, Any]) -> str:
+    """The name of an object that was stored."""
+    name: str = obj["metadata"]["name"]
+    return name
+
+
+def namespace_of(obj: Mapping[str, Any]) -> str:
+    """The namespace of a namespaced object that was stored."""
+    namespace: str = obj["metadata"]["namespace"]
+    return namespace
+
+
+def uid_of(obj: Mapping[str, Any]) -> str:
+    """The UID of an object that was stored."""
+    uid: str = obj["metadata"]["uid"]
+    return uid
+
+
 def version_number(version: str) -> int:
     """A resourceVersion as the number that it is (KEP-5504), 0 for one that is none."""
     return int(version) if version.isdigit() else 0

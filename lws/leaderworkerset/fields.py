@@ -6,8 +6,8 @@ stands at each path.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -32,12 +32,16 @@ def value_at(raw: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     return value
 
 
-@dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class Field:
     """One field of a set. default: what it says where it is left out, None for nothing."""
 
     path: tuple[str, ...]
     default: Any = None
+    name: str = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", self.path[-1])
 
     def __str__(self) -> str:
         return ".".join(self.path)
@@ -45,10 +49,6 @@ class Field:
     def field(self, name: str, default: Any = None) -> Field:
         """A field of the object in this one."""
         return Field((*self.path, name), default)
-
-    @property
-    def name(self) -> str:
-        return self.path[-1]
 
     @property
     def stored_default(self) -> Any:

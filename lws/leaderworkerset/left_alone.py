@@ -9,7 +9,8 @@ from __future__ import annotations
 from lws.actions import Object, Plan, Problem, Reference, Status
 from lws.kube.conditions import Condition, with_condition
 from lws.kube.differences.patches import merge_patch
-from lws.leaderworkerset import events, spec
+from lws.kube.metadata import namespace_of
+from lws.leaderworkerset import events
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.status import REPLICA_FAILURE
 from lws.leaderworkerset.unsupported import unsupported_in
@@ -27,7 +28,7 @@ def why_left_alone(lws: Object, is_covered: bool, fault: str = "") -> Problem | 
             f"deleted until its spec is corrected",
         )
     if not is_covered:
-        namespace = spec.namespace_of(lws)
+        namespace = namespace_of(lws)
         return Problem(
             "NamespaceNotCovered",
             f"the namespaceSelector of the pod webhook does not select namespace {namespace}, so pods would "

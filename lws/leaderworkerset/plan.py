@@ -13,9 +13,9 @@ from typing import Any
 
 from lws import timing
 from lws.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
-from lws.kube.metadata import is_controlled_by, is_terminating
+from lws.kube.metadata import is_controlled_by, is_terminating, uid_of
 from lws.kube.ownership import Ownership
-from lws.leaderworkerset import events, spec
+from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.assessment.checkpoint import remembered_position
 from lws.leaderworkerset.assessment.target_revision import (
@@ -115,10 +115,10 @@ def _status(
 ) -> SetStatus:
     lws = snapshot.lws
     leader_status = (snapshot.leader or {}).get("status") or {}
-    is_ours = snapshot.leader is not None and is_controlled_by(snapshot.leader, spec.uid_of(lws))
+    is_ours = snapshot.leader is not None and is_controlled_by(snapshot.leader, uid_of(lws))
     ready = {group.index for group in rollout.groups if group.ready}
     status = set_status(
-        lws,
+        snapshot.spec,
         Observed(
             replicas=rollout.replicas,
             now=snapshot.now,
@@ -127,10 +127,10 @@ def _status(
             existing=int(leader_status.get("replicas") or 0) if is_ours else 0,
             revisions=revisions,
             problems=tuple(problems),
-            members=current_members(lws, snapshot.groups, ready),
+            members=current_members(snapshot, ready),
             rollout=_position_to_tell(lws, revisions, step),
             has_moved=step.has_moved,
-            given_up=given_up(lws, snapshot.groups, snapshot.now),
+            given_up=given_up(snapshot),
             waits=tuple(wait for each in snapshot.groups if each.index not in ready for wait in each.waits),
         ),
     )

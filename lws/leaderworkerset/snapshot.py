@@ -23,6 +23,7 @@ from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import Running
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import KIND, REVISION_LABEL, SIZE_ANNOTATION
 
 
@@ -95,7 +96,8 @@ class GroupFacts:
         return len(self.worker_uids) == asked and size in (None, asked + 1)
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: the spec is read once.
+@dataclass(frozen=True)
 class SetSnapshot:
     """A LeaderWorkerSet and what belongs to it.
 
@@ -154,6 +156,11 @@ class SetSnapshot:
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
     is_covered: bool = True
     fault: str = ""
+
+    @cached_property
+    def spec(self) -> SetSpec:
+        """What the set asks for."""
+        return SetSpec.of(self.lws)
 
     @property
     def owner(self) -> Owner:

@@ -1,16 +1,19 @@
 """What a LeaderWorkerSet asks for: its fields with the defaults of the API, read from the plain object.
 
-In: a LeaderWorkerSet as stored (fields that an older CRD did not default may be absent). Out: plain values.
+In: a LeaderWorkerSet as anyone stored it: fields may be absent, or hold what says nothing. Out: plain values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from lws.actions import Object
-from lws.kube.metadata import annotations_of
+from lws.kube.metadata import annotations_of, is_mapping
+from lws.kube.quantities import scaled
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.fields import Field
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     GROUP_NODE_SELECTOR_ANNOTATION,
@@ -21,6 +24,7 @@ from lws_api.leaderworkerset.placement import (
 )
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RECREATE_GROUP_AFTER_START_ANNOTATION,
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,
     RESTART_EXEMPT_SIDECARS_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -46,131 +50,132 @@ _OF_SUBGROUPS = (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOG
 _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
 
 
-def name_of(lws: Object) -> str:
-    """The set's name."""
-    name: str = lws["metadata"]["name"]
-    return name
+@dataclass(frozen=True, slots=True)
+class SetSpec:
+    """The spec of a set, and its annotations that say what the spec could.
 
+    lws: the set itself, for its metadata and status.
+    replicas: groups that the set asks for. size: pods per group, the leader included.
+    partition, max_unavailable, max_surge: as written. disrupted_groups: how many evictions may take, as
+    written; None where nothing is, be there a disruption budget or not.
+    restart_policy: Default, the former name of None, is None here. waits_for_start: no group is recreated
+    before its pods have left Pending. max_group_restarts: on one revision, None for without limit.
+    exempt_containers, exempts_sidecars: whose restarts do not count (KEP-753).
+    history_limit: revisions to keep beside the live ones. progress_deadline: seconds without progress after
+    which the set counts as stalled, None where it never does.
+    leader_template: the worker template stands in where there is none.
+    placement: as from `placement_annotations`.
+    subgroup: the `subGroupPolicy`. leader_service: the Service of leaders. None where there is none.
+    """
 
-def uid_of(lws: Object) -> str:
-    """The set's UID."""
-    uid: str = lws["metadata"]["uid"]
-    return uid
+    lws: Object = field(compare=False, repr=False)
+    replicas: int
+    size: int
+    partition: int
+    max_unavailable: int | str
+    max_surge: int | str
+    paused: bool
+    strategy_type: str
+    restart_policy: RestartPolicy
+    waits_for_start: bool
+    max_group_restarts: int | None
+    exempt_containers: frozenset[str]
+    exempts_sidecars: bool
+    startup_policy: StartupPolicy
+    subdomain_policy: SubdomainPolicy
+    history_limit: int
+    progress_deadline: int | None
+    leader_template: Mapping[str, Any]
+    worker_template: Mapping[str, Any]
+    placement: Mapping[str, str]
+    subgroup: Mapping[str, Any] | None
+    has_disruption_budget: bool
+    disrupted_groups: int | str | None
+    leader_service: Mapping[str, Any] | None
 
+    @classmethod
+    def of(cls, lws: Object) -> SetSpec:
+        """The spec of a set, or of one that a revision was restored into."""
+        spec, annotations = _part(lws, fields.SPEC), annotations_of(lws)
+        template, strategy = _part(spec, fields.TEMPLATE), _part(spec, fields.STRATEGY)
+        workers, leaders = _part(template, fields.WORKER_TEMPLATE), template.get(fields.LEADER_TEMPLATE.name)
+        rolling, budget = _part(strategy, fields.ROLLING_UPDATE), spec.get(fields.DISRUPTION_BUDGET.name)
+        policy, subgroup = _choice(template, fields.RESTART_POLICY), template.get(fields.SUBGROUP.name)
+        limit = _integer(spec, fields.MAX_GROUP_RESTARTS)
+        inner_limit = _integer(template, fields.MAX_GROUP_RESTARTS_IN_TEMPLATE)
+        exempt = annotations.get(RESTART_EXEMPT_CONTAINERS_ANNOTATION)
+        sidecars = str(annotations.get(RESTART_EXEMPT_SIDECARS_ANNOTATION) or "")
+        waits = RECREATE_GROUP_AFTER_START_ANNOTATION in annotations
+        return cls(
+            lws=lws,
+            replicas=_integer(spec, fields.REPLICAS),
+            size=_integer(template, fields.SIZE),
+            partition=_integer(rolling, fields.PARTITION),
+            max_unavailable=_amount(rolling, fields.MAX_UNAVAILABLE),
+            max_surge=_amount(rolling, fields.MAX_SURGE),
+            paused=bool(strategy.get(fields.PAUSED.name)),
+            strategy_type=strategy.get(fields.STRATEGY_TYPE.name) or fields.STRATEGY_TYPE.stored_default,
+            restart_policy=RestartPolicy.NONE if policy == RestartPolicy.DEFAULT else policy,
+            waits_for_start=waits or policy == RestartPolicy.RECREATE_GROUP_AFTER_START,
+            max_group_restarts=limit if limit is not None else inner_limit,
+            exempt_containers=_names(exempt) if exempt else frozenset(),
+            exempts_sidecars=sidecars.strip().lower() == "true",
+            startup_policy=_choice(spec, fields.STARTUP_POLICY),
+            subdomain_policy=_choice(_part(spec, fields.NETWORK), fields.SUBDOMAIN_POLICY),
+            history_limit=_integer(spec, fields.HISTORY_LIMIT),
+            progress_deadline=_integer(spec, fields.PROGRESS_DEADLINE),
+            leader_template=leaders if leaders is not None else workers,
+            worker_template=workers,
+            placement=_placement(annotations, has_subgroups=subgroup is not None),
+            subgroup=subgroup if is_mapping(subgroup) else None,
+            has_disruption_budget=budget is not None,
+            disrupted_groups=_amount(budget if is_mapping(budget) else {}, fields.DISRUPTED_GROUPS),
+            leader_service=spec.get(fields.LEADER_SERVICE.name),
+        )
 
-def namespace_of(lws: Object) -> str:
-    """The set's namespace."""
-    namespace: str = lws["metadata"]["namespace"]
-    return namespace
+    @property
+    def unavailable_groups(self) -> int | None:
+        """maxUnavailable in groups, percentages of the replicas rounded down; None if it is unreadable."""
+        return _groups(self.max_unavailable, self.replicas, round_up=False)
 
+    @property
+    def surge_groups(self) -> int | None:
+        """maxSurge in groups, percentages rounded up, at most the replicas; None if it is unreadable."""
+        groups = _groups(self.max_surge, self.replicas, round_up=True)
+        return None if groups is None else min(groups, self.replicas)
 
-def replicas_of(lws: Object) -> int:
-    """Number of groups that the set asks for."""
-    return int(_read(lws, fields.REPLICAS))
+    @property
+    def floor(self) -> int:
+        """Groups below this index keep their revision."""
+        return max(0, self.partition)
 
-
-def template_of(lws: Object) -> Mapping[str, Any]:
-    """The leaderWorkerTemplate."""
-    template: Mapping[str, Any] = lws["spec"]["leaderWorkerTemplate"]
-    return template
-
-
-def size_of(lws: Object) -> int:
-    """Pods per group, the leader included."""
-    return int(_read(lws, fields.SIZE))
+    @property
+    def subgroup_annotations(self) -> dict[str, str]:
+        """Annotations that tell a pod its subgroup size and policy (KEP-115, KEP-257)."""
+        policy = self.subgroup or {}
+        told = {
+            SUBGROUP_POLICY_TYPE_ANNOTATION: policy.get(fields.SUBGROUP_TYPE.name),
+            SUBGROUP_SIZE_ANNOTATION: policy.get(fields.SUBGROUP_SIZE.name),
+        }
+        return {key: str(value) for key, value in told.items() if value is not None}
 
 
 def recorded_size(recorded: Object) -> int:
     """Pods per group in a recorded spec."""
-    return int(_read({"spec": recorded}, fields.SIZE))
-
-
-def leader_template_of(lws: Object) -> Mapping[str, Any]:
-    """The pod template of leaders: the worker template stands in where there is none."""
-    own: Mapping[str, Any] | None = fields.LEADER_TEMPLATE.of(lws)
-    return own if own is not None else template_of(lws)["workerTemplate"]
-
-
-def restart_policy_of(lws: Object) -> RestartPolicy:
-    """The restart policy; the legacy value Default means None."""
-    policy = fields.RESTART_POLICY.of(lws) or fields.RESTART_POLICY.default
-    return RestartPolicy.NONE if policy == RestartPolicy.DEFAULT else RestartPolicy(policy)
-
-
-def max_group_restarts_of(lws: Object) -> int | None:
-    """How often a group may be recreated on one revision; None for without limit, as by default."""
-    limits = (
-        fields.MAX_GROUP_RESTARTS.of(lws),
-        fields.MAX_GROUP_RESTARTS_IN_TEMPLATE.of(lws),
-    )
-    return next((int(limit) for limit in limits if limit is not None), None)
-
-
-def restart_exempt_containers(lws: Object) -> frozenset[str]:
-    """Names of containers whose restarts do not count."""
-    listed = annotations_of(lws).get(RESTART_EXEMPT_CONTAINERS_ANNOTATION, "")
-    return frozenset(name.strip() for name in listed.split(",")) - {""}
-
-
-def exempts_sidecars(lws: Object) -> bool:
-    """Whether restarts of native sidecars (KEP-753) do not count."""
-    return annotations_of(lws).get(RESTART_EXEMPT_SIDECARS_ANNOTATION, "").strip().lower() == "true"
-
-
-def startup_policy_of(lws: Object) -> StartupPolicy:
-    """When workers are created."""
-    return StartupPolicy(fields.STARTUP_POLICY.of(lws) or fields.STARTUP_POLICY.default)
+    return int(_integer(_part(recorded, fields.TEMPLATE), fields.SIZE))
 
 
 def subdomain_policy_of(lws: Object) -> SubdomainPolicy:
     """One Service for all groups, or one per group."""
-    return SubdomainPolicy(fields.SUBDOMAIN_POLICY.of(lws) or fields.SUBDOMAIN_POLICY.default)
-
-
-def rolling_update_of(lws: Object) -> Mapping[str, Any]:
-    """partition, maxUnavailable (int or percent) and maxSurge (int or percent), defaults filled in."""
-    return {
-        each.name: _read(lws, each) for each in (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
-    }
-
-
-def is_paused(lws: Object) -> bool:
-    """Whether the rollout is to stand still."""
-    return bool(fields.PAUSED.of(lws))
-
-
-def disruption_budget_of(lws: Object) -> Mapping[str, Any] | None:
-    """What evictions may do to the set; None where it asks for no PodDisruptionBudget."""
-    configured: Mapping[str, Any] | None = fields.DISRUPTION_BUDGET.of(lws)
-    return configured
-
-
-def history_limit_of(lws: Object) -> int:
-    """Revisions to keep beside the live ones, 10 by default as for StatefulSets."""
-    return int(_read(lws, fields.HISTORY_LIMIT))
-
-
-def progress_deadline_of(lws: Object) -> int | None:
-    """Seconds without progress after which the set counts as stalled; None where it never does."""
-    requested = fields.PROGRESS_DEADLINE.of(lws)
-    return int(requested) if requested is not None else None
+    policy: SubdomainPolicy = _choice(_part(lws["spec"], fields.NETWORK), fields.SUBDOMAIN_POLICY)
+    return policy
 
 
 def placement_annotations(lws: Object) -> dict[str, str]:
     """Annotations that say where groups run, as pod templates carry them (KEP-115); those without effect are
     left out, so that an edit of them is no rollout.
     """
-    annotations = lws["metadata"].get("annotations") or {}
-    has_subgroups = fields.SUBGROUP.of(lws) is not None
-    found = {
-        key: annotations[key]
-        for key in PLACEMENT_ANNOTATIONS
-        if annotations.get(key) and (has_subgroups or key not in _OF_SUBGROUPS)
-    }
-    scope = found.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
-    if scope == ExclusiveTopologyScope.NAMESPACE or not any(key in found for key in _EXCLUSIVE):
-        found.pop(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, None)
-    return found
+    return _placement(annotations_of(lws), has_subgroups=fields.SUBGROUP.of(lws) is not None)
 
 
 def placement_given(pod: Object, template: Object, requested: Mapping[str, str]) -> dict[str, str]:
@@ -195,25 +200,52 @@ def group_topology(placement: Mapping[str, str]) -> str:
     return placement.get(EXCLUSIVE_TOPOLOGY_ANNOTATION) or placement.get(SHARED_TOPOLOGY_ANNOTATION) or ""
 
 
-def leader_service_of(lws: Object) -> Mapping[str, Any] | None:
-    """The Service of leaders that the set asks for; None where it asks for none."""
-    requested: Mapping[str, Any] | None = fields.LEADER_SERVICE.of(lws)
-    return requested
+def _names(listed: object) -> frozenset[str]:
+    return frozenset(map(str.strip, str(listed).split(","))) - {""}
 
 
-def subgroup_annotations(lws: Object) -> dict[str, str]:
-    """Annotations that tell a pod its subgroup size and policy (KEP-115, KEP-257)."""
-    policy = fields.SUBGROUP.of(lws)
-    if policy is None:
+def _placement(annotations: Mapping[str, str], has_subgroups: bool) -> dict[str, str]:
+    if not annotations:
         return {}
-    annotations = {}
-    if policy.get("subGroupPolicyType") is not None:
-        annotations[SUBGROUP_POLICY_TYPE_ANNOTATION] = policy["subGroupPolicyType"]
-    if policy.get("subGroupSize") is not None:
-        annotations[SUBGROUP_SIZE_ANNOTATION] = str(policy["subGroupSize"])
-    return annotations
+    found = {
+        key: annotations[key]
+        for key in PLACEMENT_ANNOTATIONS
+        if annotations.get(key) and (has_subgroups or key not in _OF_SUBGROUPS)
+    }
+    scope = found.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
+    if scope == ExclusiveTopologyScope.NAMESPACE or not any(key in found for key in _EXCLUSIVE):
+        found.pop(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION, None)
+    return found
 
 
-def _read(raw: Mapping[str, Any], field: fields.Field) -> Any:
-    value = field.of(raw)
-    return field.default if value is None else value
+# Exact types, because that is the quickest question: this is asked in every pass over every group.
+def _part(whole: Mapping[str, Any], field: Field) -> Mapping[str, Any]:
+    value = whole.get(field.name)
+    return value if type(value) is dict or is_mapping(value) else {}
+
+
+def _integer(part: Mapping[str, Any], field: Field) -> Any:
+    value = part.get(field.name)
+    return value if type(value) is int else field.default
+
+
+def _amount(part: Mapping[str, Any], field: Field) -> Any:
+    value = part.get(field.name)
+    return value if type(value) in (int, str) else field.default
+
+
+def _choice(part: Mapping[str, Any], field: Field) -> Any:
+    value = part.get(field.name)
+    if not value or value == field.default:
+        return field.default
+    try:
+        return type(field.default)(value)
+    except ValueError:
+        return field.default
+
+
+def _groups(amount: int | str, replicas: int, round_up: bool) -> int | None:
+    try:
+        return scaled(amount, replicas, round_up)
+    except ValueError:
+        return None

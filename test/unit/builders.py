@@ -13,6 +13,7 @@ from lws.group.identity import group_key
 from lws.group.objects import build_worker_statefulset
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import (
     API_VERSION,
@@ -112,7 +113,9 @@ def make_leader_statefulset(
     lws = lws if lws is not None else make_set()
     name, wanted = lws["metadata"]["name"], lws["spec"].get("replicas", 1)
     count = wanted if replicas is None else replicas
-    made = build_leader_statefulset(lws, key, RollingUpdate(partition, count, max_unavailable or 1))
+    made = build_leader_statefulset(
+        SetSpec.of(lws), key, RollingUpdate(partition, count, max_unavailable or 1)
+    )
     if max_unavailable is None:
         del made["spec"]["updateStrategy"]["rollingUpdate"]["maxUnavailable"]
     if last_replicas is None:
@@ -182,7 +185,7 @@ def make_worker_statefulset(
     leader = leader if leader is not None else make_leader_pod()
     labels, size = leader["metadata"]["labels"], int(leader["metadata"]["annotations"][SIZE_ANNOTATION])
     lws = make_set(labels[NAME_LABEL], namespace=leader["metadata"]["namespace"], size=size)
-    made = build_worker_statefulset(lws, leader)
+    made = build_worker_statefulset(SetSpec.of(lws), leader)
     key = key if key is not None else labels[REVISION_LABEL]
     for labelled in (made, made["spec"]["template"]):
         labelled["metadata"]["labels"][REVISION_LABEL] = key

@@ -16,7 +16,9 @@ from lws.admission import fields as leaderworkerset
 from lws.admission.errors import Complaint, FieldError, invalid, rendered
 from lws.disaggregatedset.names import Identity, child_name
 from lws.kube.metadata import is_mapping, metadata_of
+from lws.kube.quantities import is_integer
 from lws.leaderworkerset.fields import value_at
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType, ScalingMode
 
 _ANY_KEY = "0" * 8
@@ -32,7 +34,7 @@ class RoleFacts:
     raw: Mapping[str, Any]
     is_external: bool
     start_after: tuple[str, ...]
-    spec: leaderworkerset.Facts
+    spec: SetSpec
 
     @property
     def surge(self) -> int:
@@ -150,11 +152,6 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _is_integer(value: Any) -> bool:
-    # JSON's true and false are integers to Python.
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
 def _is_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
@@ -169,7 +166,7 @@ _OBJECT: _Shape = (_is_object, "must be an object")
 _TEXT: _Shape = (_is_text, "must be a string")
 _TEXTS: _Shape = (_is_texts, "must be a list of strings")
 _MAP_OF_TEXTS: _Shape = (_is_map_of_texts, "must be an object whose values are strings")
-_INTEGER: _Shape = (_is_integer, "must be an integer")
+_INTEGER: _Shape = (is_integer, "must be an integer")
 
 _OF_SETS: Mapping[str, _Shape] = {
     "metadata": _OBJECT,
@@ -210,5 +207,5 @@ def _role(path: str, raw: Mapping[str, Any]) -> RoleFacts:
         raw=raw,
         is_external=value_at(raw, ("scaling", "mode")) == ScalingMode.EXTERNAL,
         start_after=tuple(raw.get("startAfter") or ()),
-        spec=leaderworkerset.facts_of({"spec": raw.get("spec")}),
+        spec=SetSpec.of({"spec": raw.get("spec")}),
     )

@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, rendered
-from lws.admission.fields import Facts, templates_of
+from lws.admission.fields import templates_of
 from lws.group.subgroups import count_of
 from lws.kube.affinity import has_both_terms
 from lws.kube.metadata import annotations_of, metadata_of
 from lws.kube.names import label_key_errors
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.node_selection import nodes_of_group
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
@@ -42,13 +43,12 @@ _EITHER = (
     (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION),
     (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION),
 )
-_MAX_SURGE_PATH = str(fields.MAX_SURGE)
 
 
-def placement_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     """What the scheduler could never do, or nobody could understand."""
     annotations = annotations_of(raw)
-    errors = [*_one_domain_errors(annotations, facts), *_group_node_errors(raw, annotations, facts)]
+    errors = [*_one_domain_errors(annotations, spec), *_group_node_errors(raw, annotations, spec)]
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
     if scope is not None and scope not in tuple(ExclusiveTopologyScope):
         why = f"must be one of {', '.join(ExclusiveTopologyScope)}"
@@ -58,23 +58,23 @@ def placement_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
             why = f"cannot be beside {exclusive}, which asks for the same and more: remove one of them"
             errors.append(invalid(_path(shared), annotations[shared], why))
     subgroup = annotations.get(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION)
-    if subgroup is not None and facts.subgroup is None:
+    if subgroup is not None and spec.subgroup is None:
         why = "cannot have subgroup-shared-topology without subGroupSize set"
         errors.append(invalid(_path(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION), subgroup, why))
     return errors
 
 
-def _one_domain_errors(annotations: Mapping[str, str], facts: Facts) -> Iterator[FieldError]:
+def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[FieldError]:
     """A group in one domain cannot have subgroups that each have one of the same kind."""
     subgroup = annotations.get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
-    policy = facts.subgroup or {}
+    policy = spec.subgroup or {}
     size = policy.get("subGroupSize")
     if not isinstance(size, int) or size < 1:
         return
     excluded = policy.get("subGroupPolicyType") == SubGroupPolicyType.LEADER_EXCLUDED
     for annotation in (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION):
         group = annotations.get(annotation)
-        if group and group == subgroup and count_of(facts.size, size, leader_excluded=excluded) > 1:
+        if group and group == subgroup and count_of(spec.size, size, leader_excluded=excluded) > 1:
             why = (
                 f"is the topology of {annotation} too: the subgroups of a group cannot be apart "
                 f"in the one domain that the group has; use a smaller topology here"
@@ -83,12 +83,12 @@ def _one_domain_errors(annotations: Mapping[str, str], facts: Facts) -> Iterator
 
 
 def _group_node_errors(
-    raw: Mapping[str, Any], annotations: Mapping[str, str], facts: Facts
+    raw: Mapping[str, Any], annotations: Mapping[str, str], spec: SetSpec
 ) -> Iterator[FieldError]:
     """Measured at the largest index, whose name is the longest."""
     # Manifests that no API server has seen may leave both open.
     name, namespace = (str(metadata_of(raw).get(field) or "default") for field in ("name", "namespace"))
-    index = max(facts.replicas + (facts.surge_groups or 0) - 1, 0)
+    index = max(spec.replicas + (spec.surge_groups or 0) - 1, 0)
     for annotation in (GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION):
         told = annotations.get(annotation)
         if not isinstance(told, str):
@@ -103,29 +103,29 @@ def _path(annotation: str) -> str:
     return f"metadata.annotations.{annotation}"
 
 
-def placement_warnings(raw: Mapping[str, Any], facts: Facts) -> list[str]:
+def placement_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
     """What the scheduler may not be able to do."""
     found = []
     for annotation in _TOPOLOGIES:
         topology = annotations_of(raw).get(annotation)
         if isinstance(topology, str):
             found += _topology_warnings(raw, annotation, topology)
-    found += [*_surge_warnings(annotations_of(raw), facts), *_without_effect(raw)]
+    found += [*_surge_warnings(annotations_of(raw), spec), *_without_effect(raw)]
     return found
 
 
-def _surge_warnings(annotations: Mapping[str, str], facts: Facts) -> Iterator[str]:
-    if not facts.surge_groups:
+def _surge_warnings(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[str]:
+    if not spec.surge_groups:
         return
     if topology := annotations.get(EXCLUSIVE_TOPOLOGY_ANNOTATION):
         yield (
-            f"{_MAX_SURGE_PATH}: {facts.max_surge} with {EXCLUSIVE_TOPOLOGY_ANNOTATION}: every group on top "
+            f"{fields.MAX_SURGE}: {spec.max_surge} with {EXCLUSIVE_TOPOLOGY_ANNOTATION}: every group on top "
             f"needs a {topology} of its own during updates; where none is free, it waits"
         )
     if annotations.get(GROUP_NODE_SELECTOR_ANNOTATION):
-        last = facts.replicas + facts.surge_groups - 1
+        last = spec.replicas + spec.surge_groups - 1
         yield (
-            f"{_MAX_SURGE_PATH}: {facts.max_surge} with {GROUP_NODE_SELECTOR_ANNOTATION}: during updates "
+            f"{fields.MAX_SURGE}: {spec.max_surge} with {GROUP_NODE_SELECTOR_ANNOTATION}: during updates "
             f"there are groups up to index {last}, which wait where there are no nodes for them"
         )
 

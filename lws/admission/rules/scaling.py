@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lws.admission.fields import Facts
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.spec import SetSpec
 
 _DOWN = ("NotReady", "Broken")
 
 
-def scaling_warnings(old: Mapping[str, Any], facts: Facts, before: Facts) -> list[str]:
+def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
     """StatefulSets take the highest index first, whoever is ready."""
-    if facts.replicas >= before.replicas:
+    if spec.replicas >= before.replicas:
         return []
     down = {index: name for name, index in _groups_that_are_down(old)}
-    staying = [name for index, name in sorted(down.items()) if index < facts.replicas]
-    if not staying or all(index in down for index in range(facts.replicas, before.replicas)):
+    staying = [name for index, name in sorted(down.items()) if index < spec.replicas]
+    if not staying or all(index in down for index in range(spec.replicas, before.replicas)):
         return []
     return [
-        f"spec.replicas: {facts.replicas}: groups with the highest indices go, ready or not; not ready are "
+        f"spec.replicas: {spec.replicas}: groups with the highest indices go, ready or not; not ready are "
         f"{', '.join(staying)}, which stay. A group is made anew when its leader pod is deleted"
     ]
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid
-from lws.admission.fields import facts_of
 from lws.kube.metadata import is_terminating, metadata_of
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.children.leader_service import leader_service_name
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
 
@@ -81,7 +81,7 @@ def _is_shared(raw: Mapping[str, Any]) -> bool:
 
 def _indices(raw: Mapping[str, Any]) -> range:
     """Groups that have objects of their own beside their leader pod."""
-    facts = facts_of(raw)
-    if facts.size < 2 and fields.SUBDOMAIN_POLICY.of(raw) != SubdomainPolicy.UNIQUE_PER_REPLICA:
+    spec = SetSpec.of(raw)
+    if spec.size < 2 and fields.SUBDOMAIN_POLICY.of(raw) != SubdomainPolicy.UNIQUE_PER_REPLICA:
         return range(0)
-    return range(facts.replicas + (facts.surge_groups or 0))
+    return range(spec.replicas + (spec.surge_groups or 0))

@@ -9,18 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, required
-from lws.admission.fields import Facts
 from lws.kube.metadata import annotations_of
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SubGroupPolicyType
 
 SUBGROUP_SIZE_PATH = str(fields.TEMPLATE.field("SubGroupPolicy").field("subGroupSize"))
 """The capital S is no field of the API, but clients of the original controller know this path."""
 
 
-def subgroup_errors(new: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+def subgroup_errors(new: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     """What is wrong with the subgroup policy, at the paths and in the words of the original controller."""
-    policy, size, path = facts.subgroup, facts.size, SUBGROUP_SIZE_PATH
+    policy, size, path = spec.subgroup, spec.size, SUBGROUP_SIZE_PATH
     if policy is None:
         topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
         if topology is None:

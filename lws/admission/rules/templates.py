@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lws.admission.errors import FieldError, invalid, required
-from lws.admission.fields import Facts, templates_of
+from lws.admission.fields import templates_of
 from lws.admission.rules.reserved import reserved_errors, reserved_warnings
 from lws.group.tpu import MOST_PODS, PORT_ENV, is_configured, ports_of, tpu_containers
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import (
     GROUP_SIZE_ENV,
     LEADER_ADDRESS_ENV,
@@ -24,18 +25,18 @@ from lws_api.leaderworkerset.v1 import (
 _VARIABLES = (LEADER_ADDRESS_ENV, GROUP_SIZE_ENV, WORKER_INDEX_ENV)
 
 
-def template_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+def template_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     """What no pod of the set could be made with."""
     errors: list[FieldError] = []
     for path, template in templates_of(raw):
-        if _is_used(path, raw, facts):
+        if _is_used(path, raw, spec):
             errors += [*_missing(path, template), *_refused_by_statefulsets(path, template)]
-    return [*errors, *reserved_errors(raw), *_tpu_errors(raw, facts)]
+    return [*errors, *reserved_errors(raw), *_tpu_errors(raw, spec)]
 
 
-def template_warnings(raw: Mapping[str, Any], facts: Facts) -> list[str]:
+def template_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
     """What is not as its author may think."""
-    found = [*reserved_warnings(raw), *_tpu_warnings(raw, facts)]
+    found = [*reserved_warnings(raw), *_tpu_warnings(raw, spec)]
     for path, template in templates_of(raw):
         pod = _mapping(template.get("spec"))
         for kind in ("initContainers", "containers"):
@@ -71,18 +72,18 @@ def _refused_by_statefulsets(path: str, template: Mapping[str, Any]) -> Iterator
         yield invalid(f"{path}.spec.activeDeadlineSeconds", deadline, why)
 
 
-def _is_used(path: str, raw: Mapping[str, Any], facts: Facts) -> bool:
+def _is_used(path: str, raw: Mapping[str, Any], spec: SetSpec) -> bool:
     """Groups of one pod have no workers: nothing is made of their template where leaders have their own."""
-    return facts.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
+    return spec.size > 1 or path == str(fields.LEADER_TEMPLATE) or fields.LEADER_TEMPLATE.of(raw) is None
 
 
-def _tpu_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
+def _tpu_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     """Sets whose pods could not be told which pods their TPUs work with."""
     pods = _tpu_pods(raw)
     errors = []
-    if any(pods.values()) and facts.size > MOST_PODS:
+    if any(pods.values()) and spec.size > MOST_PODS:
         why = f"groups whose pods request google.com/tpu have {MOST_PODS} pods at most: each is told of all"
-        errors.append(invalid(fields.SIZE, facts.size, why))
+        errors.append(invalid(fields.SIZE, spec.size, why))
     policy = fields.SUBGROUP_TYPE.of(raw)
     if pods[fields.LEADER_TEMPLATE] and policy == SubGroupPolicyType.LEADER_EXCLUDED:
         why = (
@@ -93,10 +94,10 @@ def _tpu_errors(raw: Mapping[str, Any], facts: Facts) -> list[FieldError]:
     return errors
 
 
-def _tpu_warnings(raw: Mapping[str, Any], facts: Facts) -> Iterator[str]:
+def _tpu_warnings(raw: Mapping[str, Any], spec: SetSpec) -> Iterator[str]:
     """What every pod tells of the others by what it has itself."""
     pods = _tpu_pods(raw)
-    if facts.size < 2:
+    if spec.size < 2:
         pods[fields.WORKER_TEMPLATE] = []
     for template, containers in pods.items():
         ports = ports_of(containers)

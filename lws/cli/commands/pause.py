@@ -13,7 +13,7 @@ from lws.cli.facts.lookup import find_set
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
 from lws.cli.writing import changed, report
-from lws.leaderworkerset.spec import is_paused
+from lws.leaderworkerset.spec import SetSpec
 
 FIELD_MANAGER = "lws-pause"
 
@@ -43,7 +43,7 @@ async def _set_paused(session: Session, name: str, paused: bool | None, output: 
     patch = {"spec": {"rolloutStrategy": {"paused": paused}}}
     reference = Reference(lws["apiVersion"], lws["kind"], session.namespace, name)
     after = await session.cluster.merge_patch(reference, patch, FIELD_MANAGER)
-    if is_paused(after) != bool(paused):
+    if SetSpec.of(after).paused != bool(paused):
         raise Refusal(
             "this cluster does not keep spec.rolloutStrategy.paused, so nothing was changed: its "
             "CustomResourceDefinition is older than this command; upgrade the chart"
@@ -54,6 +54,6 @@ async def _set_paused(session: Session, name: str, paused: bool | None, output: 
 
 def check(lws: Object, paused: bool) -> None:
     """Raises Refusal if the set is so already."""
-    if is_paused(lws) == paused:
+    if SetSpec.of(lws).paused == paused:
         name = lws["metadata"]["name"]
         raise Refusal(f"set {name} is already paused" if paused else f"set {name} is not paused")

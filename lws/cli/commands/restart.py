@@ -20,7 +20,7 @@ from lws.cli.session import Session, Target, run
 from lws.cli.writing import changed, report
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.spec import is_paused
+from lws.leaderworkerset.spec import SetSpec
 
 RESTARTED_AT_ANNOTATION = "kubectl.kubernetes.io/restartedAt"
 FIELD_MANAGER = "lws-restart"
@@ -52,7 +52,7 @@ def restart_patch(lws: Object, now: datetime) -> dict[str, Any]:
     name = lws["metadata"]["name"]
     if problem := why_left_alone(lws, is_covered=True):
         raise Refusal(f"set {name} would not be restarted: {problem.message}")
-    if is_paused(lws):
+    if SetSpec.of(lws).paused:
         raise Refusal(f"set {name} is paused: let it go on first (resume {name}), then restart it")
     templates = lws["spec"]["leaderWorkerTemplate"]
     parts = [part for part in ("leaderTemplate", "workerTemplate") if templates.get(part) is not None]

@@ -20,13 +20,13 @@ from lws.admission.leaderworkerset import errors_in
 from lws.cli.blocks import Text
 from lws.cli.refusal import Refusal
 from lws.kube.metadata import copied
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
 from lws.leaderworkerset.rollout.reasons import counted
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.crds import defaulted
 from lws_api.leaderworkerset.v1 import LeaderWorkerSet
 
@@ -51,7 +51,8 @@ def as_stored(manifest: Object) -> dict[str, Any]:
 
 def creation(lws: Object) -> Iterator[Text]:
     """What comes of a set that does not exist yet."""
-    replicas, size = spec.replicas_of(lws), spec.size_of(lws)
+    spec = SetSpec.of(lws)
+    replicas, size = spec.replicas, spec.size
     pods = f"{counted(replicas)} of {size} pod{'' if size == 1 else 's'}"
     yield Text(f"new: {pods}, {replicas * size} in all, under key {record(lws).key}", "bold green")
 

@@ -19,7 +19,6 @@ from lws.kube import conditions
 from lws.kube.metadata import controller_of, is_terminating
 from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
@@ -122,7 +121,7 @@ def _lines(objects: SetObjects, past: Past, standings: Iterable[GroupStanding]) 
         leader = objects.pods.get(group.leader["metadata"]["name"], group.leader)
         workers = owned[group.workers["metadata"]["uid"]] if group.workers is not None else []
         known = objects.groups.get(each.index)
-        size = known.size if known is not None else spec.size_of(objects.lws)
+        size = known.size if known is not None else objects.snapshot.spec.size
         detail = obstacle(known, [leader, *workers], size) if each.lacks_pods else ""
         yield GroupLine(
             index=each.index,

@@ -12,9 +12,10 @@ from lws.actions import Object
 from lws.cli.facts.revisions import Past, is_same
 from lws.cli.refusal import Refusal
 from lws.kube.metadata import annotations_of
-from lws.leaderworkerset import fields, spec
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import LIVE, equality_tree
 from lws.leaderworkerset.revisions.history import Recorded, restore
+from lws.leaderworkerset.spec import SetSpec
 
 FIELD_MANAGER = "lws-undo"
 # They keep their own record of what they applied, and write as anybody does.
@@ -31,7 +32,7 @@ def target_of(past: Past, number: int | None) -> Recorded:
 def check(lws: Object, past: Past, target: Recorded) -> None:
     """Raises Refusal where going back is impossible or pointless."""
     name = past.name
-    if spec.is_paused(lws):
+    if SetSpec.of(lws).paused:
         raise Refusal(f"set {name} is paused: let it go on first (resume {name}), then undo")
     wanted = past.wanted
     if wanted is not None and (wanted.uid == target.uid or is_same(wanted, target)):

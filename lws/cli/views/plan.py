@@ -14,9 +14,9 @@ from lws.cli.blocks import Block, Text
 from lws.cli.facts.creation import creation
 from lws.cli.facts.impact import Impact, impact_lines
 from lws.cli.views.steps import steps_blocks, steps_data
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.rollout.simulation import Simulation
+from lws.leaderworkerset.spec import SetSpec
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def plan_blocks(plan: SetPlan) -> Iterator[Block]:
 
 def plan_data(plan: SetPlan) -> dict[str, Any]:
     """The same as data."""
-    metadata, replicas = plan.lws["metadata"], spec.replicas_of(plan.lws)
+    metadata, replicas = plan.lws["metadata"], SetSpec.of(plan.lws).replicas
     return {
         "name": metadata["name"],
         "namespace": metadata["namespace"],

@@ -13,7 +13,6 @@ from lws.cli.blocks import Bar, Block, Table, Text, row
 from lws.cli.facts.ages import age
 from lws.cli.facts.set_status import GroupLine, StatusReport, revision_number
 from lws.kube import conditions
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.status.progress import STALLED
 
 _STYLES = {"True": "green", "Unknown": "yellow"}
@@ -107,7 +106,7 @@ def _pace(facts: StatusReport) -> Iterator[Text]:
     if not facts.last_progress or facts.assessment.rollout.paused:
         return
     is_stalled = conditions.is_true(_conditions(facts), STALLED)
-    deadline = spec.progress_deadline_of(facts.objects.lws)
+    deadline = facts.objects.snapshot.spec.progress_deadline
     since = age(facts.last_progress, facts.objects.snapshot.now)
     limit = f"; stalls after {deadline} s without progress" if deadline is not None else ""
     yield Text(f"last progress {since} ago{limit}", "red" if is_stalled else "")

@@ -17,8 +17,15 @@ from lws.cluster.errors import NotFound
 from lws.cluster.observe.membership import Membership
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.history.order import find
-from lws.kube.metadata import controller_of, is_controlled_by, is_mapping, labels_of
-from lws.leaderworkerset import spec
+from lws.kube.metadata import (
+    controller_of,
+    is_controlled_by,
+    is_mapping,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from lws.leaderworkerset.revisions.encoding import without_marker
 from lws.leaderworkerset.revisions.history import Recorded, is_ours
 from lws.leaderworkerset.revisions.identity import identified
@@ -40,7 +47,7 @@ class History:
 
     def recorded(self, lws: Object) -> tuple[Recorded, ...]:
         """Revisions that the set owns, whatever their labels, or may adopt."""
-        owned = self._store.controlled_by(spec.uid_of(lws), "ControllerRevision")
+        owned = self._store.controlled_by(uid_of(lws), "ControllerRevision")
         labelled = self._labelled(lws, "ControllerRevision")
         parsed = (self._memory.parsed(revision) for revision in owned)
         orphans = ((each, self._memory.parsed(each)) for each in labelled if controller_of(each) is None)
@@ -50,19 +57,19 @@ class History:
         return identified((*parsed, *may_be_adopted), lambda: self._carried(lws))
 
     def _labelled(self, owner: Object, kind: str) -> list[Object]:
-        return self._store.labelled(NAME_LABEL, spec.namespace_of(owner), spec.name_of(owner), kind)
+        return self._store.labelled(NAME_LABEL, namespace_of(owner), name_of(owner), kind)
 
     def _carried(self, lws: Object) -> frozenset[str]:
-        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
+        leader = self._store.get("StatefulSet", namespace_of(lws), name_of(lws))
         if leader is None:
             return self.left_keys(lws)
-        if not is_controlled_by(leader, spec.uid_of(lws)):
+        if not is_controlled_by(leader, uid_of(lws)):
             return frozenset()
         return carried_keys(leader, self._members.groups_of(leader)) | self.reported_keys(leader)
 
     def taken(self, lws: Object) -> tuple[Object, ...]:
         """What has names that revisions of the set were to get, and is neither its own nor to be adopted."""
-        return tuple(each for each in self._memory.taken.of_set(spec.uid_of(lws)) if not is_ours(each, lws))
+        return tuple(each for each in self._memory.taken.of_set(uid_of(lws)) if not is_ours(each, lws))
 
     def left_keys(self, lws: Object) -> frozenset[str]:
         """Keys of worker StatefulSets, whose leaders a StatefulSet that is lost may have left behind."""
@@ -108,7 +115,7 @@ class History:
         A stream may be late, and it does not show what has lost its label. To take a revision for lost that
         is not would write a second one.
         """
-        page = await self._cluster.list_page(CONTROLLER_REVISIONS, {}, namespace=spec.namespace_of(lws))
+        page = await self._cluster.list_page(CONTROLLER_REVISIONS, {}, namespace=namespace_of(lws))
         typed = {"apiVersion": CONTROLLER_REVISIONS.api_version, "kind": CONTROLLER_REVISIONS.kind}
         found = tuple({**typed, **item} for item in page.get("items") or ())
         for each in found:

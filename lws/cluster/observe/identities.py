@@ -26,10 +26,10 @@ from lws.group.labels import (
 from lws.group.snapshot import GroupSnapshot
 from lws.history.order import find
 from lws.kube.metadata import labels_of
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import Origin, key_of_template, with_key
 from lws.leaderworkerset.revisions.recovery import Running, reconstruct
+from lws.leaderworkerset.spec import recorded_size
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 
@@ -97,9 +97,9 @@ class Identities:
 def _size(lws: Object, revision: Recorded | None, unrecorded: Running | None) -> int | None:
     """Pods per group; None where neither a revision nor what runs says it."""
     if revision is not None:
-        return spec.recorded_size(revision.spec)
+        return recorded_size(revision.spec)
     made = reconstruct(lws, unrecorded) if unrecorded is not None else None
-    return spec.recorded_size(made.record.spec) if made is not None else None
+    return recorded_size(made.record.spec) if made is not None else None
 
 
 def _marks_of_workers(

@@ -13,11 +13,19 @@ from lws.cluster.cache.store import Store
 from lws.cluster.observe.owners import Owners
 from lws.cluster.workloads import LEADER_WORKER_SET
 from lws.group.objects import build_group_service
-from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
+from lws.kube.metadata import (
+    annotations_of,
+    controller_of,
+    is_controlled_by,
+    is_terminating,
+    labels_of,
+    name_of,
+    namespace_of,
+    uid_of,
+)
 from lws.kube.names import parent_and_ordinal
 from lws.kube.ownership import Ownership
 from lws.kube.pods import is_ready, wait_for_node
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.likeness import ownership_of_service, ownership_of_workers
 from lws.leaderworkerset.revisions.keys import (
     STATEFULSET_REVISION_LABEL,
@@ -50,8 +58,8 @@ class Membership:
 
     def leader_pods_of(self, lws: Object) -> list[Object]:
         """Leader pods of a set, in no order."""
-        leader = self._store.get("StatefulSet", spec.namespace_of(lws), spec.name_of(lws))
-        if leader is None or not is_controlled_by(leader, spec.uid_of(lws)):
+        leader = self._store.get("StatefulSet", namespace_of(lws), name_of(lws))
+        if leader is None or not is_controlled_by(leader, uid_of(lws)):
             return []
         return self._store.controlled_by(leader["metadata"]["uid"], "Pod")
 
@@ -65,7 +73,7 @@ class Membership:
         lws = self._store.get(KIND, namespace, owner["name"])
         if statefulset is None or lws is None or statefulset["metadata"]["uid"] != owner["uid"]:
             return None
-        return lws if is_controlled_by(statefulset, spec.uid_of(lws)) else None
+        return lws if is_controlled_by(statefulset, uid_of(lws)) else None
 
     def groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
         """Groups whose leader pods this StatefulSet controls, by index."""

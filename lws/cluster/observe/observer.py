@@ -28,9 +28,9 @@ from lws.group.failures import incident_of
 from lws.group.gang.provider import GangProvider
 from lws.group.placement import is_placed
 from lws.group.snapshot import GroupSnapshot
-from lws.kube.metadata import is_controlled_by, is_terminating
+from lws.kube.metadata import is_controlled_by, is_terminating, name_of, namespace_of, uid_of
 from lws.kube.nodes import NodeLossPolicy
-from lws.leaderworkerset import spec
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.completeness import Named, has_gaps
 from lws.leaderworkerset.children.leader_service import leader_service_name
@@ -146,14 +146,14 @@ class Observer:
             obstructions=shortage.obstructions,
             look_again=shortage.look_again,
             refused_at=shortage.refused_at,
-            leaders_refused=self._memory.refusals.of_leaders(spec.namespace_of(lws), spec.name_of(lws)),
+            leaders_refused=self._memory.refusals.of_leaders(namespace_of(lws), name_of(lws)),
             leaving=leaving,
             nodes=await self._leaving.nodes(leaving, now),
             node_loss=self._environment.node_loss,
         )
 
     async def _children(self, lws: Object) -> _Children:
-        namespace, name, uid = spec.namespace_of(lws), spec.name_of(lws), spec.uid_of(lws)
+        namespace, name, uid = namespace_of(lws), name_of(lws), uid_of(lws)
         leader = await self._lookup.named("StatefulSet", namespace, name, uid, look_when_absent=True)
         is_ours = leader is not None and is_controlled_by(leader, uid)
         groups = await self._groups_of(leader) if leader is not None and is_ours else ()
@@ -187,12 +187,12 @@ class Observer:
 
     async def _leader_service(self, lws: Object) -> Object | None:
         """Where the set asks for none, only its own is of interest."""
-        namespace, name = spec.namespace_of(lws), leader_service_name(spec.name_of(lws))
+        namespace, name = namespace_of(lws), leader_service_name(name_of(lws))
         known = self._store.get("Service", namespace, name)
-        is_own = known is not None and is_controlled_by(known, spec.uid_of(lws))
-        if spec.leader_service_of(lws) is None and not is_own:
+        is_own = known is not None and is_controlled_by(known, uid_of(lws))
+        if fields.LEADER_SERVICE.of(lws) is None and not is_own:
             return None
-        return await self._lookup.named("Service", namespace, name, spec.uid_of(lws))
+        return await self._lookup.named("Service", namespace, name, uid_of(lws))
 
     async def _keys(
         self, lws: Object, leader: Object | None, groups: Iterable[GroupFacts]
@@ -201,7 +201,7 @@ class Observer:
         keys = carried_keys(leader, groups)
         if leader is None:
             return keys | self._history.left_keys(lws), ()
-        if not is_controlled_by(leader, spec.uid_of(lws)):
+        if not is_controlled_by(leader, uid_of(lws)):
             return keys, ()
         unrecorded = await self._history.unrecorded(lws, leader, keys)
         return keys | self._history.reported_keys(leader), unrecorded
@@ -209,13 +209,13 @@ class Observer:
     def _claims(self, lws: Object) -> tuple[Object, ...]:
         if not claims_of(lws):
             return ()
-        place = (spec.namespace_of(lws), spec.name_of(lws))
+        place = (namespace_of(lws), name_of(lws))
         return tuple(self._store.labelled(NAME_LABEL, *place, "PersistentVolumeClaim"))
 
     async def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
         """What the API server refuses, to us or to the controller of the set's StatefulSets."""
-        namespace, name, leader = spec.namespace_of(lws), spec.name_of(lws), children.leader
-        is_ours = leader is not None and is_controlled_by(leader, spec.uid_of(lws))
+        namespace, name, leader = namespace_of(lws), name_of(lws), children.leader
+        is_ours = leader is not None and is_controlled_by(leader, uid_of(lws))
         workers = (group.workers for group in children.groups if group.workers_short)
         candidates = (leader if is_ours else None, *workers)
         statefulsets = [each for each in candidates if each is not None]
@@ -230,7 +230,7 @@ class Observer:
         """Everything about the group of a leader pod; None without it, or a readable set that owns it."""
         leader = self._store.get("Pod", namespace, name)
         lws = self.members.set_of_leader(leader) if leader is not None else None
-        leaders = self._store.get("StatefulSet", namespace, spec.name_of(lws)) if lws is not None else None
+        leaders = self._store.get("StatefulSet", namespace, name_of(lws)) if lws is not None else None
         if leader is None or lws is None or leaders is None or self._memory.fault_of(lws):
             self._groups.forget(namespace, name)
             return None

@@ -16,6 +16,7 @@ from lws.group.identity import group_size_of
 from lws.kube.metadata import annotations_of, labels_of
 from lws.kube.names import LABEL_LENGTH
 from lws.kube.quantities import whole_number
+from lws.leaderworkerset.spec import SetSpec
 
 TIMEOUT_ANNOTATION = "scheduling.x-k8s.io/schedule-timeout-seconds"
 """On a set: how many seconds a group that is being placed may hold places while others are missing."""
@@ -43,10 +44,10 @@ class Coscheduling:
         return "" if group_size_of(leader) == 1 else _name(labels_of(leader))
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        is_marked = _POD_GROUP_LABEL in labels_of(leader)
+        spec, is_marked = SetSpec.of(restored), _POD_GROUP_LABEL in labels_of(leader)
         wanted: dict[str, Any] = {
-            "minMember": first_members(restored, is_marked),
-            "minResources": requests_of_group(restored),
+            "minMember": first_members(spec, is_marked),
+            "minResources": requests_of_group(spec),
         }
         seconds = timeout_seconds(annotations_of(restored).get(TIMEOUT_ANNOTATION))
         if seconds is not None:

@@ -14,7 +14,7 @@ from lws.actions import Object
 from lws.group.gang.provider import Marks, build_pod_group, first_members, name_by_labels
 from lws.group.identity import is_leader
 from lws.kube.metadata import labels_of
-from lws.leaderworkerset import spec
+from lws.leaderworkerset.spec import SetSpec
 
 _GROUP = "scheduling.k8s.io"
 # Until then PodGroups have a priority only where a feature gate of alpha quality says so.
@@ -52,9 +52,10 @@ class Kubernetes:
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
         """Deleting the leader does not wait for it: a pod on a lost node would keep it, and it the leader."""
-        members = first_members(restored, is_marked=True)
+        spec = SetSpec.of(restored)
+        members = first_members(spec, is_marked=True)
         wanted: dict[str, Any] = {"schedulingPolicy": {"gang": {"minCount": members}}}
-        pod = spec.leader_template_of(restored).get("spec") or {}
+        pod = spec.leader_template.get("spec") or {}
         if pod.get("priorityClassName") and self.api_version != _WITHOUT_PRIORITY:
             wanted["priorityClassName"] = pod["priorityClassName"]
         made = build_pod_group(self.api_version, self.name_of(leader), leader, wanted)

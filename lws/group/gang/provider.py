@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lws.actions import Object
-from lws.group.placement import topology_of
 from lws.kube.metadata import labels_of, owner_reference
 from lws.kube.requests import of_many, of_pod, total
-from lws.leaderworkerset import spec
+from lws.leaderworkerset.spec import SetSpec, group_topology
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, StartupPolicy
 
 KIND = "PodGroup"
@@ -87,23 +86,22 @@ def name_by_labels(labels: Mapping[str, str]) -> str:
     return "-".join(labels.get(key, "") for key in _IDENTITY)
 
 
-def first_members(restored: Object, is_marked: bool) -> int:
+def first_members(spec: SetSpec, is_marked: bool) -> int:
     """How many pods can be there before any of them is placed: a gang of more would wait for ever.
 
     All, but for workers that are made once their leader is ready (LeaderReady), or has a node whose
     neighbours they become (KEP-115). is_marked: the leader names its PodGroup; in a group from before gangs
     were switched on it does not, nor do the others until they are made anew, one after the other.
     """
-    is_ready_first = spec.startup_policy_of(restored) == StartupPolicy.LEADER_READY
-    is_apart = is_ready_first or bool(topology_of(restored)) or not is_marked
-    return 1 if is_apart else spec.size_of(restored)
+    is_ready_first = spec.startup_policy == StartupPolicy.LEADER_READY
+    is_apart = is_ready_first or bool(group_topology(spec.placement)) or not is_marked
+    return 1 if is_apart else spec.size
 
 
-def requests_of_group(restored: Object) -> dict[str, str]:
+def requests_of_group(spec: SetSpec) -> dict[str, str]:
     """What all pods of the group ask for together, as the API has it."""
-    worker: Mapping[str, Any] = spec.template_of(restored)["workerTemplate"]
-    workers = of_many(of_pod(worker.get("spec") or {}), spec.size_of(restored) - 1)
-    everyone = total([of_pod(spec.leader_template_of(restored).get("spec") or {}), workers])
+    workers = of_many(of_pod(spec.worker_template.get("spec") or {}), spec.size - 1)
+    everyone = total([of_pod(spec.leader_template.get("spec") or {}), workers])
     return {name: str(amount) for name, amount in everyone.items()}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from lws.actions import Object
 from lws.group.gang.provider import Marks, build_pod_group, first_members, name_by_labels, requests_of_group
 from lws.kube.metadata import annotations_of, labels_of
+from lws.leaderworkerset.spec import SetSpec
 
 _GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 _QUEUE_ANNOTATION = "scheduling.volcano.sh/queue-name"
@@ -38,11 +39,11 @@ class Volcano:
         return name_by_labels(labels_of(leader))
 
     def pod_group(self, restored: Object, leader: Object) -> Object:
-        told = annotations_of(restored)
+        spec, told = SetSpec.of(restored), annotations_of(restored)
         is_marked = _GROUP_NAME_ANNOTATION in annotations_of(leader)
         wanted: dict[str, Any] = {
-            "minMember": first_members(restored, is_marked),
-            "minResources": requests_of_group(restored),
+            "minMember": first_members(spec, is_marked),
+            "minResources": requests_of_group(spec),
         }
         if _QUEUE_ANNOTATION in told:
             wanted["queue"] = told[_QUEUE_ANNOTATION]

@@ -10,12 +10,11 @@ from dataclasses import dataclass
 
 from lws.kube.ownership import Ownership
 from lws.kube.statefulsets import update_revision_of
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.checkpoint import remembered_position
 from lws.leaderworkerset.assessment.likeness import ownership_of_leaders
 from lws.leaderworkerset.assessment.target_revision import Choice, choose_revision
 from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states, leader_statefulset
-from lws.leaderworkerset.rollout.limits import budget_of, floor_of
+from lws.leaderworkerset.rollout.limits import budget_of
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 
@@ -40,19 +39,19 @@ class Assessment:
 
 def assess(snapshot: SetSnapshot) -> Assessment:
     """The set as it stands."""
-    lws, leader = snapshot.lws, snapshot.leader
+    lws, leader, spec = snapshot.lws, snapshot.leader, snapshot.spec
     ownership = ownership_of_leaders(snapshot)
     target = choose_revision(snapshot, ownership)
     update_revision = update_revision_of(leader) if leader is not None else ""
     usable = leader if ownership in (Ownership.OURS, Ownership.ORPHAN) else None
     position = remembered_position(lws)
     rollout = RolloutState(
-        replicas=spec.replicas_of(lws),
-        budget=budget_of(lws),
-        floor=floor_of(lws),
+        replicas=spec.replicas,
+        budget=budget_of(spec),
+        floor=spec.floor,
         groups=group_states(snapshot.groups, Wanted(target.key, target.size_of, update_revision)),
         statefulset=leader_statefulset(usable, target.key, snapshot.now) if usable is not None else None,
-        paused=spec.is_paused(lws),
+        paused=spec.paused,
         reached=position.partition if position is not None and position.revision == target.name else None,
     )
     return Assessment(ownership, target, rollout)

@@ -12,10 +12,9 @@ from typing import Any
 
 from lws.actions import Merge, Object, Reference
 from lws.kube.quantities import is_integer
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.target_revision import Choice
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.rollout.limits import budget_of, floor_of
+from lws.leaderworkerset.rollout.limits import budget_of
 from lws.leaderworkerset.rollout.reasons import counted
 from lws.leaderworkerset.rollout.state import Rollout
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -76,23 +75,23 @@ def beginning(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Beginn
     lws = snapshot.lws
     former_name = (lws.get("status") or {}).get("currentRevision")
     position = remembered_position(lws)
-    groups = spec.replicas_of(lws) + budget_of(lws).surge
+    groups = snapshot.spec.replicas + budget_of(snapshot.spec).surge
     if not former_name or former_name == choice.name:
         # On the way back to where the set came from there is one template to begin with, and pods of another.
-        is_on_its_way = position is not None and position.partition > floor_of(lws)
-        return Beginning(_standing(lws, groups, planned.why)) if is_on_its_way else Beginning(planned)
+        is_on_its_way = position is not None and position.partition > snapshot.spec.floor
+        return Beginning(_standing(snapshot, groups, planned.why)) if is_on_its_way else Beginning(planned)
     former = next((each for each in snapshot.revisions if each.name == former_name and not each.broken), None)
     # Without memory nothing says that there ever was a StatefulSet, or that the API server took it.
     if position is None or former is None or former.key == choice.key:
-        return Beginning(_standing(lws, planned.replicas, planned.why))
+        return Beginning(_standing(snapshot, planned.replicas, planned.why))
     partition = position.partition if position.revision == choice.name else groups
     why = (
         f"the leader StatefulSet was lost in a rollout: {counted(groups)} of revision {former.number} first, "
         f"then on from {partition}"
     )
-    return Beginning(_standing(lws, groups, why), former)
+    return Beginning(_standing(snapshot, groups, why), former)
 
 
-def _standing(lws: Object, groups: int, why: str) -> Rollout:
+def _standing(snapshot: SetSnapshot, groups: int, why: str) -> Rollout:
     """So many groups, none of which moves."""
-    return Rollout(max(groups, floor_of(lws)), groups, why=why)
+    return Rollout(max(groups, snapshot.spec.floor), groups, why=why)

@@ -12,9 +12,8 @@ from functools import partial
 
 from lws.actions import Object
 from lws.kube.differences.applied import covers
-from lws.kube.metadata import controller_of, labels_of
+from lws.kube.metadata import controller_of, labels_of, name_of, uid_of
 from lws.kube.ownership import Ownership, ownership_of
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import (
@@ -28,8 +27,8 @@ from lws_api.leaderworkerset.v1 import (
 
 def ownership_of_leaders(snapshot: SetSnapshot) -> Ownership:
     """Of the StatefulSet that has the name of the set."""
-    is_like = partial(_is_like_leaders, set_name=spec.name_of(snapshot.lws))
-    return ownership_of(snapshot.leader, spec.uid_of(snapshot.lws), is_like, snapshot.owners_alive)
+    is_like = partial(_is_like_leaders, set_name=name_of(snapshot.lws))
+    return ownership_of(snapshot.leader, uid_of(snapshot.lws), is_like, snapshot.owners_alive)
 
 
 def ownership_of_workers(
@@ -53,7 +52,7 @@ def ownership_of_service(
 
 def ownership_of_budget(snapshot: SetSnapshot) -> Ownership:
     """Of the PodDisruptionBudget that has the name of the set."""
-    uid, is_like = spec.uid_of(snapshot.lws), partial(_is_like_budget, set_name=spec.name_of(snapshot.lws))
+    uid, is_like = uid_of(snapshot.lws), partial(_is_like_budget, set_name=name_of(snapshot.lws))
     return ownership_of(snapshot.disruption_budget, uid, is_like, snapshot.owners_alive)
 
 

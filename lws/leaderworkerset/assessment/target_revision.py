@@ -14,9 +14,9 @@ from lws.actions import Action, Announce, Create, Delete, Merge, Object, Referen
 from lws.history import reuse
 from lws.history.names import Place, free_place
 from lws.history.order import find, next_number, prunable
-from lws.kube.metadata import controller_of, labels_of, owner_reference
+from lws.kube.metadata import controller_of, labels_of, name_of, owner_reference
 from lws.kube.ownership import Ownership
-from lws.leaderworkerset import events, spec
+from lws.leaderworkerset import events
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.history import (
     Recorded,
@@ -35,6 +35,7 @@ from lws.leaderworkerset.revisions.recovery import (
 )
 from lws.leaderworkerset.revisions.seal import placement_patch
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import recorded_size
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 
 
@@ -106,7 +107,7 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> Choice:
     return replace(
         chosen,
         actions=(*(fill.create for fill in fills), *chosen.actions),
-        size_of={**chosen.size_of, **{fill.key: spec.recorded_size(fill.made.record.spec) for fill in fills}},
+        size_of={**chosen.size_of, **{fill.key: recorded_size(fill.made.record.spec) for fill in fills}},
         filled={fill.key: fill.name for fill in fills},
     )
 
@@ -130,7 +131,7 @@ def _recorded(snapshot: SetSnapshot, template: Object | None, running: str, fill
         occasion, why = "updated LWS", f"template changed: {'; '.join(describe(before, wanted)[:3])}"
     announce = events.creating_revision(lws, reference, key, occasion)
     create = Create(intent, why=why, announce=(announce, *_passed(snapshot, place, reference)))
-    sizes = {**_sizes(snapshot.revisions), key: spec.size_of(lws)}
+    sizes = {**_sizes(snapshot.revisions), key: snapshot.spec.size}
     collisions = _collisions(lws, collisions_of(wanted, probe, history))
     return Choice(key, name, sizes, reference, (create,), collisions)
 
@@ -203,10 +204,10 @@ def plan_adoption(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
 
 def _put_back(snapshot: SetSnapshot, choice: Choice, each: Recorded) -> Merge | None:
     """Key and placement as they were recorded, and the name label: without it no stream shows a revision."""
-    name, edits = spec.name_of(snapshot.lws), dict(each.edits)
+    name, edits = name_of(snapshot.lws), dict(each.edits)
     if each.name == choice.name and each.topology is not None and not each.is_sealed:
         # Recognised by what runs: what its annotations say was not recorded.
-        edits |= _given(annotations=placement_patch(each.topology, spec.placement_annotations(snapshot.lws)))
+        edits |= _given(annotations=placement_patch(each.topology, snapshot.spec.placement))
     fields = [field for part in edits.values() for field in part]
     announce = (events.edited_revision(snapshot.lws, each.reference, fields),) if fields else ()
     if each.set_name != name:
@@ -229,7 +230,7 @@ def plan_pruning(snapshot: SetSnapshot, choice: Choice, named: Sequence[str]) ->
     """
     if not snapshot.knows_live_keys:
         return ()
-    needed, limit = snapshot.live_keys | {choice.key}, spec.history_limit_of(snapshot.lws)
+    needed, limit = snapshot.live_keys | {choice.key}, snapshot.spec.history_limit
     return tuple(
         Delete(each.reference, "Background", why=f"no pod is of revision {each.number} any more")
         for each in prunable(snapshot.revisions, needed, limit, named)
@@ -237,7 +238,7 @@ def plan_pruning(snapshot: SetSnapshot, choice: Choice, named: Sequence[str]) ->
 
 
 def _sizes(recorded: tuple[Recorded, ...]) -> dict[str, int]:
-    return {each.key: spec.recorded_size(each.spec) for each in recorded if not each.broken}
+    return {each.key: recorded_size(each.spec) for each in recorded if not each.broken}
 
 
 def _collisions(lws: Object, collided: int) -> int | None:
@@ -264,4 +265,4 @@ def _passed(snapshot: SetSnapshot, place: Place, instead: Reference) -> tuple[An
 
 def _is_of_a_former_set(revision: Object, lws: Object) -> bool:
     controller = controller_of(revision) or {}
-    return (controller.get("kind"), controller.get("name")) == (KIND, spec.name_of(lws))
+    return (controller.get("kind"), controller.get("name")) == (KIND, name_of(lws))

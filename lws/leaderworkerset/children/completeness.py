@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from lws.actions import Object
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.disruption_budget import wants_disruption_budget
 from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 
 Named = tuple[Object | None, Object | None, Object | None, Object | None]
@@ -40,7 +40,8 @@ def is_incomplete(
     of_leaders: Object | None = None,
 ) -> bool:
     """An object of the set is yet to be made. of_leaders: the Service of its leaders."""
-    needs_service = spec.subdomain_policy_of(lws) == SubdomainPolicy.SHARED
-    lacks_budget = budget is None and wants_disruption_budget(lws)
-    lacks_of_leaders = of_leaders is None and spec.leader_service_of(lws) is not None
+    spec = SetSpec.of(lws)
+    needs_service = spec.subdomain_policy == SubdomainPolicy.SHARED
+    lacks_budget = budget is None and wants_disruption_budget(spec)
+    lacks_of_leaders = of_leaders is None and spec.leader_service is not None
     return leader is None or (service is None and needs_service) or lacks_budget or lacks_of_leaders

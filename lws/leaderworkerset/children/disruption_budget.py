@@ -20,11 +20,12 @@ from lws.actions import Create, Object, Plan, Problem
 from lws.children import Child, name_label, plan_child, plan_unwanted, repair
 from lws.kube import quantities
 from lws.kube.differences.patches import merge_patch
-from lws.kube.metadata import is_terminating, owner_reference
-from lws.leaderworkerset import events, spec
+from lws.kube.metadata import is_terminating, name_of, namespace_of, owner_reference
+from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.likeness import ownership_of_budget
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -32,7 +33,7 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
     """The set has a PodDisruptionBudget of its name if and only if it asks for one."""
     lws, stored = snapshot.lws, snapshot.disruption_budget
     try:
-        granted = granted_groups(lws)
+        granted = granted_groups(snapshot.spec)
     except ValueError as error:
         # What protects the set so far is better than nothing.
         note = f"spec.podDisruptionBudget.maxUnavailableGroups: {error}"
@@ -41,21 +42,20 @@ def plan_disruption_budget(snapshot: SetSnapshot, groups: Iterable[GroupState]) 
         return plan_unwanted(snapshot.owner, stored, "the set asks for no disruption budget")
     child = Child(ownership_of_budget(snapshot), stored, "the former PodDisruptionBudget")
     intent = build_disruption_budget(lws, allowed_groups(granted, snapshot, groups))
-    failure = events.failed_create(lws, f"pod disruption budget {spec.name_of(lws)}")
+    failure = events.failed_create(lws, f"pod disruption budget {name_of(lws)}")
     create = Create(intent, why="evictions must not take too many groups at once", failure=failure)
     return plan_child(snapshot.owner, child, create, _put_back)
 
 
-def granted_groups(lws: Object) -> int | None:
+def granted_groups(spec: SetSpec) -> int | None:
     """Groups that evictions may take at a time; None where the set is to have no PodDisruptionBudget.
 
     A percentage that comes out as 0 means 1: nobody asks by rounding for drains that never end. A set of one
     group has a budget only where that is asked for by a number. ValueError for what is no amount.
     """
-    configured, replicas = spec.disruption_budget_of(lws), spec.replicas_of(lws)
-    if configured is None or replicas == 0:
+    amount, replicas = spec.disrupted_groups, spec.replicas
+    if not spec.has_disruption_budget or replicas == 0:
         return None
-    amount = configured.get("maxUnavailableGroups")
     if amount is None:
         return 1 if replicas > 1 else None
     groups = max(0, quantities.scaled(amount, replicas, round_up=False))
@@ -64,10 +64,10 @@ def granted_groups(lws: Object) -> int | None:
     return 1 if replicas > 1 else None
 
 
-def wants_disruption_budget(lws: Object) -> bool:
+def wants_disruption_budget(spec: SetSpec) -> bool:
     """Whether the set is to have a PodDisruptionBudget."""
     try:
-        return granted_groups(lws) is not None
+        return granted_groups(spec) is not None
     except ValueError:
         return False
 
@@ -78,7 +78,7 @@ def allowed_groups(granted: int, snapshot: SetSnapshot, groups: Iterable[GroupSt
     A disrupted group of which it counts a missing pod needs no place of its own.
     """
     ready = {group.index for group in groups if group.ready}
-    disrupted = max(0, spec.replicas_of(snapshot.lws) - len(ready))
+    disrupted = max(0, snapshot.spec.replicas - len(ready))
     if disrupted >= granted:
         return 0
     counted = sum(_is_counted(each, snapshot) for each in snapshot.groups if each.index not in ready)
@@ -87,13 +87,13 @@ def allowed_groups(granted: int, snapshot: SetSnapshot, groups: Iterable[GroupSt
 
 def build_disruption_budget(lws: Object, max_unavailable: int) -> dict[str, Any]:
     """The PodDisruptionBudget over all pods of a set; those that are not ready may always be evicted."""
-    name = spec.name_of(lws)
+    name = name_of(lws)
     return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {
             "name": name,
-            "namespace": spec.namespace_of(lws),
+            "namespace": namespace_of(lws),
             "labels": {NAME_LABEL: name},
             "ownerReferences": [owner_reference(lws)],
         },
@@ -113,7 +113,7 @@ def _is_counted(group: GroupFacts, snapshot: SetSnapshot) -> bool:
     """
     workers = group.workers
     if workers is None:
-        return spec.size_of(snapshot.lws) == 1
+        return snapshot.spec.size == 1
     is_going = is_terminating(group.leader) or is_terminating(workers)
     return not is_going and bool(group.worker_uids)
 

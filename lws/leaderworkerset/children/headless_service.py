@@ -5,13 +5,17 @@ In: a SetSnapshot. Out: a part of the plan of a set.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from lws.actions import Create, Plan
 from lws.children import Child, plan_child, plan_unwanted
 from lws.history.order import find
-from lws.leaderworkerset import events, spec
+from lws.kube.metadata import name_of, uid_of
+from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.likeness import ownership_of_service
-from lws.leaderworkerset.revisions.history import restore
+from lws.leaderworkerset.revisions.history import Recorded, restore
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import subdomain_policy_of
 from lws.leaderworkerset.templates.objects import build_service
 from lws_api.leaderworkerset.v1 import NAME_LABEL, SubdomainPolicy
 
@@ -21,13 +25,13 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
 
     is_done: no group is waiting to be updated.
     """
-    lws, service, name = snapshot.lws, snapshot.service, spec.name_of(snapshot.lws)
+    lws, service, name = snapshot.lws, snapshot.service, name_of(snapshot.lws)
     if not _is_needed(snapshot):
         why = "every group has a subdomain of its own by now"
         goes = is_done and service is not None and _was_needed(snapshot)
         return plan_unwanted(snapshot.owner, service, why) if goes else Plan()
     intent = build_service(name, name, {NAME_LABEL: name}, lws)
-    ownership = ownership_of_service(service, spec.uid_of(lws), intent, snapshot.owners_alive)
+    ownership = ownership_of_service(service, uid_of(lws), intent, snapshot.owners_alive)
     failure = events.failed_create(lws, "headless service for error")
     create = Create(intent, why="pods of the set find each other through it", failure=failure)
     return plan_child(snapshot.owner, Child(ownership, service, "the former Service"), create)
@@ -35,9 +39,8 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
 
 def _is_needed(snapshot: SetSnapshot) -> bool:
     """Groups whose turn in a rollout has not come keep the subdomain of their own revision."""
-    lws, live_keys = snapshot.lws, snapshot.live_keys
-    running = [restore(lws, each) for each in snapshot.revisions if each.key in live_keys and not each.broken]
-    return any(spec.subdomain_policy_of(each) == SubdomainPolicy.SHARED for each in (lws, *running))
+    running = [each for each in snapshot.revisions if each.key in snapshot.live_keys and not each.broken]
+    return SubdomainPolicy.SHARED in {snapshot.spec.subdomain_policy, *_policies(snapshot, running)}
 
 
 def _was_needed(snapshot: SetSnapshot) -> bool:
@@ -46,6 +49,9 @@ def _was_needed(snapshot: SetSnapshot) -> bool:
     Earlier releases left the Service behind: what they left stays as they left it.
     """
     recorded = [each for each in snapshot.revisions if not each.broken]
-    policies = {spec.subdomain_policy_of(restore(snapshot.lws, each)) for each in recorded}
     is_known = all(find(recorded, key) is not None for key in snapshot.live_keys)
-    return is_known and SubdomainPolicy.SHARED in policies
+    return is_known and SubdomainPolicy.SHARED in _policies(snapshot, recorded)
+
+
+def _policies(snapshot: SetSnapshot, recorded: Iterable[Recorded]) -> set[SubdomainPolicy]:
+    return {subdomain_policy_of(restore(snapshot.lws, each)) for each in recorded}

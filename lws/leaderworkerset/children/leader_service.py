@@ -14,10 +14,11 @@ from lws.actions import Create, Object, Plan, Problem
 from lws.children import Child, name_label, plan_child, plan_obstacle, plan_unwanted, repair
 from lws.kube.differences.applied import covers
 from lws.kube.differences.patches import merge_patch
-from lws.kube.metadata import owner_reference
-from lws.leaderworkerset import events, spec
+from lws.kube.metadata import name_of, namespace_of, owner_reference, uid_of
+from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.likeness import ownership_of_service
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.service import LeaderServiceProtocol, LeaderServiceType
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
@@ -30,10 +31,10 @@ def leader_service_name(set_name: str) -> str:
 def plan_leader_service(snapshot: SetSnapshot) -> Plan:
     """The set has the Service if and only if it asks for one."""
     lws, owner, stored = snapshot.lws, snapshot.owner, snapshot.leader_service
-    if spec.leader_service_of(lws) is None:
+    if snapshot.spec.leader_service is None:
         return plan_unwanted(owner, stored, "the set asks for no Service of leaders")
     intent = build_leader_service(lws)
-    ownership = ownership_of_service(stored, spec.uid_of(lws), intent, snapshot.owners_alive)
+    ownership = ownership_of_service(stored, uid_of(lws), intent, snapshot.owners_alive)
     child = Child(ownership, stored, "the former Service of the leaders")
     if not intent["spec"]["ports"]:
         return plan_obstacle(owner, child) or _without_ports()
@@ -44,20 +45,21 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
 
 def build_leader_service(lws: Object) -> dict[str, Any]:
     """The Service of the leaders of every group, surge included."""
-    name, requested = spec.name_of(lws), spec.leader_service_of(lws) or {}
+    name, spec = name_of(lws), SetSpec.of(lws)
+    requested = spec.leader_service or {}
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": leader_service_name(name),
-            "namespace": spec.namespace_of(lws),
+            "namespace": namespace_of(lws),
             "labels": {NAME_LABEL: name},
             "ownerReferences": [owner_reference(lws)],
         },
         "spec": {
             "type": requested.get("type") or LeaderServiceType.CLUSTER_IP.value,
             "selector": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"},
-            "ports": ports_of(requested, spec.leader_template_of(lws)),
+            "ports": ports_of(requested, spec.leader_template),
         },
     }
 

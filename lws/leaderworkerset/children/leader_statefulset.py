@@ -16,7 +16,7 @@ from lws.children import Child, plan_obstacle
 from lws.kube.differences import applied
 from lws.kube.metadata import missing_labels
 from lws.kube.statefulsets import current_revision_of, partition_of
-from lws.leaderworkerset import events, spec
+from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import Assessment
 from lws.leaderworkerset.assessment.checkpoint import Position, beginning, remember, remembered_position
 from lws.leaderworkerset.assessment.target_revision import Choice
@@ -32,6 +32,7 @@ from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
 from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
@@ -104,12 +105,14 @@ def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[A
 def _create_leaders(snapshot: SetSnapshot, choice: Choice, planned: Rollout) -> Apply:
     lws = snapshot.lws
     begun = beginning(snapshot, choice, planned)
-    lws_then, key, revision = lws, choice.key, choice.revision
+    then, key, revision = snapshot.spec, choice.key, choice.revision
     if begun.former is not None:
-        lws_then, key, revision = restore(lws, begun.former), begun.former.key, begun.former.reference
-    update = RollingUpdate(begun.rollout.partition, begun.rollout.replicas, statefulset_max_unavailable(lws))
+        then, key, revision = SetSpec.of(restore(lws, begun.former)), begun.former.key, begun.former.reference
+    update = RollingUpdate(
+        begun.rollout.partition, begun.rollout.replicas, statefulset_max_unavailable(snapshot.spec)
+    )
     return Apply(
-        build_leader_statefulset(lws_then, key, update),
+        build_leader_statefulset(then, key, update),
         why=begun.rollout.why,
         announce=events.created_leaders(lws, revision),
         failure=events.failed_leaders(lws, "create"),
@@ -120,8 +123,8 @@ def _apply_leaders(
     snapshot: SetSnapshot, stored: Object, choice: Choice, rollout: Rollout
 ) -> tuple[Apply | Merge, ...]:
     lws = snapshot.lws
-    update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(lws))
-    intent = build_leader_statefulset(lws, choice.key, update, stored)
+    update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
+    intent = build_leader_statefulset(snapshot.spec, choice.key, update, stored)
     paths = applied.changed_paths(intent, stored, FIELD_MANAGER, _is_kept_annotation)
     # Without these labels it would drop out of every stream, or count as another revision.
     lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
@@ -171,7 +174,7 @@ def _telling_leftovers(
     applying: tuple[Apply | Merge, ...],
 ) -> tuple[Apply | Merge, ...]:
     """The write that scales the set down, with the Event about groups that stay. stored: before it."""
-    wanted = spec.replicas_of(snapshot.lws)
+    wanted = snapshot.spec.replicas
     if stored.last_replicas is None or wanted >= stored.last_replicas:
         return applying
     found = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 from lws import timing
 from lws.actions import Merge, Object, Plan, Reference, soonest
 from lws.kube.conditions import moment_of, timestamp
-from lws.kube.metadata import annotations_of, is_controlled_by, is_terminating
-from lws.leaderworkerset import spec
+from lws.kube.metadata import annotations_of, is_controlled_by, is_terminating, uid_of
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION
 
@@ -39,7 +38,7 @@ def plan_retries(snapshot: SetSnapshot) -> Plan:
 
 def _refused(snapshot: SetSnapshot) -> list[Object]:
     """StatefulSets of the set that are short of pods for that, the leaders' first."""
-    leader, uid = snapshot.leader, spec.uid_of(snapshot.lws)
+    leader, uid = snapshot.leader, uid_of(snapshot.lws)
     # Any write that succeeds would count as the end of a refusal of what the leaders' is to be told.
     may_change = leader is not None and is_controlled_by(leader, uid) and not snapshot.leaders_refused
     workers = (group.workers for group in snapshot.groups if not group.leader_terminating)

@@ -14,8 +14,7 @@ from functools import lru_cache
 
 from lws.actions import Object
 from lws.kube.quantities import whole_number
-from lws.leaderworkerset import spec
-from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
 # Of leaders, which every pass over their set compares.
@@ -68,7 +67,7 @@ def _parsed(text: str) -> Members | None:
     return Members(match[1], match[2]) if match is not None else None
 
 
-def current_members(lws: Object, groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[int, Members]:
+def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, Members]:
     """What is to be remembered now, by index.
 
     ready: indices of groups that are ready; only those are complete for certain. A group is remembered as it
@@ -76,11 +75,11 @@ def current_members(lws: Object, groups: Iterable[GroupFacts], ready: Collection
     judge, and no pass over the set may forget for it whom it had. Where the policy asks for nothing, nothing
     is remembered: what was lost then is not held against the group when the policy changes.
     """
-    if spec.restart_policy_of(lws) == RestartPolicy.NONE:
+    if snapshot.spec.restart_policy == RestartPolicy.NONE:
         return {}
-    known = remembered_members(lws)
+    known = remembered_members(snapshot.lws)
     current: dict[int, Members] = {}
-    for group in groups:
+    for group in snapshot.groups:
         uid, before = group.leader["metadata"]["uid"], known.get(group.index)
         if before is not None and before.leader == _hash(uid):
             current[group.index] = before

@@ -17,9 +17,8 @@ from lws import timing
 from lws.actions import Object
 from lws.kube.conditions import Condition, find
 from lws.kube.metadata import is_terminating, labels_of
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.memory.members import Members, remembered_of
-from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
 FAILED = "Failed"
@@ -76,9 +75,8 @@ def restarts_of(lws: Object, index: int, key: str, now: datetime) -> Restarts:
     return Restarts(count, consecutive, last, key)
 
 
-def is_used_up(lws: Object, restarts: Restarts) -> bool:
-    """The group has had as many restarts on its revision as it may have."""
-    limit = spec.max_group_restarts_of(lws)
+def is_used_up(limit: int | None, restarts: Restarts) -> bool:
+    """The group has had as many restarts on its revision as it may have; limit: None for none."""
     return limit is not None and restarts.count >= limit
 
 
@@ -110,16 +108,17 @@ def failed(stored: Iterable[Mapping[str, Any]], given_up: Sequence[int]) -> Iter
         yield Condition(FAILED, False, "GroupRestartsLeft", "No group has used up its restarts")
 
 
-def given_up(lws: Object, groups: Iterable[GroupFacts], now: datetime) -> tuple[int, ...]:
+def given_up(snapshot: SetSnapshot) -> tuple[int, ...]:
     """Indices of groups that failed once more than they may be restarted, and are left as they are since."""
-    if spec.max_group_restarts_of(lws) is None or spec.restart_policy_of(lws) == RestartPolicy.NONE:
+    lws, limit, now = snapshot.lws, snapshot.spec.max_group_restarts, snapshot.now
+    if limit is None or snapshot.spec.restart_policy == RestartPolicy.NONE:
         return ()
     return tuple(
         group.index
-        for group in groups
+        for group in snapshot.groups
         if not is_terminating(group.leader)
         and mark_on(lws, group.index, group.leader) == KEPT
-        and is_used_up(lws, restarts_of(lws, group.index, key_of(group.leader), now))
+        and is_used_up(limit, restarts_of(lws, group.index, key_of(group.leader), now))
     )
 
 

@@ -34,7 +34,7 @@ from lws.leaderworkerset.revisions.encoding import (
 from lws.leaderworkerset.revisions.shape import recorded_fault
 from lws.leaderworkerset.spec import (
     PLACEMENT_ANNOTATIONS,
-    leader_template_of,
+    SetSpec,
     placement_annotations,
     placement_given,
 )
@@ -261,5 +261,5 @@ def _is_equal(record: Record, each: Recorded, running: Object | None) -> bool:
     if each.is_sealed or (each.topology is not None and labels_of(running).get(REVISION_LABEL) != each.key):
         return False
     # Nothing proves the placement of a revision without seal but what runs.
-    template = leader_template_of({"spec": record.spec})
+    template = SetSpec.of({"spec": record.spec}).leader_template
     return placement_given(running, template, record.topology) == record.topology

@@ -11,11 +11,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Object, Reference
-from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.metadata import annotations_of, labels_of, name_of, namespace_of
 from lws.kube.quantities import whole_number
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS, equality_form
 from lws.leaderworkerset.revisions.history import Record, Recorded, record
+from lws.leaderworkerset.spec import (
+    PLACEMENT_ANNOTATIONS,
+    SetSpec,
+    group_topology,
+    placement_annotations,
+    placement_given,
+)
 from lws.leaderworkerset.templates.claims import claims_of, common_claim
 from lws.leaderworkerset.templates.node_selection import selects_by_group, without_group_nodes
 from lws_api.leaderworkerset.v1 import (
@@ -44,7 +50,7 @@ _OUR_ANNOTATIONS = frozenset(
         SUBDOMAIN_POLICY_ANNOTATION,
         SUBGROUP_POLICY_TYPE_ANNOTATION,
         SUBGROUP_SIZE_ANNOTATION,
-        *spec.PLACEMENT_ANNOTATIONS,
+        *PLACEMENT_ANNOTATIONS,
     }
 )
 
@@ -103,7 +109,7 @@ def claim_templates_of(statefulset: Object) -> tuple[Object, ...]:
 def as_recorded(lws: Object, made: Reconstruction) -> Recorded:
     """The reconstruction in the form in which revisions are restored; it refers to no stored object."""
     return Recorded(
-        reference=Reference("apps/v1", "ControllerRevision", spec.namespace_of(lws), ""),
+        reference=Reference("apps/v1", "ControllerRevision", namespace_of(lws), ""),
         number=0,
         key=made.key,
         created="",
@@ -119,7 +125,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
     """What StatefulSets show, in the shape of `_live`."""
     workers = running.workers
     worker_template = workers["spec"]["template"] if workers is not None else None
-    leader_template = running.leader if running.leader is not None else spec.leader_template_of(lws)
+    leader_template = running.leader if running.leader is not None else SetSpec.of(lws).leader_template
     told = _given(lws, running)
     size = whole_number(told.get(SIZE_ANNOTATION), least=1)
     subgroup_size = whole_number(told.get(SUBGROUP_SIZE_ANNOTATION), least=1)
@@ -129,7 +135,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
     if told.get(SUBGROUP_POLICY_TYPE_ANNOTATION):
         policy["subGroupPolicyType"] = told[SUBGROUP_POLICY_TYPE_ANNOTATION]
     if worker_template is None:
-        worker_template = spec.template_of(lws)["workerTemplate"]
+        worker_template = SetSpec.of(lws).worker_template
     claims = running.claims or (
         workers["spec"].get("volumeClaimTemplates") or () if workers is not None else ()
     )
@@ -137,7 +143,7 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
         (leader_template, worker_template),
         _topology(lws, running),
         {
-            "size": size if size is not None else spec.size_of(lws),
+            "size": size if size is not None else SetSpec.of(lws).size,
             "volumeClaimTemplates": [_claim(claim) for claim in claims],
             "subGroupPolicy": policy or None,
         },
@@ -147,17 +153,16 @@ def _shown(lws: Object, running: Running) -> dict[str, Any]:
 
 def _live(lws: Object, running: Running) -> dict[str, Any]:
     """What the set asks for, as far as StatefulSets would show it."""
-    template = spec.template_of(lws)
-    claims = claims_of(lws)
+    spec, claims = SetSpec.of(lws), claims_of(lws)
     return _shape(
-        (spec.leader_template_of(lws), template["workerTemplate"]),
+        (spec.leader_template, spec.worker_template),
         _topology(lws, running),
         {
-            "size": spec.size_of(lws),
+            "size": spec.size,
             "volumeClaimTemplates": [_claim(claim) for claim in claims],
-            "subGroupPolicy": template.get("subGroupPolicy"),
+            "subGroupPolicy": spec.subgroup,
         },
-        spec.subdomain_policy_of(lws),
+        spec.subdomain_policy,
     )
 
 
@@ -171,7 +176,7 @@ def _shape(
     leader, workers = made_from
     templates = {
         "leaderTemplate": _stripped(leader, topology, ""),
-        "workerTemplate": _stripped(workers, topology, spec.group_topology(topology)),
+        "workerTemplate": _stripped(workers, topology, group_topology(topology)),
     }
     return {
         "leaderWorkerTemplate": {**templates, **rest},
@@ -181,7 +186,7 @@ def _shape(
 
 def _recordable(lws: Object, shown: Object, live: Object) -> dict[str, Any]:
     """What StatefulSets show, in the shape of a spec that a user would have written."""
-    asked, template = spec.template_of(lws), dict(shown["leaderWorkerTemplate"])
+    asked, template = lws["spec"]["leaderWorkerTemplate"], dict(shown["leaderWorkerTemplate"])
     if _claims_form(shown) == _claims_form(live):
         # StatefulSets of earlier releases show a part of them only.
         template["volumeClaimTemplates"] = asked.get("volumeClaimTemplates")
@@ -246,22 +251,23 @@ def _comparable(shape: Object) -> dict[str, Any]:
 
 
 def _topology(lws: Object, running: Running) -> dict[str, str]:
-    return spec.placement_given(*_template_in_use(lws, running), spec.placement_annotations(lws))
+    return placement_given(*_template_in_use(lws, running), placement_annotations(lws))
 
 
 def _template_in_use(lws: Object, running: Running) -> tuple[Object, Object]:
     """A template that shows what the set was, the leaders' where there is one, and what the user wrote."""
     if running.leader is not None:
-        return running.leader, spec.leader_template_of(lws)
+        return running.leader, SetSpec.of(lws).leader_template
     workers = running.workers["spec"]["template"] if running.workers is not None else {}
-    return workers, spec.template_of(lws)["workerTemplate"]
+    return workers, SetSpec.of(lws).worker_template
 
 
 def _given(lws: Object, running: Running) -> dict[str, str]:
     """Annotations by which controllers told pods of their set; those that the user wrote are none of them."""
     used, written = _template_in_use(lws, running)
-    own, asked = annotations_of(written), spec.subgroup_annotations(lws)
-    if spec.subdomain_policy_of(lws) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+    spec, own = SetSpec.of(lws), annotations_of(written)
+    asked = spec.subgroup_annotations
+    if spec.subdomain_policy == SubdomainPolicy.UNIQUE_PER_REPLICA:
         asked[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
     return {
         key: value
@@ -276,7 +282,7 @@ def _subdomain_policy(lws: Object, running: Running) -> SubdomainPolicy:
         is_shared = told != SubdomainPolicy.UNIQUE_PER_REPLICA
     else:
         assert running.workers is not None
-        is_shared = running.workers["spec"].get("serviceName") == spec.name_of(lws)
+        is_shared = running.workers["spec"].get("serviceName") == name_of(lws)
     return SubdomainPolicy.SHARED if is_shared else SubdomainPolicy.UNIQUE_PER_REPLICA
 
 

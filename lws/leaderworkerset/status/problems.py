@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from lws.actions import Object, Problem
+from lws.actions import Problem
+from lws.kube.metadata import name_of
 from lws.kube.names import byte_length, tightest_derived_name
 from lws.kube.ownership import clash_note
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.rollout.limits import budget_of
 from lws.leaderworkerset.snapshot import SetSnapshot
 
@@ -26,12 +26,12 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
     """encountered: what the pass itself ran into."""
     found = list(encountered)
     drops_start = snapshot.drops_start_ordinal or any(each.lacks_start_ordinal for each in snapshot.groups)
-    if drops_start and spec.size_of(snapshot.lws) > 1:
+    if drops_start and snapshot.spec.size > 1:
         found.append(_DROPS_START_ORDINAL)
-    owner = spec.name_of(snapshot.lws)
+    owner = name_of(snapshot.lws)
     obstacles = [group.obstacle for group in snapshot.groups if group.obstacle is not None]
     found += [Problem("NameClash", clash_note(each, "LeaderWorkerSet", owner)) for each in obstacles]
-    too_long = _name_too_long(snapshot.lws)
+    too_long = _name_too_long(snapshot)
     if too_long is not None:
         found.append(too_long)
     # Refusals come last: whatever else is wrong may be the reason for them.
@@ -39,14 +39,14 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
     return (*found, *refused)
 
 
-def _name_too_long(lws: Object) -> Problem | None:
+def _name_too_long(snapshot: SetSnapshot) -> Problem | None:
     """Admission refuses such names; the scale subresource passes it by."""
-    replicas = spec.replicas_of(lws)
+    spec, replicas = snapshot.spec, snapshot.spec.replicas
     if replicas == 0:
         return None
-    highest = replicas + budget_of(lws).surge - 1
-    derived = tightest_derived_name(highest, spec.size_of(lws))
-    length = byte_length(spec.name_of(lws))
+    highest = replicas + budget_of(spec).surge - 1
+    derived = tightest_derived_name(highest, spec.size)
+    length = byte_length(name_of(snapshot.lws))
     if length <= derived.room:
         return None
     return Problem(

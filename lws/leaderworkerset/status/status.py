@@ -19,9 +19,9 @@ from lws.kube.conditions import Condition, find, is_true, with_condition, withou
 from lws.kube.differences.patches import merge_patch
 from lws.kube.pods import NodeWait
 from lws.kube.quantities import whole_number
-from lws.leaderworkerset import spec
 from lws.leaderworkerset.memory.restarts import failed
 from lws.leaderworkerset.rollout.groups import GroupState
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled
 from lws.leaderworkerset.status.summary import READY, Summary, summarise
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
@@ -119,12 +119,14 @@ def is_update_done(groups: Sequence[GroupState], replicas: int, floor: int) -> b
     return floor == 0 and _are_settled(groups, range(replicas))
 
 
-def set_status(lws: Object, observed: Observed) -> SetStatus:
-    """The status of `lws`, complete after one pass: conditions that depend on each other change together."""
+def set_status(spec: SetSpec, observed: Observed) -> SetStatus:
+    """The status of a set, complete after one pass: conditions that depend on each other change together."""
+    lws = spec.lws
     stored: Mapping[str, Any] = lws.get("status") or {}
     generation = lws["metadata"].get("generation", 0)
-    scope, summary = _scope(observed), _summary(lws, observed)
-    pace = _pace(lws, observed, scope, summary)
+    scope = _scope(observed)
+    summary = summarise(observed.groups, observed.replicas, observed.floor, spec.paused)
+    pace = _pace(spec, observed, scope, summary)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
@@ -156,18 +158,15 @@ def set_status(lws: Object, observed: Observed) -> SetStatus:
     return SetStatus(intended, patch, announce, due_in or None)
 
 
-def _summary(lws: Object, observed: Observed) -> Summary:
-    return summarise(observed.groups, observed.replicas, observed.floor, spec.is_paused(lws))
-
-
-def _pace(lws: Object, observed: Observed, scope: _Scope, summary: Summary) -> Pace:
-    stored, deadline = lws.get("status") or {}, spec.progress_deadline_of(lws)
+def _pace(spec: SetSpec, observed: Observed, scope: _Scope, summary: Summary) -> Pace:
+    lws, deadline = spec.lws, spec.progress_deadline
+    stored = lws.get("status") or {}
     return Pace(
         deadline=timedelta(seconds=deadline) if deadline is not None else None,
         now=observed.now,
         is_progressing=PROGRESSING in scope.holding,
         was_progressing=is_true(stored.get("conditions"), PROGRESSING),
-        is_paused=spec.is_paused(lws),
+        is_paused=spec.paused,
         has_moved=observed.has_moved
         or stored.get("observedGeneration") != lws["metadata"].get("generation", 0),
         settled=summary.counts.get(READY, 0),

@@ -12,13 +12,19 @@ from typing import Any
 
 from lws.actions import Object, Reference, SetOwner
 from lws.kube.differences import applied
-from lws.kube.metadata import controller_of, is_terminating, labels_of, metadata_of, owner_reference
-from lws.leaderworkerset import spec
+from lws.kube.metadata import (
+    controller_of,
+    is_terminating,
+    labels_of,
+    metadata_of,
+    namespace_of,
+    owner_reference,
+)
+from lws.leaderworkerset import fields
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, WORKER_INDEX_LABEL
 
 DELETE, RETAIN = "Delete", "Retain"
-_CLAIMS = "volumeClaimTemplates"
-_RETENTION = "persistentVolumeClaimRetentionPolicy"
+_CLAIMS, _RETENTION = fields.CLAIMS.name, fields.CLAIM_RETENTION.name
 
 
 def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str, Any]:
@@ -28,7 +34,7 @@ def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str,
     """
     storage = _claims(lws)
     if storage and stored is not None and not applied.covers(storage, stored["spec"]):
-        namespace = spec.namespace_of(lws)
+        namespace = namespace_of(lws)
         earlier = {_CLAIMS: [common_claim(claim, namespace) for claim in claims_of(lws)]}
         storage = earlier if applied.covers(earlier, stored["spec"]) else storage
     retention = retention_of(lws)
@@ -45,7 +51,7 @@ def build_worker_storage(restored: Object) -> dict[str, Any]:
 
 def claims_of(lws: Object) -> list[Mapping[str, Any]]:
     """The claim templates, as users wrote them."""
-    return list(spec.template_of(lws).get(_CLAIMS) or ())
+    return list(fields.CLAIMS.of(lws) or ())
 
 
 def retention_of(lws: Object) -> Mapping[str, str] | None:
@@ -53,7 +59,7 @@ def retention_of(lws: Object) -> Mapping[str, str] | None:
 
     Always both, because the original controller owns both: what is owned and not intended would be written.
     """
-    policy = spec.template_of(lws).get(_RETENTION)
+    policy = fields.CLAIM_RETENTION.of(lws)
     if policy is None:
         return None
     return {field: policy.get(field) or RETAIN for field in ("whenDeleted", "whenScaled")}
@@ -118,7 +124,7 @@ def plan_owners(lws: Object, groups: Iterable[int], claims: Iterable[Object]) ->
 
 def _claims(lws: Object) -> dict[str, Any]:
     claims = claims_of(lws)
-    return {_CLAIMS: [_claim(claim, spec.namespace_of(lws)) for claim in claims]} if claims else {}
+    return {_CLAIMS: [_claim(claim, namespace_of(lws)) for claim in claims]} if claims else {}
 
 
 def _claim(claim: Mapping[str, Any], namespace: str) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Object
-from lws.kube.metadata import copied, labels_of, owner_reference
-from lws.leaderworkerset import spec
+from lws.kube.metadata import copied, labels_of, name_of, namespace_of, owner_reference
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.claims import build_leader_storage
 from lws.leaderworkerset.templates.node_selection import selects_by_group
 from lws_api.leaderworkerset.placement import PLACEMENT_GATE
@@ -55,22 +55,21 @@ def is_tools_own(annotation: str) -> bool:
 
 
 def build_leader_statefulset(
-    lws: Object, key: str, update: RollingUpdate, stored: Object | None = None
+    spec: SetSpec, key: str, update: RollingUpdate, stored: Object | None = None
 ) -> dict[str, Any]:
     """The StatefulSet of the leaders, as the whole intent of a server-side apply.
 
     stored: the one that exists, for what a StatefulSet cannot change.
     """
-    name = spec.name_of(lws)
-    strategy = lws["spec"].get("rolloutStrategy") or {}
+    lws, name = spec.lws, name_of(spec.lws)
     statefulset: dict[str, Any] = {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": {
             "name": name,
-            "namespace": spec.namespace_of(lws),
+            "namespace": namespace_of(lws),
             "labels": {**labels_of_set(lws), **_role_in(stored), NAME_LABEL: name, REVISION_LABEL: key},
-            "annotations": {**annotations_of_set(lws), REPLICAS_ANNOTATION: str(spec.replicas_of(lws))},
+            "annotations": {**annotations_of_set(lws), REPLICAS_ANNOTATION: str(spec.replicas)},
             "ownerReferences": [owner_reference(lws)],
         },
         "spec": {
@@ -79,10 +78,10 @@ def build_leader_statefulset(
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {NAME_LABEL: name, WORKER_INDEX_LABEL: "0"}},
             "updateStrategy": {
-                "type": strategy.get("type") or "RollingUpdate",
+                "type": spec.strategy_type,
                 "rollingUpdate": {"partition": update.partition, "maxUnavailable": update.max_unavailable},
             },
-            "template": _leader_pod_template(lws, key),
+            "template": _leader_pod_template(spec, key),
         },
     }
     statefulset["spec"].update(build_leader_storage(lws, stored))
@@ -95,15 +94,13 @@ def _role_in(stored: Object | None) -> dict[str, str]:
     return {} if found is None else {ROLE_LABEL: found}
 
 
-def _leader_pod_template(lws: Object, key: str) -> dict[str, Any]:
-    annotations = {SIZE_ANNOTATION: str(spec.size_of(lws))}
-    placement = spec.placement_annotations(lws)
-    annotations |= placement | spec.subgroup_annotations(lws)
-    if spec.subdomain_policy_of(lws) == SubdomainPolicy.UNIQUE_PER_REPLICA:
+def _leader_pod_template(spec: SetSpec, key: str) -> dict[str, Any]:
+    annotations = {SIZE_ANNOTATION: str(spec.size), **spec.placement, **spec.subgroup_annotations}
+    if spec.subdomain_policy == SubdomainPolicy.UNIQUE_PER_REPLICA:
         annotations[SUBDOMAIN_POLICY_ANNOTATION] = SubdomainPolicy.UNIQUE_PER_REPLICA.value
-    labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: spec.name_of(lws), REVISION_LABEL: key}
-    template = decorated(spec.leader_template_of(lws), labels, annotations)
-    if selects_by_group(placement):
+    labels = {WORKER_INDEX_LABEL: "0", NAME_LABEL: name_of(spec.lws), REVISION_LABEL: key}
+    template = decorated(spec.leader_template, labels, annotations)
+    if selects_by_group(spec.placement):
         # The webhook, which says for each leader where it goes, takes it off: without it none goes elsewhere.
         pod = template.get("spec") or {}
         gates = [*(pod.get("schedulingGates") or ()), {"name": PLACEMENT_GATE}]

@@ -10,6 +10,7 @@ import pytest
 from lws.admission.defaulting import default
 from lws.admission.pods.pod import admit
 from lws.group.objects import build_worker_statefulset
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
@@ -41,8 +42,8 @@ def pod_of(statefulset: dict[str, Any], ordinal: int) -> dict[str, Any]:
 
 def test_queueing_systems_find_statefulsets_leaders_and_workers() -> None:
     lws = make_set(size=3, labels=QUEUE)
-    leaders = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
-    workers = build_worker_statefulset(lws, make_leader_pod(lws, 1))
+    leaders = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1))
+    workers = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws, 1))
     for statefulset in (leaders, workers):
         assert statefulset["metadata"]["labels"].items() >= {NAME_LABEL: "demo", **QUEUE}.items()
     leader, worker = pod_of(leaders, 1), pod_of(workers, 2)
@@ -72,8 +73,8 @@ GATED: dict[str, Any] = {
 def test_what_a_queueing_system_writes_into_templates_reaches_pods_as_it_is() -> None:
     """Labels, annotations and gates; who takes the gates away meets no webhook that puts them back."""
     lws = make_set(size=3, template={"leaderTemplate": GATED, "workerTemplate": GATED})
-    leaders = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
-    workers = build_worker_statefulset(lws, make_leader_pod(lws, 1))
+    leaders = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1))
+    workers = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws, 1))
     for pod in (pod_of(leaders, 1), pod_of(workers, 2)):
         for field in ("labels", "annotations"):
             assert pod["metadata"][field].items() >= GATED["metadata"][field].items()
@@ -89,9 +90,9 @@ def test_statefulsets_have_the_names_under_which_the_owners_of_pods_are_looked_u
     """Whether a pod is current, its StatefulSet tells."""
     lws = make_set(size=3)
     leader = make_leader_pod(lws, 1)
-    leaders = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
+    leaders = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1))
     assert leaders["metadata"]["name"] == lws["metadata"]["name"]
-    assert build_worker_statefulset(lws, leader)["metadata"]["name"] == leader["metadata"]["name"]
+    assert build_worker_statefulset(SetSpec.of(lws), leader)["metadata"]["name"] == leader["metadata"]["name"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from lws.kube.types.typed import POD_TYPES, Normaliser
 from lws.leaderworkerset.revisions.encoding import serialised
 from lws.leaderworkerset.revisions.history import build_revision, parse, record, restore
 from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, REVISION_LABEL
 from test.unit.builders import make_set
@@ -106,7 +107,7 @@ def test_the_leader_statefulset_that_we_apply_is_the_one_that_is_there(name: str
     """No label, annotation or field of the template is ours alone."""
     state = load(name)
     stored, lws = state.leaders, state.lws
-    intent = build_leader_statefulset(lws, _key(stored), RollingUpdate(0, 0, 1), stored)
+    intent = build_leader_statefulset(SetSpec.of(lws), _key(stored), RollingUpdate(0, 0, 1), stored)
     assert AS_STORED.write("PodTemplateSpec", intent["spec"]["template"]) == AS_STORED.write(
         "PodTemplateSpec", stored["spec"]["template"]
     )
@@ -126,7 +127,7 @@ async def test_worker_statefulsets_that_we_would_create_are_those_that_are_there
         key = _key(group.leader)
         recorded = find(snapshot.revisions, key)
         assert recorded is not None
-        made = build_worker_statefulset(restore(state.lws, recorded), group.leader)
+        made = build_worker_statefulset(SetSpec.of(restore(state.lws, recorded)), group.leader)
         stored = state.get("StatefulSet", group.leader["metadata"]["name"])
         template = stored["spec"]["template"]
         if name.startswith("at-rest-exclusive"):

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lws.leaderworkerset import spec
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status import summary
 from lws_api.leaderworkerset.v1 import LeaderWorkerSet
 from test.unit.builders import make_set
@@ -35,12 +36,11 @@ def test_there_are_pictures_of_each_kind() -> None:
 
 
 def test_numbers_and_defaults_are_those_of_the_code() -> None:
-    assert spec.progress_deadline_of(make_set()) is None
+    assert SetSpec.of(make_set()).progress_deadline is None
     assert "Without that field the condition is never there" in text()
     assert f"at most {summary.MOST_NAMED} of those" in text()
-    defaults = spec.rolling_update_of({"spec": {}})
-    for field, default in defaults.items():
-        assert f"| `{field}` | {default} |" in text()
+    for field in (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE):
+        assert f"| `{field.name}` | {field.default} |" in text()
 
 
 def test_every_field_of_the_status_that_it_names_exists() -> None:
@@ -48,8 +48,8 @@ def test_every_field_of_the_status_that_it_names_exists() -> None:
     first_column = re.findall(r"^\| (.*?) \| ", table, re.MULTILINE)
     named = {name for cell in first_column if "condition" not in cell for name in re.findall(r"`(\w+)", cell)}
     status = LeaderWorkerSet.model_fields["status"].annotation
-    fields = {field.alias for field in status.model_fields.values()}  # type: ignore[union-attr]
-    assert named <= fields
+    known = {field.alias for field in status.model_fields.values()}  # type: ignore[union-attr]
+    assert named <= known
     assert {"rollout", "members", "restarts", "groups", "lastProgressTime"} <= named
 
 

@@ -6,66 +6,11 @@ from typing import Any
 
 import pytest
 
-from lws.admission.fields import Facts, facts_of, shape_errors
-
-DEFAULTS = Facts(replicas=1, size=1, max_unavailable=1, max_surge=0, partition=0, subgroup=None)
+from lws.admission.fields import shape_errors
 
 
 def make_strategy(**fields: Any) -> dict[str, Any]:
     return {"spec": {"rolloutStrategy": {"rollingUpdateConfiguration": fields}}}
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
-        pytest.param({}, id="nothing"),
-        pytest.param({"spec": None}, id="null spec"),
-        pytest.param({"spec": {}}, id="empty spec"),
-        pytest.param({"spec": {"leaderWorkerTemplate": {}, "rolloutStrategy": {}}}, id="empty parts"),
-        pytest.param(
-            {"spec": {"replicas": None, "leaderWorkerTemplate": {"size": None, "subGroupPolicy": None}}},
-            id="nulls",
-        ),
-        pytest.param(make_strategy(), id="empty configuration"),
-        pytest.param(make_strategy(partition=None, maxUnavailable=None, maxSurge=None), id="null budgets"),
-        pytest.param({"spec": {"replicas": "3", "leaderWorkerTemplate": {"size": True}}}, id="wrong types"),
-        pytest.param({"spec": []}, id="spec of the wrong type"),
-    ],
-)
-def test_missing_fields_have_the_defaults_of_the_api(raw: dict[str, Any]) -> None:
-    assert facts_of(raw) == DEFAULTS
-
-
-def test_given_fields_are_read() -> None:
-    raw = {
-        "spec": {
-            "replicas": 4,
-            "leaderWorkerTemplate": {"size": 3, "subGroupPolicy": {"subGroupSize": 2}},
-            "rolloutStrategy": {
-                "rollingUpdateConfiguration": {"partition": 2, "maxUnavailable": "50%", "maxSurge": 7}
-            },
-        }
-    }
-    assert facts_of(raw) == Facts(4, 3, "50%", 7, 2, {"subGroupSize": 2})
-
-
-@pytest.mark.parametrize(
-    ("replicas", "amount", "unavailable", "surge"),
-    [
-        pytest.param(10, 3, 3, 3, id="number"),
-        pytest.param(4, 9, 9, 4, id="surge is capped at the replicas"),
-        pytest.param(10, "25%", 2, 3, id="down and up"),
-        pytest.param(2, "25%", 0, 1, id="down to nothing"),
-        pytest.param(0, "100%", 0, 0, id="of nothing"),
-        pytest.param(4, "3", None, None, id="text without percent"),
-        pytest.param(4, "x%", None, None, id="no number"),
-    ],
-)
-def test_amounts_in_groups(
-    replicas: int, amount: int | str, unavailable: int | None, surge: int | None
-) -> None:
-    facts = Facts(replicas, size=1, max_unavailable=amount, max_surge=amount, partition=0, subgroup=None)
-    assert (facts.unavailable_groups, facts.surge_groups) == (unavailable, surge)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from lws.group.labels import (
     without_group,
 )
 from lws.group.objects import build_worker_statefulset
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -127,7 +128,7 @@ def test_a_leader_that_lost_its_labels_differs_from_one_that_never_had_them(env:
 
 def test_workers_of_a_former_revision_are_neither_scaled_nor_relabelled() -> None:
     """They were adopted from a former leader: what they are is for their own template to say."""
-    intent = build_worker_statefulset(LWS, LEADER)
+    intent = build_worker_statefulset(SetSpec.of(LWS), LEADER)
     adopted = make_worker_statefulset(make_leader_pod(make_set(size=2), 4, key="older"))
     assert plan_existing_workers(adopted, intent).is_empty
     (sequence,) = plan_existing_workers(edited(adopted, REVISION_LABEL, KEY), intent).sequences

@@ -11,6 +11,7 @@ from lws.group.identity import group_key
 from lws.group.objects import build_group_service, build_worker_statefulset
 from lws.group.placement import Placement
 from lws.leaderworkerset.revisions.history import build_revision, parse, record, restore
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -39,7 +40,7 @@ OWNER = {
 
 def test_the_worker_statefulset_field_by_field() -> None:
     lws = make_set(size=4, labels={"team": "a"}, annotations={"note": "x", LAST_APPLIED: "{}"})
-    assert build_worker_statefulset(lws, make_leader_pod(lws, 3)) == {
+    assert build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws, 3)) == {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": {
@@ -84,7 +85,7 @@ def test_the_worker_statefulset_field_by_field() -> None:
 
 
 def test_without_annotations_there_is_no_field_for_them() -> None:
-    made = build_worker_statefulset(make_set(annotations={LAST_APPLIED: "{}"}), make_leader_pod())
+    made = build_worker_statefulset(SetSpec.of(make_set(annotations={LAST_APPLIED: "{}"})), make_leader_pod())
     assert "annotations" not in made["metadata"]
 
 
@@ -115,7 +116,7 @@ def test_without_annotations_there_is_no_field_for_them() -> None:
     ],
 )
 def test_annotations_of_workers(changes: dict[str, Any], expected: dict[str, str]) -> None:
-    made = build_worker_statefulset(make_set(size=4, **changes), make_leader_pod())
+    made = build_worker_statefulset(SetSpec.of(make_set(size=4, **changes)), make_leader_pod())
     told = made["spec"]["template"]["metadata"]["annotations"]
     assert told == {SIZE_ANNOTATION: "4", LEADER_NAME_ANNOTATION: "demo-0", **expected}
 
@@ -129,7 +130,7 @@ def test_annotations_of_workers(changes: dict[str, Any], expected: dict[str, str
     ],
 )
 def test_the_service_that_names_workers(network: dict[str, str] | None, service: str) -> None:
-    made = build_worker_statefulset(make_set(networkConfig=network), make_leader_pod())
+    made = build_worker_statefulset(SetSpec.of(make_set(networkConfig=network)), make_leader_pod())
     assert made["spec"]["serviceName"] == service
 
 
@@ -143,7 +144,7 @@ def test_labels_of_ours_win_and_what_users_wrote_is_never_changed_nor_shared() -
         template={"workerTemplate": template, "volumeClaimTemplates": [claim]},
     )
     before = copy.deepcopy(lws)
-    made = build_worker_statefulset(lws, make_leader_pod(lws))
+    made = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws))
     ours = {
         NAME_LABEL: "demo",
         GROUP_INDEX_LABEL: "0",
@@ -163,7 +164,9 @@ def test_labels_of_ours_win_and_what_users_wrote_is_never_changed_nor_shared() -
 
 def test_workers_have_their_own_template_even_if_leaders_have_another() -> None:
     lws = make_set(template={"leaderTemplate": make_pod_template("leader:1")})
-    (container,) = build_worker_statefulset(lws, make_leader_pod())["spec"]["template"]["spec"]["containers"]
+    (container,) = build_worker_statefulset(SetSpec.of(lws), make_leader_pod())["spec"]["template"]["spec"][
+        "containers"
+    ]
     assert container["image"] == "app:1"
 
 
@@ -181,7 +184,7 @@ def test_an_old_group_is_made_of_its_own_revision_and_nothing_else() -> None:
     )
     live = make_set(size=5, image="app:new", annotations={"note": "new"}, labels={"team": "new"}, replicas=9)
     revision = parse(api_server.stored(dict(build_revision(old, record(old), 1))))
-    made = build_worker_statefulset(restore(live, revision), make_leader_pod(old, 1))
+    made = build_worker_statefulset(SetSpec.of(restore(live, revision)), make_leader_pod(old, 1))
     spec, pods = made["spec"], made["spec"]["template"]
     assert (spec["replicas"], spec["serviceName"]) == (2, "demo-1")
     assert pods["spec"]["containers"][0]["image"] == "app:old"
@@ -199,7 +202,7 @@ def test_an_old_group_is_made_of_its_own_revision_and_nothing_else() -> None:
 
 
 def test_an_old_group_of_one_pod_has_no_workers_whatever_the_set_asks_for_now() -> None:
-    assert build_worker_statefulset(make_set(size=1), make_leader_pod())["spec"]["replicas"] == 0
+    assert build_worker_statefulset(SetSpec.of(make_set(size=1)), make_leader_pod())["spec"]["replicas"] == 0
 
 
 def test_the_service_of_a_group() -> None:
@@ -230,7 +233,7 @@ TPUS = {"name": "main", "resources": {"limits": {"google.com/tpu": "4"}}}
 def test_workers_are_told_that_their_leader_uses_tpus(containers: Any, expected: str | None) -> None:
     leader = make_leader_pod()
     leader["spec"] = {"containers": containers} if containers else {}
-    made = build_worker_statefulset(make_set(), leader)
+    made = build_worker_statefulset(SetSpec.of(make_set()), leader)
     told = made["spec"]["template"]["metadata"]["annotations"]
     assert told.get(f"{PREFIX}/leader-requests-tpus") == expected
 
@@ -239,17 +242,17 @@ def test_workers_select_the_place_of_their_leader_beside_what_the_user_wants() -
     lws = make_set()
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["nodeSelector"] = {"pool": "a", "zone": "z"}
     before = copy.deepcopy(lws)
-    made = build_worker_statefulset(lws, make_leader_pod(), Placement({"zone": "z-1"}))
+    made = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(), Placement({"zone": "z-1"}))
     assert made["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "a", "zone": "z-1"}
     assert lws == before
     assert (
         "nodeSelector"
-        not in build_worker_statefulset(make_set(), make_leader_pod())["spec"]["template"]["spec"]
+        not in build_worker_statefulset(SetSpec.of(make_set()), make_leader_pod())["spec"]["template"]["spec"]
     )
 
 
 @pytest.mark.parametrize("template", [{}, {"spec": None}, {"metadata": {}}], ids=["empty", "null", "no spec"])
 def test_a_template_of_workers_may_say_nothing(template: dict[str, Any]) -> None:
     lws = make_set(template={"workerTemplate": template})
-    made = build_worker_statefulset(lws, make_leader_pod(), Placement({"zone": "a"}))
+    made = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(), Placement({"zone": "a"}))
     assert made["spec"]["template"]["spec"] == {"nodeSelector": {"zone": "a"}}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lws.leaderworkerset import spec
+from lws.leaderworkerset import fields, spec
+from lws.leaderworkerset.fields import Field
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
     SHARED_TOPOLOGY_ANNOTATION,
@@ -15,10 +18,42 @@ from lws_api.leaderworkerset.placement import (
 )
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RESTART_EXEMPT_CONTAINERS_ANNOTATION,
+    RESTART_EXEMPT_SIDECARS_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RestartPolicy,
+    StartupPolicy,
+    SubdomainPolicy,
 )
 from test.unit.builders import make_pod_template, make_set
 
+DEFAULTS = SetSpec(
+    lws={},
+    replicas=1,
+    size=1,
+    partition=0,
+    max_unavailable=1,
+    max_surge=0,
+    paused=False,
+    strategy_type="RollingUpdate",
+    restart_policy=RestartPolicy.RECREATE_GROUP_ON_POD_RESTART,
+    waits_for_start=False,
+    max_group_restarts=None,
+    exempt_containers=frozenset(),
+    exempts_sidecars=False,
+    startup_policy=StartupPolicy.LEADER_CREATED,
+    subdomain_policy=SubdomainPolicy.SHARED,
+    history_limit=10,
+    progress_deadline=None,
+    leader_template={},
+    worker_template={},
+    placement={},
+    subgroup=None,
+    has_disruption_budget=False,
+    disrupted_groups=None,
+    leader_service=None,
+)
+FIELDS = {name: field for name, field in vars(fields).items() if isinstance(field, Field)}
 MINIMAL = {
     "metadata": {"name": "demo", "namespace": "ns", "uid": "u-1"},
     "spec": {"leaderWorkerTemplate": {"workerTemplate": make_pod_template()}},
@@ -44,60 +79,55 @@ NULLS = {
 
 @pytest.mark.parametrize("lws", [pytest.param(MINIMAL, id="absent"), pytest.param(NULLS, id="null")])
 def test_defaults_of_the_api(lws: dict[str, Any]) -> None:
-    assert (spec.name_of(lws), spec.namespace_of(lws), spec.uid_of(lws)) == ("demo", "ns", "u-1")
-    assert spec.replicas_of(lws) == 1
-    assert spec.size_of(lws) == spec.recorded_size(lws["spec"]) == 1
-    assert spec.leader_template_of(lws) == make_pod_template()
-    assert spec.restart_policy_of(lws) == "RecreateGroupOnPodRestart"
-    assert spec.startup_policy_of(lws) == "LeaderCreated"
-    assert spec.subdomain_policy_of(lws) == "Shared"
-    assert spec.rolling_update_of(lws) == {"partition": 0, "maxUnavailable": 1, "maxSurge": 0}
-    assert spec.is_paused(lws) is False
-    assert spec.history_limit_of(lws) == 10
-    assert spec.placement_annotations(lws) == {}
-    assert spec.subgroup_annotations(lws) == {}
+    read = SetSpec.of(lws)
+    assert read == replace(DEFAULTS, leader_template=make_pod_template(), worker_template=make_pod_template())
+    assert read.size == spec.recorded_size(lws["spec"])
+    assert read.subdomain_policy == spec.subdomain_policy_of(lws)
+    assert read.placement == spec.placement_annotations(lws)
+    assert read.subgroup_annotations == {}
 
 
 @pytest.mark.parametrize(
-    ("read", "lws", "expected"),
+    ("field", "lws", "expected"),
     [
-        pytest.param(spec.replicas_of, make_set(replicas=0), 0, id="no replicas"),
-        pytest.param(spec.replicas_of, make_set(replicas=7), 7, id="replicas"),
-        pytest.param(spec.size_of, make_set(size=4), 4, id="size"),
-        pytest.param(spec.history_limit_of, make_set(revisionHistoryLimit=0), 0, id="no history"),
+        pytest.param("replicas", make_set(replicas=0), 0, id="no replicas"),
+        pytest.param("replicas", make_set(replicas=7), 7, id="replicas"),
+        pytest.param("size", make_set(size=4), 4, id="size"),
+        pytest.param("history_limit", make_set(revisionHistoryLimit=0), 0, id="no history"),
+        pytest.param("startup_policy", make_set(startupPolicy="LeaderReady"), "LeaderReady", id="startup"),
+        pytest.param("startup_policy", make_set(startupPolicy=""), "LeaderCreated", id="no startup"),
         pytest.param(
-            spec.startup_policy_of, make_set(startupPolicy="LeaderReady"), "LeaderReady", id="startup"
-        ),
-        pytest.param(spec.startup_policy_of, make_set(startupPolicy=""), "LeaderCreated", id="no startup"),
-        pytest.param(
-            spec.is_paused,
+            "paused",
             make_set(rolloutStrategy={"type": "RollingUpdate", "paused": True}),
             True,
             id="paused",
         ),
         pytest.param(
-            spec.subdomain_policy_of,
+            "subdomain_policy",
             make_set(networkConfig={"subdomainPolicy": "UniquePerReplica"}),
             "UniquePerReplica",
             id="subdomain",
         ),
-        pytest.param(spec.subdomain_policy_of, make_set(networkConfig={}), "Shared", id="no subdomain"),
+        pytest.param("subdomain_policy", make_set(networkConfig={}), "Shared", id="no subdomain"),
+        pytest.param("partition", make_set(partition=2), 2, id="partition"),
+        pytest.param("max_unavailable", make_set(max_unavailable="25%"), "25%", id="a percentage"),
+        pytest.param("max_unavailable", make_set(max_unavailable=0), 0, id="a zero is not absence"),
+        pytest.param("max_surge", make_set(max_surge=1), 1, id="surge"),
+        pytest.param("max_group_restarts", make_set(maxGroupRestarts=0), 0, id="no restarts"),
         pytest.param(
-            spec.rolling_update_of,
-            make_set(partition=2, max_unavailable="25%", max_surge=0),
-            {"partition": 2, "maxUnavailable": "25%", "maxSurge": 0},
-            id="rolling update",
+            "max_group_restarts", make_set(template={"maxGroupRestarts": 3}), 3, id="the name of the original"
         ),
+        pytest.param("has_disruption_budget", make_set(podDisruptionBudget={}), True, id="protected"),
         pytest.param(
-            spec.rolling_update_of,
-            make_set(max_unavailable=0, max_surge=1),
-            {"partition": 0, "maxUnavailable": 0, "maxSurge": 1},
-            id="a zero is not absence",
+            "disrupted_groups",
+            make_set(podDisruptionBudget={"maxUnavailableGroups": "9%"}),
+            "9%",
+            id="by how much",
         ),
     ],
 )
-def test_values_that_are_set(read: Callable[[Any], Any], lws: dict[str, Any], expected: Any) -> None:
-    assert read(lws) == expected
+def test_values_that_are_set(field: str, lws: dict[str, Any], expected: Any) -> None:
+    assert getattr(SetSpec.of(lws), field) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,11 +141,11 @@ def test_values_that_are_set(read: Callable[[Any], Any], lws: dict[str, Any], ex
     ],
 )
 def test_restart_policies(policy: str, acts_as: str) -> None:
-    assert spec.restart_policy_of(make_set(template={"restartPolicy": policy})) == acts_as
+    assert SetSpec.of(make_set(template={"restartPolicy": policy})).restart_policy == acts_as
 
 
 def test_a_leader_template_is_taken_as_it_is_even_if_the_api_server_will_refuse_it() -> None:
-    assert spec.leader_template_of(make_set(template={"leaderTemplate": {}})) == {}
+    assert SetSpec.of(make_set(template={"leaderTemplate": {}})).leader_template == {}
 
 
 TOPOLOGY, SCOPE = EXCLUSIVE_TOPOLOGY_ANNOTATION, EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION
@@ -153,3 +183,100 @@ def test_placement_annotations_that_have_an_effect(
     assert list(spec.placement_annotations(make_set(annotations=annotations, template=template))) == list(
         kept
     )
+
+
+def make_strategy(**fields: Any) -> dict[str, Any]:
+    return {"spec": {"rolloutStrategy": {"rollingUpdateConfiguration": fields}}}
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({"spec": None}, id="null spec"),
+        pytest.param({"spec": {}}, id="empty spec"),
+        pytest.param({"spec": {"leaderWorkerTemplate": {}, "rolloutStrategy": {}}}, id="empty parts"),
+        pytest.param(
+            {"spec": {"replicas": None, "leaderWorkerTemplate": {"size": None, "subGroupPolicy": None}}},
+            id="nulls",
+        ),
+        pytest.param(make_strategy(), id="empty configuration"),
+        pytest.param(make_strategy(partition=None, maxUnavailable=None, maxSurge=None), id="null budgets"),
+        pytest.param({"spec": {"replicas": "3", "leaderWorkerTemplate": {"size": True}}}, id="wrong types"),
+        pytest.param({"spec": []}, id="spec of the wrong type"),
+    ],
+)
+def test_missing_fields_have_the_defaults_of_the_api(raw: dict[str, Any]) -> None:
+    assert SetSpec.of(raw) == DEFAULTS
+
+
+def test_given_fields_are_read() -> None:
+    raw = {
+        "spec": {
+            "replicas": 4,
+            "leaderWorkerTemplate": {"size": 3, "subGroupPolicy": {"subGroupSize": 2}},
+            "rolloutStrategy": {
+                "rollingUpdateConfiguration": {"partition": 2, "maxUnavailable": "50%", "maxSurge": 7}
+            },
+        }
+    }
+    assert SetSpec.of(raw) == replace(
+        DEFAULTS,
+        replicas=4,
+        size=3,
+        max_unavailable="50%",
+        max_surge=7,
+        partition=2,
+        subgroup={"subGroupSize": 2},
+    )
+
+
+@pytest.mark.parametrize(
+    ("replicas", "amount", "unavailable", "surge"),
+    [
+        pytest.param(10, 3, 3, 3, id="number"),
+        pytest.param(4, 9, 9, 4, id="surge is capped at the replicas"),
+        pytest.param(10, "25%", 2, 3, id="down and up"),
+        pytest.param(2, "25%", 0, 1, id="down to nothing"),
+        pytest.param(0, "100%", 0, 0, id="of nothing"),
+        pytest.param(4, "3", None, None, id="text without percent"),
+        pytest.param(4, "x%", None, None, id="no number"),
+    ],
+)
+def test_amounts_in_groups(
+    replicas: int, amount: int | str, unavailable: int | None, surge: int | None
+) -> None:
+    read = SetSpec.of(make_set(replicas=replicas, max_unavailable=amount, max_surge=amount))
+    assert (read.unavailable_groups, read.surge_groups) == (unavailable, surge)
+
+
+def test_the_floor_is_the_partition_of_the_set() -> None:
+    assert [SetSpec.of(make_set(partition=partition)).floor for partition in (0, 3, -1)] == [0, 3, 0]
+    assert SetSpec.of(make_set()).floor == 0
+
+
+@pytest.mark.parametrize("garbage", [None, True, 0, -1, 1.5, "x", "", [], [1], {}, {"a": 1}], ids=repr)
+@pytest.mark.parametrize("field", FIELDS.values(), ids=FIELDS)
+def test_nothing_that_is_stored_stops_it(field: Field, garbage: Any) -> None:
+    lws = make_set(podDisruptionBudget={}, leaderService={}, template={"subGroupPolicy": {}})
+    lws["spec"]["rolloutStrategy"]["rollingUpdateConfiguration"] = {}
+    (*parents, name) = field.path
+    part = lws
+    for parent in parents:
+        part = part[parent]
+    part[name] = garbage
+    read = SetSpec.of(lws)
+    assert (read.unavailable_groups, read.surge_groups, read.floor) is not None
+    assert isinstance(read.subgroup_annotations, dict)
+
+
+@pytest.mark.parametrize("garbage", [None, 0, "x", [], {"a": None}], ids=repr)
+def test_nor_does_an_annotation(garbage: Any) -> None:
+    lws = make_set()
+    keys = (
+        *spec.PLACEMENT_ANNOTATIONS,
+        RESTART_EXEMPT_CONTAINERS_ANNOTATION,
+        RESTART_EXEMPT_SIDECARS_ANNOTATION,
+    )
+    lws["metadata"]["annotations"] = dict.fromkeys(keys, garbage)
+    assert SetSpec.of(lws).exempts_sidecars is False

@@ -25,6 +25,7 @@ from lws.leaderworkerset.children.disruption_budget import build_disruption_budg
 from lws.leaderworkerset.children.leader_service import build_leader_service
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import build_revision, record
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset, build_service
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -113,7 +114,7 @@ def owned_by(*owners: dict[str, Any]) -> Change:
 
 # UIDs and owners are those that the builders of pods refer to.
 LEADERS = api_server.applied(
-    build_leader_statefulset(LWS, KEY, RollingUpdate(0, 2, 1)), "uid-of-leaders-demo"
+    build_leader_statefulset(SetSpec.of(LWS), KEY, RollingUpdate(0, 2, 1)), "uid-of-leaders-demo"
 )
 SERVICE = api_server.stored(build_service("demo", "demo", {NAME_LABEL: "demo"}, LWS))
 REVISION = api_server.stored(dict(build_revision(LWS, record(LWS), 1)))

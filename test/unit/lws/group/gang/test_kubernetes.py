@@ -10,6 +10,7 @@ import pytest
 from lws.group.gang.kubernetes import Kubernetes, hand_on
 from lws.group.gang.provider import Marks
 from lws.group.objects import build_worker_statefulset
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL, WORKER_INDEX_LABEL
 from test.unit.builders import make_leader_pod, make_set
 
@@ -109,7 +110,7 @@ def test_what_workers_name(of_leader: str, of_workers: str | None, expected: str
         spec["schedulingGroup"] = {"podGroupName": of_workers}
     lws = make_set(size=3, template={"workerTemplate": {"spec": spec}})
     leader = named_leader(lws, of_leader)
-    built = build_worker_statefulset(lws, leader)
+    built = build_worker_statefulset(SetSpec.of(lws), leader)
     before = copy.deepcopy(built)
     made = hand_on(built, leader)
     assert built == before, "builders copy before they change"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lws.group.gang.provider import build_pod_group, first_members, name_by_labels, requests_of_group
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
@@ -26,7 +27,10 @@ def test_the_largest_group_is_counted_at_once() -> None:
     size = 2**31 - 1
     containers = [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]
     lws = make_set(size=size, template={"workerTemplate": {"spec": {"containers": containers}}})
-    assert (first_members(lws, True), requests_of_group(lws)) == (size, {"cpu": str(size)})
+    assert (first_members(SetSpec.of(lws), True), requests_of_group(SetSpec.of(lws))) == (
+        size,
+        {"cpu": str(size)},
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +65,7 @@ def test_the_largest_group_is_counted_at_once() -> None:
     ],
 )
 def test_members(lws: dict[str, Any], is_marked: bool, members: int) -> None:
-    assert first_members(lws, is_marked) == members
+    assert first_members(SetSpec.of(lws), is_marked) == members
 
 
 def container(restart: str = "", **resources: Any) -> dict[str, Any]:
@@ -130,7 +134,7 @@ WORKER = pod(container(requests={"cpu": "1"}))
     ],
 )
 def test_requests(size: int, template: dict[str, Any], expected: dict[str, str]) -> None:
-    assert requests_of_group(make_set(size=size, template=template)) == expected
+    assert requests_of_group(SetSpec.of(make_set(size=size, template=template))) == expected
 
 
 def test_a_pod_group_is_of_its_leader_and_is_found_by_its_labels() -> None:

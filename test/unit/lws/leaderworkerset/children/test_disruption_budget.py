@@ -23,6 +23,7 @@ from lws.leaderworkerset.children.disruption_budget import (
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.rollout.groups import Wanted, group_states
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from test.unit import api_server
 from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_statefulset
@@ -56,14 +57,16 @@ def a_set(groups: Any = None, replicas: int = 3, size: int = 2) -> dict[str, Any
     ],
 )
 def test_what_is_granted(groups: Any, replicas: int, granted: int | None) -> None:
-    assert granted_groups(a_set(groups, replicas)) == granted
+    assert granted_groups(SetSpec.of(a_set(groups, replicas))) == granted
 
 
 def test_without_the_field_there_is_none() -> None:
-    assert not wants_disruption_budget(make_set()) and wants_disruption_budget(a_set())
-    assert not wants_disruption_budget(a_set("many"))
-    assert granted_groups(make_set()) is None
-    assert granted_groups(make_set(podDisruptionBudget=None)) is None
+    assert not wants_disruption_budget(SetSpec.of(make_set())) and wants_disruption_budget(
+        SetSpec.of(a_set())
+    )
+    assert not wants_disruption_budget(SetSpec.of(a_set("many")))
+    assert granted_groups(SetSpec.of(make_set())) is None
+    assert granted_groups(SetSpec.of(make_set(podDisruptionBudget=None))) is None
 
 
 def test_what_is_built() -> None:

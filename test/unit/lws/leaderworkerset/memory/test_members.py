@@ -12,9 +12,9 @@ from lws.leaderworkerset.memory.members import (
     remembered_members,
     remembered_of,
 )
-from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION
-from test.unit.builders import make_group, make_leader_pod, make_set, make_worker_statefulset
+from test.unit.builders import NOW, make_group, make_leader_pod, make_set, make_worker_statefulset
 
 
 def group(leader: str = "l", *workers: str) -> GroupFacts:
@@ -104,11 +104,12 @@ def test_a_group_is_remembered_as_it_was_first_complete(
 ) -> None:
     members = {"0": str(stored)} if stored is not None else None
     lws = a_set(members, policy) if policy else a_set(members)
-    assert current_members(lws, [now], {0} if ready else set()) == expected
+    assert current_members(SetSnapshot(lws, NOW, groups=(now,)), {0} if ready else set()) == expected
 
 
 def test_a_group_that_is_gone_is_forgotten() -> None:
-    assert current_members(a_set({"0": str(FIRST), "5": str(OTHER)}), [group()], {0}) == {0: FIRST}
+    lws = a_set({"0": str(FIRST), "5": str(OTHER)})
+    assert current_members(SetSnapshot(lws, NOW, groups=(group(),)), {0}) == {0: FIRST}
 
 
 @pytest.mark.parametrize("workers", [("a",), ("a", "b", "c")])
@@ -122,7 +123,8 @@ def test_a_group_that_was_scaled_by_hand_is_not_complete(workers: tuple[str, ...
 def test_a_group_of_one_is_complete_by_itself() -> None:
     alone = make_group(make_set(size=1))
     assert alone.is_complete
-    assert current_members(make_set(size=1), [alone], {0}) == {0: Members.of("uid-of-pod-demo-0", ())}
+    found = current_members(SetSnapshot(make_set(size=1), NOW, groups=(alone,)), {0})
+    assert found == {0: Members.of("uid-of-pod-demo-0", ())}
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,8 @@ from lws.leaderworkerset.memory.restarts import (
     memory_of,
     restarts_of,
 )
+from lws.leaderworkerset.snapshot import SetSnapshot
+from lws.leaderworkerset.spec import SetSpec
 from test.unit.builders import KEY, NOW, make_group, make_leader_pod, make_set
 
 THEN = int(NOW.timestamp())
@@ -111,26 +113,28 @@ def test_the_limit() -> None:
         (0, 0, True),
     ):
         lws = make_set(maxGroupRestarts=limit) if limit is not None else make_set()
-        assert is_used_up(lws, Restarts(count)) is expected
+        assert is_used_up(SetSpec.of(lws).max_group_restarts, Restarts(count)) is expected
 
 
 @pytest.mark.parametrize(("limit", "count", "expected"), [(0, 0, True), (2, 1, False), (2, 2, True)])
 def test_the_limit_of_the_original_means_the_same(limit: int, count: int, expected: bool) -> None:
     """Per group and revision, and 0 for none: a group that got ready in between has no more of them."""
     lws = make_set(template={"maxGroupRestarts": limit})
-    assert is_used_up(lws, Restarts(count)) is expected
+    assert is_used_up(SetSpec.of(lws).max_group_restarts, Restarts(count)) is expected
     long_ago = NOW - timedelta(days=30)
     stored = Restarts(count, 1, int(long_ago.timestamp()), KEY)
     lws["status"] = {"restarts": {"0": str(stored)}}
-    assert is_used_up(lws, restarts_of(lws, 0, KEY, NOW)) is expected
-    assert is_used_up(lws, restarts_of(lws, 0, "another-key", NOW)) is (limit == 0)
+    assert is_used_up(SetSpec.of(lws).max_group_restarts, restarts_of(lws, 0, KEY, NOW)) is expected
+    assert is_used_up(SetSpec.of(lws).max_group_restarts, restarts_of(lws, 0, "another-key", NOW)) is (
+        limit == 0
+    )
 
 
 @pytest.mark.parametrize(("own", "other", "expected"), [(0, 5, True), (5, 0, False)])
 def test_of_two_limits_that_were_stored_ours_counts(own: int, other: int, expected: bool) -> None:
     """Admission refuses one beside the other; what was stored without it is run all the same."""
     lws = make_set(maxGroupRestarts=own, template={"maxGroupRestarts": other})
-    assert is_used_up(lws, Restarts(1)) is expected
+    assert is_used_up(SetSpec.of(lws).max_group_restarts, Restarts(1)) is expected
 
 
 def test_what_was_decided_about_a_leader_is_no_ones_elses() -> None:
@@ -165,7 +169,7 @@ def kept(count: int = 2, mark: str = KEPT, key: str = KEY) -> dict[str, Any]:
 )
 def test_which_groups_are_given_up(lws: dict[str, Any], leader: dict[str, Any], expected: list[int]) -> None:
     groups = (make_group(index=0), make_group(index=1, **leader))
-    assert list(given_up(lws, groups, NOW)) == expected
+    assert list(given_up(SetSnapshot(lws, NOW, groups=groups))) == expected
 
 
 FALSE = {"type": "Failed", "status": "False"}

@@ -12,6 +12,7 @@ from lws.group.objects import build_worker_statefulset
 from lws.group.placement import worker_placement
 from lws.leaderworkerset.revisions.history import record, restore
 from lws.leaderworkerset.revisions.recovery import Running, as_recorded, claim_templates_of, reconstruct
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset
 from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
@@ -35,8 +36,8 @@ def running(
     lws: dict[str, Any], *, key: str = KEY, leader: bool = True, workers: bool = True, **added: Any
 ) -> Running:
     """What runs when `lws` was rolled out under the key; added: the node selector that workers were given."""
-    leaders = build_leader_statefulset(lws, key, RollingUpdate(0, 2, 1))
-    of_workers = build_worker_statefulset(lws, make_leader_pod(lws, key=key))
+    leaders = build_leader_statefulset(SetSpec.of(lws), key, RollingUpdate(0, 2, 1))
+    of_workers = build_worker_statefulset(SetSpec.of(lws), make_leader_pod(lws, key=key))
     if added:
         of_workers["spec"]["template"]["spec"]["nodeSelector"] = added["node_selector"]
     return Running(
@@ -192,7 +193,7 @@ def test_the_nodes_of_a_group_are_not_the_users() -> None:
     ran = make_set(image="app:1", annotations=NODES)
     leader = make_leader_pod(ran)
     placement = worker_placement(ran, leader, None)
-    workers = build_worker_statefulset(ran, leader, placement)
+    workers = build_worker_statefulset(SetSpec.of(ran), leader, placement)
     assert workers["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "0"}
     shown = replace(running(ran), workers=workers)
     made = reconstruct(make_set(image="app:2"), shown)

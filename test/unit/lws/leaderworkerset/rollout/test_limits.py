@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.rollout.limits import budget_of, floor_of, statefulset_max_unavailable
+from lws.leaderworkerset.rollout.limits import budget_of, statefulset_max_unavailable
 from lws.leaderworkerset.rollout.state import Budget
+from lws.leaderworkerset.spec import SetSpec
 from test.unit.builders import make_set
 
 
@@ -23,10 +24,5 @@ from test.unit.builders import make_set
     ],
 )
 def test_limits(replicas: int, unavailable: Any, surge: Any, budget: Budget, told: int) -> None:
-    lws = make_set(replicas=replicas, max_unavailable=unavailable, max_surge=surge)
-    assert (budget_of(lws), statefulset_max_unavailable(lws)) == (budget, told)
-
-
-def test_the_floor_is_the_partition_of_the_set() -> None:
-    assert [floor_of(make_set(partition=partition)) for partition in (0, 3, -1)] == [0, 3, 0]
-    assert floor_of(make_set()) == 0
+    spec = SetSpec.of(make_set(replicas=replicas, max_unavailable=unavailable, max_surge=surge))
+    assert (budget_of(spec), statefulset_max_unavailable(spec)) == (budget, told)

@@ -9,6 +9,7 @@ import pytest
 
 from lws.actions import Problem
 from lws.kube.pods import NodeWait
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.status import Observed, Revisions, SetStatus, is_update_done, set_status
 from test.unit.builders import NOW, make_set
 from test.unit.stories.letters import groups
@@ -48,7 +49,7 @@ def status_of(letters: str, *stored: tuple[str, str, str, str], replicas: int = 
     conditions = [condition(said) for said in stored]
     lws = make_set(replicas=replicas, generation=3, status={"conditions": conditions} if stored else None)
     seen = Observed(replicas=replicas, now=NOW, groups=groups(letters), existing=len(letters), **more)
-    return set_status(lws, seen)
+    return set_status(SetSpec.of(lws), seen)
 
 
 def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
@@ -132,7 +133,7 @@ def test_transition_times_move_only_with_the_status() -> None:
 def test_a_new_generation_alone_moves_no_time() -> None:
     stored = {"conditions": [condition(AVAILABLE, generation=2)]}
     lws = make_set(replicas=1, generation=3, status=stored)
-    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    status = set_status(SetSpec.of(lws), Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
     assert status.intended["conditions"] == [condition(AVAILABLE, generation=3)]
     assert status.announce == ()
 
@@ -140,14 +141,14 @@ def test_a_new_generation_alone_moves_no_time() -> None:
 def test_an_update_that_is_not_over_speaks_of_the_new_generation() -> None:
     stored = {"conditions": [condition(PROGRESSING, generation=2), condition(UPDATING, generation=2)]}
     lws = make_set(replicas=2, generation=3, status=stored)
-    status = set_status(lws, Observed(replicas=2, now=NOW, groups=groups("uR"), existing=2))
+    status = set_status(SetSpec.of(lws), Observed(replicas=2, now=NOW, groups=groups("uR"), existing=2))
     assert status.intended["conditions"] == [condition(PROGRESSING), condition(UPDATING)]
 
 
 def test_conditions_of_others_are_kept() -> None:
     foreign = condition(("example.com/Checked", "True", "Checked", "by hand"), generation=1)
     lws = make_set(replicas=1, generation=3, status={"conditions": [foreign]})
-    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    status = set_status(SetSpec.of(lws), Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
     assert status.intended["conditions"][0] == foreign
 
 
@@ -175,19 +176,19 @@ def test_nothing_is_written_when_nothing_changed() -> None:
     first = status_of("RRRR", PROGRESSING)
     lws = make_set(replicas=4, generation=3, status=dict(first.intended))
     later = Observed(replicas=4, now=NOW + timedelta(hours=1), groups=groups("RRRR"), existing=4)
-    assert set_status(lws, later) == SetStatus(first.intended, None)
+    assert set_status(SetSpec.of(lws), later) == SetStatus(first.intended, None)
 
 
 def test_the_patch_is_minimal() -> None:
     first = status_of("RRRR", PROGRESSING)
     lws = make_set(replicas=4, generation=3, status={**first.intended, "remembered": {"by": "somebody"}})
     surge = {"name": "demo-4", "state": "NotReady", "reason": "its leader pod is not ready"}
-    assert set_status(lws, Observed(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
+    assert set_status(SetSpec.of(lws), Observed(4, NOW, groups=groups("RRRRu"), existing=5)).patch == {
         "replicas": 5,
         "updatedReplicas": 5,
         "groups": {"counts": {"NotReady": 1}, "unsettled": [surge]},
     }
-    emptied = set_status(lws, Observed(4, NOW, groups=groups("----"), existing=0)).patch
+    emptied = set_status(SetSpec.of(lws), Observed(4, NOW, groups=groups("----"), existing=0)).patch
     assert emptied is not None
     assert emptied["groups"]["counts"] == {"Ready": None, "Missing": 4}
     said = ("conditions", "groups", "lastProgressTime")
@@ -200,13 +201,13 @@ def test_the_patch_is_minimal() -> None:
 
 def test_the_selector_is_written_once() -> None:
     lws = make_set(status={"hpaPodSelector": "mine=yes"})
-    assert set_status(lws, Observed(2, NOW)).intended["hpaPodSelector"] == "mine=yes"
+    assert set_status(SetSpec.of(lws), Observed(2, NOW)).intended["hpaPodSelector"] == "mine=yes"
 
 
 def test_revisions_are_passed_on_and_not_forgotten() -> None:
     lws = make_set(status={"currentRevision": "demo-a-1", "updateRevision": "demo-a-1", "collisionCount": 2})
     known = Revisions(update="demo-b-2", collisions=3)
-    intended = set_status(lws, Observed(2, NOW, revisions=known)).intended
+    intended = set_status(SetSpec.of(lws), Observed(2, NOW, revisions=known)).intended
     assert (intended["currentRevision"], intended["updateRevision"], intended["collisionCount"]) == (
         "demo-a-1",
         "demo-b-2",
@@ -214,7 +215,9 @@ def test_revisions_are_passed_on_and_not_forgotten() -> None:
     )
     assert (
         "collisionCount"
-        not in set_status(make_set(), Observed(2, NOW, revisions=Revisions(collisions=0))).intended
+        not in set_status(
+            SetSpec.of(make_set()), Observed(2, NOW, revisions=Revisions(collisions=0))
+        ).intended
     )
 
 
@@ -284,7 +287,7 @@ def test_problems_are_a_condition_while_they_last() -> None:
     assert said_in(status) == [PROGRESSING, expected]
     assert status.announce == ()
     lws = make_set(replicas=4, generation=3, status=dict(status.intended))
-    assert said_in(set_status(lws, Observed(4, NOW, groups=groups("----")))) == [PROGRESSING]
+    assert said_in(set_status(SetSpec.of(lws), Observed(4, NOW, groups=groups("----")))) == [PROGRESSING]
 
 
 def test_a_message_stays_within_what_the_api_takes() -> None:
@@ -299,7 +302,7 @@ def at_rest(**more: Any) -> dict[str, Any]:
     """A set of two whose status is written, with more in it."""
     members = {0: "aaaaaaaa-bbbbbbbb", 1: "cccccccc-dddddddd"}
     seen = Observed(2, NOW, groups=groups("RR"), existing=2, members=members)
-    status = dict(set_status(make_set(generation=3), seen).intended)
+    status = dict(set_status(SetSpec.of(make_set(generation=3)), seen).intended)
     return make_set(generation=3, status={**status, **more})
 
 
@@ -308,7 +311,7 @@ def patch_of(lws: dict[str, Any], letters: str = "RR", **more: Any) -> Any:
     seen = Observed(
         **{"replicas": 2, "now": NOW, "groups": groups(letters), "existing": 2, "members": members} | more
     )
-    return set_status(lws, seen).patch
+    return set_status(SetSpec.of(lws), seen).patch
 
 
 def test_members_go_along_with_the_counters() -> None:
@@ -358,7 +361,7 @@ def later(
     asked = {"progressDeadlineSeconds": deadline} if deadline is not None else {}
     lws = make_set(replicas=4, generation=3, status=dict(status.intended), **asked, **spec)
     seen = Observed(4, NOW + timedelta(seconds=seconds), groups=groups(letters), existing=4, waits=waits)
-    return set_status(lws, seen)
+    return set_status(SetSpec.of(lws), seen)
 
 
 def stall_of(status: SetStatus) -> tuple[str, str] | None:
@@ -477,7 +480,7 @@ def test_is_update_done(letters: str, replicas: int, floor: int, done: bool) -> 
 def test_what_could_not_be_read_is_taken_away_with_the_next_write() -> None:
     stored = {"conditions": None, "members": None, "restarts": None, "rollout": None, "replicas": None}
     lws = make_set(replicas=1, generation=3, status=stored)
-    status = set_status(lws, Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
+    status = set_status(SetSpec.of(lws), Observed(replicas=1, now=NOW, groups=groups("R"), existing=1))
     assert status.patch is not None
     assert {field: status.patch[field] for field in ("members", "restarts", "rollout")} == dict.fromkeys(
         ("members", "restarts", "rollout")
@@ -490,5 +493,5 @@ def test_what_could_not_be_read_is_taken_away_with_the_next_write() -> None:
 )
 def test_restarts_of_what_is_no_group_are_forgotten(index: str) -> None:
     lws = make_set(replicas=4, generation=3, status={"restarts": {index: "1.1.1.a", "3": "1.1.1.a"}})
-    status = set_status(lws, Observed(replicas=4, now=NOW, groups=groups("RRRR"), existing=4))
+    status = set_status(SetSpec.of(lws), Observed(replicas=4, now=NOW, groups=groups("RRRR"), existing=4))
     assert status.intended["restarts"] == {"3": "1.1.1.a"}

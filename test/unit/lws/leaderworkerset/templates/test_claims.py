@@ -9,6 +9,7 @@ import pytest
 
 from lws.actions import SetOwner
 from lws.kube.ownership import owners_with, owners_without
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.claims import (
     build_leader_storage,
     build_worker_storage,
@@ -127,7 +128,7 @@ def test_storage(template: dict[str, Any], leaders: dict[str, Any], workers: dic
     before = copy.deepcopy(lws)
     assert build_leader_storage(lws) == leaders
     assert build_worker_storage(lws) == workers
-    spec = build_leader_statefulset(lws, "k1", RollingUpdate(0, 2, 1))["spec"]
+    spec = build_leader_statefulset(SetSpec.of(lws), "k1", RollingUpdate(0, 2, 1))["spec"]
     assert {field: spec[field] for field in (CLAIMS, RETENTION) if field in spec} == leaders
     for claim in build_leader_storage(lws).get(CLAIMS, ()):
         claim["spec"].clear()
@@ -151,7 +152,7 @@ def test_what_a_statefulset_has_is_not_changed(
     stored: list[dict[str, Any]], expected: dict[str, Any]
 ) -> None:
     lws = make_set(template={CLAIMS: [CLAIM]})
-    made = build_leader_statefulset(lws, "k1", RollingUpdate(0, 2, 1))
+    made = build_leader_statefulset(SetSpec.of(lws), "k1", RollingUpdate(0, 2, 1))
     made["spec"][CLAIMS] = [{**copy.deepcopy(each), "status": {"phase": "Pending"}} for each in stored]
     assert build_leader_storage(lws, api_server.stored(made)) == {CLAIMS: [expected]}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     annotations_of_set,
@@ -35,13 +36,13 @@ PREFIX = "leaderworkerset.sigs.k8s.io"
 
 
 def leader_template(lws: dict[str, Any]) -> dict[str, Any]:
-    template: dict[str, Any] = build_leader_statefulset(lws, "k1", UPDATE)["spec"]["template"]
+    template: dict[str, Any] = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)["spec"]["template"]
     return template
 
 
 def test_the_leader_statefulset_field_by_field() -> None:
     lws = make_set(replicas=4, size=3, labels={"team": "a"}, annotations={"note": "x"})
-    assert build_leader_statefulset(lws, "k1", UPDATE) == {
+    assert build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE) == {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
         "metadata": {
@@ -160,7 +161,7 @@ def test_labels_and_annotations_of_ours_win_and_those_of_users_stay() -> None:
         annotations={"note": "set", REPLICAS_ANNOTATION: "99"},
         template={"workerTemplate": template},
     )
-    made = build_leader_statefulset(lws, "k1", UPDATE)
+    made = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
     assert made["metadata"]["labels"] == {"team": "a", NAME_LABEL: "demo", REVISION_LABEL: "k1"}
     assert made["metadata"]["annotations"] == {"note": "set", REPLICAS_ANNOTATION: "2"}
     pods = made["spec"]["template"]["metadata"]
@@ -189,7 +190,7 @@ def test_annotations_of_tools_are_not_copied(annotation: str, is_copied: bool) -
     lws = make_set(annotations={annotation: "x"})
     assert is_tools_own(annotation) is not is_copied
     assert (annotation in annotations_of_set(lws)) is is_copied
-    made = build_leader_statefulset(lws, "k1", UPDATE)
+    made = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
     assert (annotation in made["metadata"]["annotations"]) is is_copied
 
 
@@ -209,7 +210,7 @@ def test_what_users_wrote_is_never_changed_and_never_shared() -> None:
         template={"workerTemplate": template, "volumeClaimTemplates": [claim]},
     )
     before = copy.deepcopy(lws)
-    made = build_leader_statefulset(lws, "k1", UPDATE)
+    made = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
     assert made["spec"]["template"]["spec"] == template["spec"]
 
     made["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clear()
@@ -267,19 +268,21 @@ def test_leaders_that_select_nodes_by_group_wait_for_the_webhook() -> None:
     annotations = {GROUP_NODE_SELECTOR_ANNOTATION: "pool=$(GROUP_INDEX)"}
     lws = make_set(annotations=annotations)
     lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["schedulingGates"] = [{"name": "a/b"}]
-    template = build_leader_statefulset(lws, "k", RollingUpdate(0, 2, 1))["spec"]["template"]
+    template = build_leader_statefulset(SetSpec.of(lws), "k", RollingUpdate(0, 2, 1))["spec"]["template"]
     assert template["spec"]["schedulingGates"] == [{"name": "a/b"}, {"name": PLACEMENT_GATE}]
     assert annotations.items() <= template["metadata"]["annotations"].items()
-    without = build_leader_statefulset(make_set(), "k", RollingUpdate(0, 2, 1))["spec"]["template"]
+    without = build_leader_statefulset(SetSpec.of(make_set()), "k", RollingUpdate(0, 2, 1))["spec"][
+        "template"
+    ]
     assert "schedulingGates" not in without["spec"]
 
 
 def test_the_role_that_a_later_release_wrote_stays() -> None:
     """Taken away, it would be a write to every set that is taken over; given to others, one as well."""
     lws = make_set()
-    stored = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1))
+    stored = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1))
     assert ROLE_LABEL not in stored["metadata"]["labels"]
     stored["metadata"]["labels"][ROLE_LABEL] = "leader"
-    again = build_leader_statefulset(lws, "key-a", RollingUpdate(0, 2, 1), stored)
+    again = build_leader_statefulset(SetSpec.of(lws), "key-a", RollingUpdate(0, 2, 1), stored)
     assert again["metadata"]["labels"] == stored["metadata"]["labels"]
     assert ROLE_LABEL not in again["spec"]["template"]["metadata"]["labels"]
