@@ -1,4 +1,4 @@
-"""Required affinity of pods: the terms there are, and more of them.
+"""Affinity of pods: the required terms there are, and more terms.
 
 In: affinity as a pod template has it, whatever shape a user gave it. Out: new dicts; nothing is changed in
 place.
@@ -11,6 +11,8 @@ from typing import Any
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+_MOST_WEIGHT = 100
 
 
 def term(expressions: list[dict[str, Any]], topology: str) -> dict[str, Any]:
@@ -27,6 +29,13 @@ def terms_of(kind: Any) -> list[Mapping[str, Any]]:
 def with_terms(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
     """A `podAffinity` or `podAntiAffinity` with more required terms."""
     return {**(kind or {}), REQUIRED: [*terms_of(kind), *added]}
+
+
+def with_preferred(kind: Mapping[str, Any] | None, added: list[dict[str, Any]]) -> dict[str, Any]:
+    """A `podAffinity` or `podAntiAffinity` with more terms that the scheduler may give up, of full weight."""
+    known = (kind or {}).get(PREFERRED)
+    weighted = [{"weight": _MOST_WEIGHT, "podAffinityTerm": each} for each in added]
+    return {**(kind or {}), PREFERRED: [*(known if isinstance(known, list) else ()), *weighted]}
 
 
 def has_both_terms(affinity: Mapping[str, Any], topology: str) -> bool:

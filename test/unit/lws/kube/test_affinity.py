@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from lws.kube.affinity import REQUIRED, has_both_terms, term, terms_of, with_terms
+from lws.kube.affinity import (
+    PREFERRED,
+    REQUIRED,
+    has_both_terms,
+    term,
+    terms_of,
+    with_preferred,
+    with_terms,
+)
 
 ZONE = "topology.kubernetes.io/zone"
 OWN = term([{"key": "app", "operator": "Exists"}], ZONE)
@@ -23,6 +31,14 @@ def test_terms_are_added_after_those_there_are() -> None:
     assert with_terms(stored, [added]) == {"preferred": [1], REQUIRED: [OWN, added]}
     assert with_terms(None, [added]) == {REQUIRED: [added]}
     assert stored == {"preferred": [1], REQUIRED: [OWN]}
+
+
+def test_preferred_terms_are_added_with_full_weight() -> None:
+    stored = {REQUIRED: [OWN], PREFERRED: [1]}
+    added = [{"weight": 100, "podAffinityTerm": OWN}]
+    assert with_preferred(stored, [OWN]) == {REQUIRED: [OWN], PREFERRED: [1, *added]}
+    assert with_preferred(None, [OWN]) == with_preferred({PREFERRED: None}, [OWN]) == {PREFERRED: added}
+    assert stored == {REQUIRED: [OWN], PREFERRED: [1]}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,88 @@
+"""What does the LeaderWorkerSet of a role look like?
+
+In: the set, a role of one of its revisions, where it goes. Out: a complete new object, as the original would
+have it stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lws.actions import Object
+from lws.disaggregatedset.children.placement import placed
+from lws.disaggregatedset.labels import child_labels
+from lws.disaggregatedset.names import Identity, child_name
+from lws.disaggregatedset.spec import Placement, Role
+from lws.kube.metadata import copied, merged, owner_reference
+from lws.kube.quantities import scaled
+from lws.leaderworkerset import fields
+from lws_api.leaderworkerset.v1 import API_VERSION, KIND
+
+_TEMPLATES = (fields.LEADER_TEMPLATE.name, fields.WORKER_TEMPLATE.name)
+_BUDGETS = (fields.PARTITION, fields.MAX_UNAVAILABLE, fields.MAX_SURGE)
+
+
+def build_child(
+    owner: Object, role: Role, placement: Placement | None, at: tuple[int, str], replicas: int
+) -> dict[str, Any]:
+    """The LeaderWorkerSet of a role. at: the index of the slice and the key of the revision."""
+    slice_index, key = at
+    name, identity = owner["metadata"]["name"], Identity(slice_index, key, role.name)
+    labels = child_labels(name, identity)
+    template = copied(role.spec[fields.TEMPLATE.name])
+    for field in _TEMPLATES:
+        if template.get(field) is not None:
+            template[field] = _labelled(template[field], labels)
+            if placement is not None:
+                pod = template[field].get("spec") or {}
+                affinity = placed(pod.get("affinity"), placement, name, slice_index)
+                template[field]["spec"] = {**pod, "affinity": affinity}
+    annotations = role.metadata.get("annotations")
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": child_name(name, identity),
+            "namespace": owner["metadata"]["namespace"],
+            "labels": merged(role.metadata.get("labels"), labels),
+            **({"annotations": dict(annotations)} if annotations else {}),
+            "ownerReferences": [owner_reference(owner, blocks_deletion=False)],
+        },
+        "spec": {
+            **copied(role.spec),
+            fields.REPLICAS.name: replicas,
+            fields.TEMPLATE.name: template,
+            fields.STRATEGY.name: strategy_of(role),
+            fields.NETWORK.name: _network_of(role),
+        },
+    }
+
+
+def strategy_of(role: Role) -> dict[str, Any]:
+    """The strategy of a child of this role, which never rolls by itself.
+
+    Budgets that come out as 0 and 0 at some number of groups would have a webhook refuse that number, so that
+    a rollout of the whole could go no further.
+    """
+    given = role.rolling or {}
+    rolling = {each.name: _or(given.get(each.name), each.stored_default) for each in _BUDGETS}
+    surge = scaled(rolling[fields.MAX_SURGE.name], 1, round_up=True)
+    if max(surge, scaled(rolling[fields.MAX_UNAVAILABLE.name], 1, round_up=False)) <= 0:
+        rolling[fields.MAX_UNAVAILABLE.name] = fields.MAX_UNAVAILABLE.stored_default
+    kind = fields.STRATEGY_TYPE
+    return {kind.name: kind.stored_default, fields.ROLLING_UPDATE.name: rolling}
+
+
+def _network_of(role: Role) -> dict[str, Any]:
+    policy, given = fields.SUBDOMAIN_POLICY, role.spec.get(fields.NETWORK.name) or {}
+    return {**given, policy.name: given.get(policy.name) or policy.stored_default}
+
+
+def _labelled(template: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, Any]:
+    metadata = template.get("metadata") or {}
+    return {**template, "metadata": {**metadata, "labels": merged(metadata.get("labels"), labels)}}
+
+
+def _or(value: Any, default: Any) -> Any:
+    return default if value is None else value

@@ -1,0 +1,192 @@
+"""Which scalers do the roles have that somebody else scales, what do they begin with, and what do they say?
+
+In: what a pass knows, what the set asks for. Out: a part of the plan. Autoscalers write to the scaler of a
+role through its scale subresource; its number is the total over all slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from lws import timing
+from lws.actions import (
+    Announce,
+    Create,
+    Delete,
+    EventType,
+    Object,
+    Plan,
+    Problem,
+    Reference,
+    Status,
+    together,
+)
+from lws.children import Child, plan_child, repair
+from lws.disaggregatedset.children import observed
+from lws.disaggregatedset.children.baseline import initial_of
+from lws.disaggregatedset.labels import role_labels
+from lws.disaggregatedset.names import scaler_name
+from lws.disaggregatedset.spec import DisaggregatedSpec
+from lws.kube.conditions import Condition, find, with_condition
+from lws.kube.metadata import is_terminating, missing_labels, owner_reference
+from lws.kube.ownership import Ownership, ownership_of
+from lws_api.disaggregatedset.v1 import API_VERSION, NAME_LABEL, ROLE_LABEL, SCALER_KIND
+from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
+
+_ACTIONS = {"ScalerCreated": "Create", "ScalerDeleted": "Delete", "ScalerConflict": "Conflict"}
+_BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live DisaggregatedSet role")
+
+
+def plan_scalers(seen: observed.Observed, spec: DisaggregatedSpec, key: str) -> Plan:
+    """Each role that is scaled from outside has a scaler, no other has one. key: of the wanted revision."""
+    external = [role.name for role in spec.roles if role.is_external]
+    standing = _standing(seen)
+    seeds = {role: seed(seen, spec.slices, role, key) for role in external}
+    kept = [_keep(seen, standing[role], role, seeds[role]) for role in external if role in standing]
+    made = [_make(seen, role, seeds[role]) for role in external if role not in standing]
+    gone = [_delete(seen, scaler, role) for role, scaler in standing.items() if role not in external]
+    return together(*kept, *made, *gone)
+
+
+def scaler_counts(seen: observed.Observed) -> dict[str, int]:
+    """What scalers ask for, by role: groups over all slices."""
+    counts = {role: _replicas(scaler) for role, scaler in _standing(seen).items()}
+    return {role: count for role, count in counts.items() if count is not None}
+
+
+def share(total: int, slices: int, index: int) -> int:
+    """Of a number of groups over all slices, those of one slice: the first ones get what is left over."""
+    return total // slices + (index < total % slices)
+
+
+def seed(seen: observed.Observed, slices: int, role: str, key: str) -> int:
+    """With how many groups a scaler begins: as many as the role is to have now, slices that are not wanted
+    and surge left out.
+
+    A HorizontalPodAutoscaler leaves alone whatever stands at 0, so that is no beginning, unless a scaler has
+    brought the role to 0: without one a role is at 0 only together with all others.
+    """
+    children = [each for each in seen.children if each.role == role and not each.is_leaving]
+    total = 0
+    for index in range(slices):
+        of_slice = [each for each in children if each.slice_index == index]
+        old = sum(_at_start(each) for each in of_slice if each.key != key)
+        total += max(old, sum(each.wanted for each in of_slice if each.key == key))
+    was_scaled = any(each.obj["metadata"].get("generation", 1) > 1 for each in children)
+    if was_scaled and any(each.wanted for each in seen.children if each.role != role):
+        return total
+    return max(total, 1)
+
+
+def build_scaler(owner: Object, role: str, replicas: int) -> dict[str, Any]:
+    """The scaler of a role."""
+    name = owner["metadata"]["name"]
+    return {
+        "apiVersion": API_VERSION,
+        "kind": SCALER_KIND,
+        "metadata": {
+            "name": scaler_name(name, role),
+            "namespace": owner["metadata"]["namespace"],
+            "labels": role_labels(name, role),
+            "ownerReferences": [owner_reference(owner)],
+        },
+        "spec": {"replicas": replicas},
+    }
+
+
+def selector_of(set_name: str, role: str) -> str:
+    """The leader pods of a role on all slices and revisions, as a label selector."""
+    return f"{NAME_LABEL}={set_name},{ROLE_LABEL}={role},{WORKER_INDEX_LABEL}=0"
+
+
+def _standing(seen: observed.Observed) -> dict[str, Object]:
+    """The scalers that the set controls, by role; their names say it, because labels can be edited."""
+    prefix = scaler_name(seen.owner.name, "")
+    return {
+        each["metadata"]["name"].removeprefix(prefix): each
+        for each in seen.scalers
+        if not is_terminating(each)
+    }
+
+
+def _keep(seen: observed.Observed, scaler: Object, role: str, replicas: int) -> Plan:
+    intent = build_scaler(seen.obj, role, replicas)
+    labels = missing_labels(scaler, intent["metadata"]["labels"], intent["metadata"]["labels"])
+    edits = {
+        "its labels were edited": {"metadata": {"labels": labels}} if labels else {},
+        "nobody could scale it without a number": {"spec": intent["spec"]}
+        if _replicas(scaler) is None
+        else {},
+    }
+    return together(repair(scaler, edits), _status(seen, scaler, role))
+
+
+def _make(seen: observed.Observed, role: str, replicas: int) -> Plan:
+    intent = build_scaler(seen.obj, role, replicas)
+    name = intent["metadata"]["name"]
+    leaving = next((each for each in seen.scalers if each["metadata"]["name"] == name), None)
+    stored = leaving or seen.strangers.get((SCALER_KIND, name))
+    uid = seen.obj["metadata"]["uid"]
+    ownership = ownership_of(stored, uid, lambda obj: _is_like(obj, intent), seen.owners_alive)
+    if ownership == Ownership.CLASH:
+        return _conflict(seen, name)
+    created = _event(seen, "ScalerCreated", f"Created scaler {name} for role {role}")
+    create = Create(intent, why=f"role {role} is scaled from outside", announce=(created,))
+    owner = replace(seen.owner, reference=owner_reference(seen.obj))
+    return plan_child(owner, Child(ownership, stored, f"the former scaler {name}"), create)
+
+
+def _conflict(seen: observed.Observed, name: str) -> Plan:
+    note = f"Scaler {name} exists but is not controlled by this DisaggregatedSet; not adopting"
+    warning = replace(_event(seen, "ScalerConflict", note, "Warning"), once=True)
+    return Plan(
+        announce=(warning,),
+        again_after=timing.LOOK_AGAIN_SECONDS,
+        waiting_for=note,
+        problems=(Problem("ScalerConflict", note, is_reported=True),),
+    )
+
+
+def _delete(seen: observed.Observed, scaler: Object, role: str) -> Plan:
+    name = scaler["metadata"]["name"]
+    note = f"Deleted scaler {name} (role {role} is no longer External)"
+    deleted = _event(seen, "ScalerDeleted", note)
+    why = f"role {role} is not scaled from outside any more"
+    return Plan(((Delete(Reference.to(scaler), "Background", why=why, announce=(deleted,)),),))
+
+
+def _status(seen: observed.Observed, scaler: Object, role: str) -> Plan:
+    stored: Mapping[str, Any] = scaler.get("status") or {}
+    conditions, generation = stored.get("conditions"), scaler["metadata"].get("generation", 0)
+    wanted = {
+        "replicas": sum(each.existing for each in seen.children if each.role == role),
+        "selector": selector_of(seen.owner.name, role),
+        "observedGeneration": generation,
+        "conditions": with_condition(conditions, _BOUND, generation, seen.now),
+    }
+    patch = {field: value for field, value in wanted.items() if stored.get(field) != value}
+    if not patch:
+        return Plan()
+    can_wait = find(conditions, _BOUND.type) is not None and "selector" not in patch
+    return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait),))
+
+
+def _at_start(child: observed.Child) -> int:
+    initial = initial_of(child.obj)
+    return child.wanted if initial is None else initial
+
+
+def _replicas(scaler: Object) -> int | None:
+    count = (scaler.get("spec") or {}).get("replicas")
+    return count if type(count) is int else None
+
+
+def _is_like(stored: Object, intent: Object) -> bool:
+    wanted = intent["metadata"]["labels"]
+    return not missing_labels(stored, wanted, wanted)
+
+
+def _event(seen: observed.Observed, reason: str, note: str, kind: EventType = "Normal") -> Announce:
+    return Announce(Reference.to(seen.obj), reason, _ACTIONS[reason], note, kind)

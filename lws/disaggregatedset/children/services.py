@@ -1,0 +1,162 @@
+"""Which Services do the roles of a slice have?
+
+In: what a pass knows, and what each revision consists of. Out: a part of the plan. A revision has Services as
+soon as all of its roles have a ready group, and an old one loses them when that ends: whoever sends requests
+by Services alone never sees half of a revision. Only Services that the set controls are deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from lws.actions import Create, Delete, Object, Plan, Reference, together
+from lws.children import Child, plan_child, repair
+from lws.disaggregatedset.children import observed
+from lws.disaggregatedset.children.baseline import initial_of
+from lws.disaggregatedset.children.scalers import scaler_counts, share
+from lws.disaggregatedset.labels import selected_labels
+from lws.disaggregatedset.names import Identity, child_name, identity_of, service_name
+from lws.disaggregatedset.spec import DisaggregatedSpec
+from lws.kube.differences.patches import merge_patch
+from lws.kube.metadata import is_terminating, missing_labels, owner_reference
+from lws.kube.ownership import ownership_of
+
+KIND = "Service"
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """One slice. wanted: names of the roles of the wanted revision that are to have groups. recorded: those
+    of all revisions, by key.
+    """
+
+    index: int
+    key: str
+    wanted: Collection[str]
+    recorded: Mapping[str, Collection[str]]
+
+
+def plan_services(
+    seen: observed.Observed,
+    spec: DisaggregatedSpec,
+    key: str,
+    recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Plan:
+    """The Services of all slices. key: of the wanted revision. recorded: names of the roles of each revision,
+    by key; where one is not in it, its LeaderWorkerSets show them.
+    """
+    totals = scaler_counts(seen)
+    plans = []
+    for index in range(spec.slices):
+        wanted = {
+            role.name
+            for role in spec.roles
+            if (share(totals.get(role.name, 0), spec.slices, index) if role.is_external else role.replicas)
+        }
+        plans.append(_plan_slice(seen, _Slice(index, key, wanted, recorded)))
+    return together(*plans, *_spare(seen, spec.slices))
+
+
+def _plan_slice(seen: observed.Observed, within: _Slice) -> Plan:
+    children = [each for each in seen.children if each.slice_index == within.index and not each.is_leaving]
+    by_key: dict[str, dict[str, observed.Child]] = {}
+    for child in sorted(children, key=lambda each: not each.is_legacy):
+        by_key.setdefault(child.key, {})[child.role] = child
+    complete = {key for key, of_key in by_key.items() if _is_complete(key, of_key, within)}
+    made = [_plan_service(seen, each) for each in children if each.key in complete]
+    if within.key not in complete:
+        return together(*made)
+    gone = (
+        _delete(service, f"revision {identity.key} does not serve any more")
+        for service, identity in _identified(seen)
+        if identity.slice_index == within.index and identity.key not in complete
+    )
+    return together(*made, *gone)
+
+
+def _spare(seen: observed.Observed, slices: int) -> Iterator[Plan]:
+    """Services of slices that are not wanted, and those of earlier releases whose LeaderWorkerSet is gone:
+    they know no slice, and would lead to all of them.
+    """
+    children = {each.obj["metadata"]["name"] for each in seen.children}
+    for service, identity in _identified(seen):
+        if identity.slice_index >= slices:
+            yield _delete(service, f"slice {identity.slice_index} is not wanted")
+        elif identity.is_legacy and child_name(seen.owner.name, identity) not in children:
+            yield _delete(service, "it knows no slice, and its LeaderWorkerSet is gone")
+
+
+def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
+    """The headless Service without ports of a child: its name resolves to the ready pods."""
+    name = owner["metadata"]["name"]
+    labels = selected_labels(name, identity)
+    return {
+        "apiVersion": "v1",
+        "kind": KIND,
+        "metadata": {
+            "name": service_name(child_name(name, identity)),
+            "namespace": owner["metadata"]["namespace"],
+            "labels": labels,
+            "ownerReferences": [owner_reference(owner, blocks_deletion=False)],
+        },
+        "spec": {"clusterIP": "None", "selector": labels},
+    }
+
+
+def _is_complete(key: str, children: Mapping[str, observed.Child], within: _Slice) -> bool:
+    """Whether all roles have a ready group, but for those that want none."""
+    if key == within.key:
+        needed = set(within.wanted)
+    else:
+        idle = {role for role, child in children.items() if not child.wanted and not initial_of(child.obj)}
+        needed = set(within.recorded.get(key, children)) - idle
+    return bool(needed) and all(role in children and children[role].ready for role in needed)
+
+
+def _plan_service(seen: observed.Observed, child: observed.Child) -> Plan:
+    identity = Identity(child.slice_index, child.key, child.role, child.is_legacy)
+    intent = build_service(seen.obj, identity)
+    name = intent["metadata"]["name"]
+    ours = (each for each in seen.services if each["metadata"]["name"] == name)
+    stored = next(ours, None) or seen.strangers.get((KIND, name))
+    ownership = ownership_of(
+        stored, seen.obj["metadata"]["uid"], lambda obj: _is_like(obj, intent), seen.owners_alive
+    )
+    create = Create(intent, why=f"role {child.role} of revision {child.key} is ready for requests")
+    return plan_child(seen.owner, Child(ownership, stored, f"the former Service {name}"), create, _put_back)
+
+
+def _identified(seen: observed.Observed) -> list[tuple[Object, Identity]]:
+    """The Services of the set, and the child that each belongs to."""
+    suffix = service_name("")
+    found = []
+    for service in seen.services:
+        name: str = service["metadata"]["name"]
+        identity = identity_of(seen.owner.name, name.removesuffix(suffix)) if name.endswith(suffix) else None
+        if identity is not None and not is_terminating(service):
+            found.append((service, identity))
+    return found
+
+
+def _delete(service: Object, why: str) -> Plan:
+    return Plan(((Delete(Reference.to(service), "Background", why=why),),))
+
+
+def _is_like(stored: Object, intent: Object) -> bool:
+    spec = stored.get("spec") or {}
+    return all(spec.get(field) == value for field, value in intent["spec"].items())
+
+
+def _put_back(stored: Object, intent: Object) -> Plan:
+    labels = missing_labels(stored, intent["metadata"]["labels"], intent["metadata"]["labels"])
+    selector = merge_patch((stored.get("spec") or {}).get("selector") or {}, intent["spec"]["selector"])
+    return repair(
+        stored,
+        {
+            "its labels were edited": {"metadata": {"labels": labels}} if labels else {},
+            "its selector was edited": {"spec": {"selector": selector}} if selector is not None else {},
+        },
+    )

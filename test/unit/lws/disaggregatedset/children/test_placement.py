@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.children.placement import placed
+from lws.disaggregatedset.spec import Placement
+from lws.kube.affinity import PREFERRED, REQUIRED
+from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType
+
+NAME, SLICE = "disaggregatedset.x-k8s.io/name", "disaggregatedset.x-k8s.io/slice"
+SLICES = Placement(PlacementType.EXCLUSIVE_SLICE, "zone")
+TOPOLOGY = Placement(PlacementType.EXCLUSIVE_TOPOLOGY, "zone")
+
+OWN = {"key": NAME, "operator": "In", "values": ["llm"]}
+STRANGERS = [
+    {"key": NAME, "operator": "Exists"},
+    {"key": NAME, "operator": "NotIn", "values": ["llm"]},
+    {"key": SLICE, "operator": "Exists"},
+]
+
+
+def term(*expressions: dict[str, Any]) -> dict[str, Any]:
+    return {"labelSelector": {"matchExpressions": list(expressions)}, "topologyKey": "zone"}
+
+
+def slices(operator: str, index: int) -> dict[str, Any]:
+    return {"key": SLICE, "operator": operator, "values": [str(index)]}
+
+
+FIRST = term(OWN, {"key": SLICE, "operator": "Exists"}, slices("NotIn", 0))
+THIRD = term(OWN, slices("NotIn", 2))
+
+
+@pytest.mark.parametrize(
+    ("placement", "index", "apart"),
+    [
+        pytest.param(SLICES, 0, [FIRST], id="the first slice"),
+        pytest.param(SLICES, 2, [THIRD], id="another slice"),
+        pytest.param(TOPOLOGY, 0, [FIRST, term(*STRANGERS)], id="the first slice, exclusive"),
+        pytest.param(TOPOLOGY, 2, [THIRD, term(*STRANGERS)], id="another slice, exclusive"),
+    ],
+)
+def test_the_terms_are_those_of_the_original(
+    placement: Placement, index: int, apart: list[dict[str, Any]]
+) -> None:
+    assert placed(None, placement, "llm", index) == {
+        "podAffinity": {REQUIRED: [term(OWN, slices("In", index))]},
+        "podAntiAffinity": {REQUIRED: apart},
+    }
+
+
+def test_the_terms_of_users_stay_and_come_first() -> None:
+    own = {"topologyKey": "rack"}
+    given = {"nodeAffinity": {}, "podAffinity": {REQUIRED: [own], PREFERRED: [1]}, "podAntiAffinity": None}
+    affinity = placed(given, SLICES, "llm", 2)
+    assert affinity["nodeAffinity"] == {}
+    assert affinity["podAffinity"] == {REQUIRED: [own, term(OWN, slices("In", 2))], PREFERRED: [1]}
+    assert affinity["podAntiAffinity"] == {REQUIRED: [THIRD]}
+    assert given["podAffinity"] == {REQUIRED: [own], PREFERRED: [1]}
+
+
+def test_preferred_terms_have_full_weight() -> None:
+    preferred = Placement(PlacementType.EXCLUSIVE_TOPOLOGY, "zone", PlacementStrength.PREFERRED)
+    weighted = [{"weight": 100, "podAffinityTerm": each} for each in (THIRD, term(*STRANGERS))]
+    affinity = placed({"podAntiAffinity": {REQUIRED: [1], PREFERRED: [2]}}, preferred, "llm", 2)
+    assert affinity["podAntiAffinity"] == {REQUIRED: [1], PREFERRED: [2, *weighted]}
+    assert affinity["podAffinity"] == {
+        PREFERRED: [{"weight": 100, "podAffinityTerm": term(OWN, slices("In", 2))}]
+    }

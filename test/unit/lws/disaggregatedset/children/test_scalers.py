@@ -1,0 +1,211 @@
+"""Scalers of roles: made, kept, taken away; what they begin with and what they say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.actions import Action, Create, Delete, Merge, Plan, SetOwner
+from lws.disaggregatedset.children.scalers import (
+    build_scaler,
+    plan_scalers,
+    scaler_counts,
+    seed,
+    share,
+)
+from lws.disaggregatedset.spec import parse
+from test.unit.lws.disaggregatedset.sets import KEY, OWNER, Kid, Seen, make_disaggregated, make_role
+
+OLD = "28d81a04"
+EXTERNAL = {"scaling": {"mode": "External"}}
+SET = make_disaggregated(make_role("prefill", role=EXTERNAL), make_role("decode"))
+STATIC = make_disaggregated()
+NAME = ("DisaggregatedSetRoleScaler", "llm-prefill")
+
+
+def scaler(replicas: int | None = 3, role: str = "prefill") -> dict[str, Any]:
+    made = build_scaler(SET, role, replicas or 0)
+    made["metadata"] |= {"uid": f"uid-{role}", "generation": 2}
+    made["spec"] = {"replicas": replicas} if replicas is not None else {}
+    return made
+
+
+def settled(replicas: int = 3, existing: int = 1) -> dict[str, Any]:
+    selector = (
+        "disaggregatedset.x-k8s.io/name=llm,disaggregatedset.x-k8s.io/role=prefill,"
+        "leaderworkerset.sigs.k8s.io/worker-index=0"
+    )
+    condition = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Bound",
+        "message": "Scaler bound to a live DisaggregatedSet role",
+        "observedGeneration": 2,
+        "lastTransitionTime": "2026-03-01T12:00:00Z",
+    }
+    status = {
+        "replicas": existing,
+        "selector": selector,
+        "observedGeneration": 2,
+        "conditions": [condition],
+    }
+    return {**scaler(replicas), "status": status}
+
+
+def plan(seen: Seen) -> Plan:
+    return plan_scalers(seen, parse(seen.obj), KEY)
+
+
+def actions(planned: Plan) -> list[Action]:
+    return [action for sequence in planned.sequences for action in sequence]
+
+
+def test_a_scaler_is_made_for_each_external_role() -> None:
+    (create,) = actions(plan(Seen(SET)))
+    assert isinstance(create, Create)
+    assert create.intent == {
+        "apiVersion": "disaggregatedset.x-k8s.io/v1",
+        "kind": "DisaggregatedSetRoleScaler",
+        "metadata": {
+            "name": "llm-prefill",
+            "namespace": "default",
+            "labels": {
+                "disaggregatedset.x-k8s.io/name": "llm",
+                "disaggregatedset.x-k8s.io/role": "prefill",
+            },
+            "ownerReferences": [{**OWNER, "blockOwnerDeletion": True}],
+        },
+        "spec": {"replicas": 1},
+    }
+    (event,) = create.announce
+    assert (event.reason, event.action, event.type) == ("ScalerCreated", "Create", "Normal")
+    assert event.note == "Created scaler llm-prefill for role prefill"
+
+
+def test_a_role_that_is_no_longer_external_has_none() -> None:
+    (delete,) = actions(plan(Seen(STATIC, scalers=(scaler(),))))
+    assert isinstance(delete, Delete)
+    assert delete.target.name == "llm-prefill"
+    (event,) = delete.announce
+    assert (event.reason, event.action) == ("ScalerDeleted", "Delete")
+    assert event.note == "Deleted scaler llm-prefill (role prefill is no longer External)"
+
+
+def test_wart_31_a_settled_scaler_is_not_written() -> None:
+    assert plan(Seen(SET, (Kid("prefill"),), scalers=(settled(),))).is_empty
+
+
+def test_the_status_says_how_many_groups_there_are_and_which_pods_to_measure() -> None:
+    children = (
+        Kid("prefill", wanted=2),
+        Kid("prefill", OLD, wanted=3),
+        Kid("prefill", slice_index=1, wanted=4),
+        Kid("decode", wanted=9),
+    )
+    (status,) = plan(Seen(SET, children, scalers=(scaler(),))).statuses
+    assert status.patch == {**settled()["status"], "replicas": 9}
+    assert not status.can_wait
+
+
+def test_only_what_differs_is_written_and_counts_can_wait() -> None:
+    (status,) = plan(Seen(SET, (Kid("prefill", wanted=5),), scalers=(settled(),))).statuses
+    assert status.patch == {"replicas": 5}
+    assert status.can_wait
+
+
+def test_a_lost_number_and_edited_labels_are_put_back() -> None:
+    edited = {**settled(), "spec": {}}
+    del edited["metadata"]["labels"]["disaggregatedset.x-k8s.io/role"]
+    (merge,) = actions(plan(Seen(SET, (Kid("prefill", wanted=4),), scalers=(edited,))))
+    assert isinstance(merge, Merge)
+    assert merge.patch == {
+        "metadata": {"labels": {"disaggregatedset.x-k8s.io/role": "prefill"}},
+        "spec": {"replicas": 4},
+    }
+
+
+def test_wart_18_a_foreign_scaler_is_left_alone_and_named_once() -> None:
+    foreign = scaler()
+    foreign["metadata"]["ownerReferences"] = [{**OWNER, "name": "llm-b", "uid": "other"}]
+    planned = plan(Seen(SET, strangers={NAME: foreign}, owners_alive=frozenset({"other"})))
+    assert not actions(planned) and not planned.statuses
+    (event,) = planned.announce
+    assert (event.reason, event.action, event.type, event.once) == (
+        "ScalerConflict",
+        "Conflict",
+        "Warning",
+        True,
+    )
+    note = "Scaler llm-prefill exists but is not controlled by this DisaggregatedSet; not adopting"
+    assert event.note == planned.waiting_for == note
+    assert [each.is_reported for each in planned.problems] == [True]
+
+
+def test_an_orphan_of_ours_is_adopted_with_its_number() -> None:
+    orphan = scaler(7)
+    orphan["metadata"]["ownerReferences"] = []
+    (adoption,) = actions(plan(Seen(SET, strangers={NAME: orphan})))
+    assert isinstance(adoption, SetOwner)
+    assert adoption.owner == {**OWNER, "blockOwnerDeletion": True}
+    assert not actions(plan(Seen(SET, strangers={NAME: orphan}, is_alive=False)))
+
+
+def test_one_that_is_going_is_waited_for() -> None:
+    going = scaler()
+    going["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+    planned = plan(Seen(SET, scalers=(going,)))
+    assert not actions(planned) and not planned.statuses
+    assert planned.waiting_for == "the former scaler llm-prefill to be gone"
+    assert plan(Seen(STATIC, scalers=(going,))).is_empty
+
+
+def test_what_scalers_ask_for() -> None:
+    scalers = (scaler(5), scaler(None, "decode"), scaler(0, "router"))
+    assert scaler_counts(Seen(SET, scalers=scalers)) == {"prefill": 5, "router": 0}
+
+
+@pytest.mark.parametrize(
+    ("total", "slices", "shares"), [(0, 2, [0, 0]), (5, 3, [2, 2, 1]), (6, 3, [2, 2, 2]), (1, 3, [1, 0, 0])]
+)
+def test_the_total_is_spread_evenly(total: int, slices: int, shares: list[int]) -> None:
+    assert [share(total, slices, index) for index in range(slices)] == shares
+
+
+MIXED = (Kid("prefill", wanted=4), Kid("decode", wanted=8))
+AT_ZERO = Kid("prefill", wanted=0, ready=0)
+
+
+@pytest.mark.parametrize(
+    ("children", "slices", "expected"),
+    [
+        pytest.param((), 1, 1, id="nothing there"),
+        pytest.param(MIXED, 1, 4, id="at rest"),
+        pytest.param((*MIXED, Kid("prefill", slice_index=1, wanted=3)), 2, 7, id="two slices"),
+        pytest.param((*MIXED, Kid("prefill", slice_index=1, wanted=3)), 1, 4, id="wart 42: a removed slice"),
+        pytest.param(
+            (Kid("prefill", wanted=2), Kid("prefill", OLD, wanted=3, initial="4")),
+            1,
+            4,
+            id="wart 19: two revisions",
+        ),
+        pytest.param(
+            (
+                Kid("prefill", wanted=1),
+                Kid("prefill", OLD, wanted=1, initial="1"),
+                Kid("prefill", "00000000", wanted=2, initial="3"),
+            ),
+            1,
+            4,
+            id="three revisions",
+        ),
+        pytest.param((Kid("prefill", OLD, wanted=3), AT_ZERO), 1, 3, id="just begun, no baseline yet"),
+        pytest.param((AT_ZERO, Kid("decode", wanted=0)), 1, 1, id="wart 42: all at 0"),
+        pytest.param((AT_ZERO, Kid("decode")), 1, 1, id="made with 0, since there was no scaler"),
+        pytest.param((replace(AT_ZERO, generation=3), Kid("decode")), 1, 0, id="scaled to 0 by its scaler"),
+        pytest.param((replace(MIXED[0], is_leaving=True),), 1, 1, id="being deleted"),
+    ],
+)
+def test_seeds(children: tuple[Kid, ...], slices: int, expected: int) -> None:
+    assert seed(Seen(SET, children), slices, "prefill", KEY) == expected

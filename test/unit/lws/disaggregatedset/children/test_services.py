@@ -1,0 +1,240 @@
+"""Services of roles: their shape, the moment they are made and taken away, and whose they are."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.actions import Action, Create, Delete, Merge, Plan, SetOwner
+from lws.disaggregatedset.children.services import build_service, plan_services
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.spec import parse
+from test.unit.lws.disaggregatedset.sets import KEY, OWNER, Kid, Seen, make_disaggregated, make_role
+
+OLD = "28d81a04"
+SET = make_disaggregated()
+READY = (Kid("prefill"), Kid("decode"))
+OLD_READY = (Kid("prefill", OLD), Kid("decode", OLD))
+
+
+def service(role: str, key: str = KEY, index: int = 0, is_legacy: bool = False) -> dict[str, Any]:
+    made = build_service(SET, Identity(index, key, role, is_legacy))
+    made["metadata"]["uid"] = f"uid-{made['metadata']['name']}"
+    return made
+
+
+SERVICES = (service("prefill"), service("decode"))
+OLD_SERVICES = (service("prefill", OLD), service("decode", OLD))
+
+
+def plan(seen: Seen, recorded: dict[str, tuple[str, ...]] | None = None) -> Plan:
+    asked = parse(seen.obj)
+    return plan_services(seen, asked, KEY, recorded) if recorded else plan_services(seen, asked, KEY)
+
+
+def actions(planned: Plan) -> list[Action]:
+    return [action for sequence in planned.sequences for action in sequence]
+
+
+def names(planned: Plan, kind: type[Create] | type[Delete]) -> set[str]:
+    found = set()
+    for each in actions(planned):
+        if isinstance(each, kind):
+            found.add(each.intent["metadata"]["name"] if isinstance(each, Create) else each.target.name)
+    return found
+
+
+def both(key: str, index: int = 0) -> set[str]:
+    return {f"llm-{index}-{key}-prefill-prv", f"llm-{index}-{key}-decode-prv"}
+
+
+@pytest.mark.parametrize(
+    ("identity", "name", "more"),
+    [
+        pytest.param(
+            Identity(2, KEY, "decode"),
+            f"llm-2-{KEY}-decode-prv",
+            {"disaggregatedset.x-k8s.io/slice": "2"},
+            id="of a slice",
+        ),
+        pytest.param(Identity(0, KEY, "decode", True), f"llm-{KEY}-decode-prv", {}, id="legacy"),
+    ],
+)
+def test_the_shape_is_that_of_the_original(identity: Identity, name: str, more: dict[str, str]) -> None:
+    labels = {
+        "disaggregatedset.x-k8s.io/name": "llm",
+        "disaggregatedset.x-k8s.io/role": "decode",
+        "disaggregatedset.x-k8s.io/revision": KEY,
+        **more,
+    }
+    assert build_service(SET, identity) == {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": name, "namespace": "default", "labels": labels, "ownerReferences": [OWNER]},
+        "spec": {"clusterIP": "None", "selector": labels},
+    }
+
+
+def test_services_come_once_every_role_has_a_ready_group() -> None:
+    assert names(plan(Seen(SET, READY)), Create) == both(KEY)
+    assert plan(Seen(SET, (READY[0], replace(READY[1], ready=0)))).is_empty
+    assert plan(Seen(SET, READY[:1])).is_empty
+    assert plan(Seen(SET, (READY[0], replace(READY[1], is_leaving=True)))).is_empty
+
+
+def test_wart_31_nothing_is_written_where_all_are_there() -> None:
+    assert plan(Seen(SET, READY, SERVICES)).is_empty
+
+
+def test_a_lost_service_comes_back_of_old_revisions_too() -> None:
+    seen = Seen(SET, (*READY, *OLD_READY), (SERVICES[0], OLD_SERVICES[1]))
+    assert names(plan(seen), Create) == {f"llm-0-{KEY}-decode-prv", f"llm-0-{OLD}-prefill-prv"}
+
+
+def test_both_revisions_have_services_during_a_rollout() -> None:
+    assert plan(Seen(SET, (*READY, *OLD_READY), (*SERVICES, *OLD_SERVICES))).is_empty
+
+
+def test_old_services_go_when_their_revision_loses_its_last_ready_group_in_any_role() -> None:
+    old = (Kid("prefill", OLD), Kid("decode", OLD, ready=0))
+    assert names(plan(Seen(SET, (*READY, *old), (*SERVICES, *OLD_SERVICES))), Delete) == both(OLD)
+    assert names(plan(Seen(SET, READY, (*SERVICES, *OLD_SERVICES))), Delete) == both(OLD)
+
+
+def test_nothing_goes_before_the_wanted_revision_serves() -> None:
+    new = (Kid("prefill"), Kid("decode", ready=0))
+    old = (Kid("prefill", OLD), Kid("decode", OLD, ready=0))
+    assert plan(Seen(SET, (*new, *old), OLD_SERVICES)).is_empty
+
+
+def test_wart_3_services_of_users_live() -> None:
+    mine = service("prefill", OLD)
+    mine["metadata"]["ownerReferences"] = []
+    by_name = {("Service", mine["metadata"]["name"]): mine}
+    assert names(plan(Seen(SET, READY, SERVICES, strangers=by_name)), Delete) == set()
+
+
+def test_wart_4_old_services_stay_when_a_role_is_added() -> None:
+    obj = make_disaggregated(make_role("prefill"), make_role("decode"), make_role("router"))
+    children = (*READY, Kid("router"), *OLD_READY)
+    services = (*SERVICES, service("router"), *OLD_SERVICES)
+    assert plan(Seen(obj, children, services)).is_empty
+
+
+def test_a_revision_that_lost_a_child_is_incomplete() -> None:
+    seen = Seen(SET, (*READY, OLD_READY[0]), (*SERVICES, *OLD_SERVICES))
+    recorded = {OLD: ("prefill", "decode")}
+    assert names(plan(seen, recorded), Delete) == both(OLD)
+    assert names(plan(Seen(SET, READY, SERVICES), {OLD: ("a",)}), Create) == set()
+
+
+@pytest.mark.parametrize("scaler", [(), ({"metadata": {"name": "llm-prefill"}, "spec": {"replicas": 0}},)])
+def test_wart_28_a_role_that_wants_none_holds_nobody_up(scaler: tuple[dict[str, Any], ...]) -> None:
+    external = make_role("prefill", role={"scaling": {"mode": "External"}})
+    obj = make_disaggregated(external, make_role("decode"))
+    children = (Kid("prefill", wanted=0, ready=0), Kid("decode"))
+    assert names(plan(Seen(obj, children, scalers=scaler)), Create) == both(KEY)
+
+
+def test_a_role_that_has_just_not_been_raised_holds_the_others_up() -> None:
+    assert plan(Seen(SET, (Kid("prefill", wanted=0, ready=0), Kid("decode")))).is_empty
+
+
+def test_an_external_role_has_its_share_in_each_slice() -> None:
+    external = make_role("prefill", role={"scaling": {"mode": "External"}})
+    obj = make_disaggregated(external, make_role("decode"), slices=2)
+    scaler = {"metadata": {"name": "llm-prefill"}, "spec": {"replicas": 1}}
+    children = [Kid(role, slice_index=index) for role in ("prefill", "decode") for index in (0, 1)]
+    children = [replace(each, ready=0) if each.role == "prefill" else each for each in children]
+    assert names(plan(Seen(obj, tuple(children), scalers=(scaler,))), Create) == both(KEY, 1)
+
+
+@pytest.mark.parametrize(("initial", "gone"), [("0", set()), (None, set()), ("4", both(OLD))])
+def test_an_old_role_that_was_drained_ends_its_revision_and_one_that_never_was_does_not(
+    initial: str | None, gone: set[str]
+) -> None:
+    old = (Kid("prefill", OLD, wanted=0, ready=0, initial=initial), Kid("decode", OLD))
+    assert names(plan(Seen(SET, (*READY, *old), (*SERVICES, *OLD_SERVICES))), Delete) == gone
+
+
+def test_a_set_at_zero_keeps_what_it_has_and_gets_nothing() -> None:
+    obj = make_disaggregated(make_role("prefill", replicas=0), make_role("decode", replicas=0))
+    children = (Kid("prefill", wanted=0, ready=0), Kid("decode", wanted=0, ready=0))
+    assert plan(Seen(obj, children)).is_empty
+    assert plan(Seen(obj, children, SERVICES)).is_empty
+
+
+def test_slices_are_apart() -> None:
+    obj = make_disaggregated(slices=2)
+    children = (*READY, Kid("prefill", slice_index=1), Kid("decode", slice_index=1, ready=0))
+    assert names(plan(Seen(obj, children)), Create) == both(KEY)
+
+
+def test_services_of_removed_slices_go() -> None:
+    services = (*SERVICES, service("prefill", index=1), service("decode", OLD, index=7))
+    assert names(plan(Seen(SET, READY, services)), Delete) == {
+        f"llm-1-{KEY}-prefill-prv",
+        f"llm-7-{OLD}-decode-prv",
+    }
+
+
+def test_legacy_services_stay_as_long_as_their_children() -> None:
+    children = (Kid("prefill", is_legacy=True), Kid("decode", is_legacy=True))
+    services = (service("prefill", is_legacy=True), service("decode", is_legacy=True))
+    assert plan(Seen(SET, children, services)).is_empty
+    assert names(plan(Seen(SET, (), services)), Delete) == {
+        f"llm-{KEY}-prefill-prv",
+        f"llm-{KEY}-decode-prv",
+    }
+
+
+def test_other_services_of_the_set_are_left_alone() -> None:
+    other = service("prefill")
+    other["metadata"]["name"] = "llm-by-hand"
+    going = service("prefill", OLD)
+    going["metadata"]["deletionTimestamp"] = "2026-03-01T11:59:00Z"
+    assert plan(Seen(SET, READY, (*SERVICES, other, going))).is_empty
+
+
+def test_edits_are_put_back() -> None:
+    edited = service("prefill")
+    edited["metadata"]["labels"] = {"disaggregatedset.x-k8s.io/name": "llm", "mine": "kept"}
+    edited["spec"]["selector"] = {**SERVICES[0]["spec"]["selector"], "more": "x"}
+    (merge,) = actions(plan(Seen(SET, READY, (edited, SERVICES[1]))))
+    assert isinstance(merge, Merge)
+    assert merge.patch == {
+        "metadata": {
+            "labels": {
+                "disaggregatedset.x-k8s.io/role": "prefill",
+                "disaggregatedset.x-k8s.io/revision": KEY,
+                "disaggregatedset.x-k8s.io/slice": "0",
+            }
+        },
+        "spec": {"selector": {"more": None}},
+    }
+
+
+def test_an_orphan_is_adopted_and_a_stranger_left_alone() -> None:
+    orphan, stranger = service("prefill"), service("decode")
+    orphan["metadata"]["ownerReferences"] = []
+    stranger["metadata"]["ownerReferences"] = [{"kind": "App", "name": "x", "uid": "u", "controller": True}]
+    by_name = {("Service", each["metadata"]["name"]): each for each in (orphan, stranger)}
+    planned = plan(Seen(SET, READY, strangers=by_name, owners_alive=frozenset({"u"})))
+    (adoption,) = actions(planned)
+    assert isinstance(adoption, SetOwner)
+    assert adoption.target.name == orphan["metadata"]["name"]
+    (problem,) = planned.problems
+    assert problem.reason == "NameClash"
+
+
+def test_a_service_without_owner_that_does_something_else_is_in_the_way() -> None:
+    other = service("prefill")
+    other["metadata"]["ownerReferences"] = []
+    other["spec"] = {"clusterIP": "10.0.0.1", "selector": {"app": "x"}}
+    planned = plan(
+        Seen(SET, READY, (SERVICES[1],), strangers={("Service", other["metadata"]["name"]): other})
+    )
+    assert not actions(planned)
+    assert [each.reason for each in planned.problems] == ["NameClash"]

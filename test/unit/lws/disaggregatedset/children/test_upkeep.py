@@ -1,0 +1,200 @@
+"""What takes effect on LeaderWorkerSets that run, what is put back, and what waits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lws.actions import Merge, Plan
+from lws.admission.defaulting import default
+from lws.disaggregatedset.children.role_sets import build_child
+from lws.disaggregatedset.children.upkeep import plan_upkeep, waiting_edits
+from lws.disaggregatedset.spec import Placement, Role, parse
+from lws_api.crds import defaulted
+from lws_api.disaggregatedset.v1 import PlacementType
+from test.unit.lws.disaggregatedset.sets import KEY, make_disaggregated, make_role
+
+
+def role(**fields: Any) -> Role:
+    return parse(make_disaggregated(make_role(**fields))).roles[0]
+
+
+def stored(made_from: Role, replicas: int = 3) -> dict[str, Any]:
+    """The child as the API server has it."""
+    child = build_child(make_disaggregated(), made_from, None, (0, KEY), replicas)
+    default(child)
+    child = defaulted(child)
+    child["metadata"]["uid"] = "uid-child"
+    return child
+
+
+PLAIN = role()
+FULL = role(
+    leaderService={"ports": [{"port": 80}]},
+    podDisruptionBudget={"maxUnavailableGroups": 1},
+    progressDeadlineSeconds=60,
+    maxGroupRestarts=3,
+    startupPolicy="LeaderReady",
+    rolloutStrategy={"rollingUpdateConfiguration": {"maxSurge": 2}},
+    template={
+        "restartPolicy": "None",
+        "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete"},
+        "maxGroupRestarts": 4,
+    },
+    role={"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}},
+)
+
+
+def patch_of(planned: Plan) -> Any:
+    if planned.is_empty:
+        return None
+    ((merge,),) = planned.sequences
+    assert isinstance(merge, Merge)
+    return merge.patch
+
+
+def upkeep(child: dict[str, Any], asked: Role | None, recorded: Role | None = PLAIN) -> Any:
+    return patch_of(plan_upkeep("llm", child, asked, recorded))
+
+
+@pytest.mark.parametrize("made_from", [PLAIN, FULL], ids=["plain", "full"])
+def test_a_child_as_it_is_made_is_left_alone(made_from: Role) -> None:
+    assert upkeep(stored(made_from), made_from, made_from) is None
+    assert upkeep(stored(made_from, replicas=0), made_from, None) is None
+
+
+@pytest.mark.parametrize(
+    ("edited", "patch"),
+    [
+        pytest.param(role(replicas=9, image="other:2"), None, id="nothing that takes effect at once"),
+        pytest.param(
+            role(rolloutStrategy={"rollingUpdateConfiguration": {"maxUnavailable": 2, "maxSurge": "50%"}}),
+            {"rolloutStrategy": {"rollingUpdateConfiguration": {"maxUnavailable": 2, "maxSurge": "50%"}}},
+            id="budgets",
+        ),
+        pytest.param(
+            role(rolloutStrategy={"rollingUpdateConfiguration": {"maxUnavailable": "20%"}}),
+            None,
+            id="wart 34: budgets that would hold the child up",
+        ),
+        pytest.param(role(startupPolicy="LeaderReady"), {"startupPolicy": "LeaderReady"}, id="startup"),
+        pytest.param(
+            role(template={"restartPolicy": "Default"}),
+            {"leaderWorkerTemplate": {"restartPolicy": "None"}},
+            id="restart policy",
+        ),
+        pytest.param(
+            role(template={"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}),
+            {"leaderWorkerTemplate": {"persistentVolumeClaimRetentionPolicy": {"whenScaled": "Delete"}}},
+            id="claims",
+        ),
+        pytest.param(
+            role(template={"maxGroupRestarts": 5}),
+            {"leaderWorkerTemplate": {"maxGroupRestarts": 5}},
+            id="restarts in the template",
+        ),
+        pytest.param(role(maxGroupRestarts=5), {"maxGroupRestarts": 5}, id="restarts"),
+        pytest.param(role(progressDeadlineSeconds=5), {"progressDeadlineSeconds": 5}, id="deadline"),
+        pytest.param(
+            role(podDisruptionBudget={"maxUnavailableGroups": "10%"}),
+            {"podDisruptionBudget": {"maxUnavailableGroups": "10%"}},
+            id="disruption budget",
+        ),
+        pytest.param(role(networkConfig={"subdomainPolicy": "UniquePerReplica"}), None, id="networks wait"),
+        pytest.param(
+            role(template={"persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain"}}),
+            None,
+            id="a default, written out",
+        ),
+    ],
+)
+def test_edits_take_effect_in_one_write(edited: Role, patch: dict[str, Any] | None) -> None:
+    assert upkeep(stored(PLAIN), edited) == ({"spec": patch} if patch else None)
+
+
+def test_everything_goes_again() -> None:
+    assert upkeep(stored(FULL), PLAIN, FULL) == {
+        "metadata": {"labels": {"a": None}, "annotations": {"b": None}},
+        "spec": {
+            "leaderService": None,
+            "leaderWorkerTemplate": {
+                "maxGroupRestarts": None,
+                "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain"},
+                "restartPolicy": "RecreateGroupOnPodRestart",
+            },
+            "maxGroupRestarts": None,
+            "podDisruptionBudget": None,
+            "progressDeadlineSeconds": None,
+            "rolloutStrategy": {"rollingUpdateConfiguration": {"maxSurge": 0}},
+            "startupPolicy": "LeaderCreated",
+        },
+    }
+
+
+def test_edited_labels_are_put_back_and_those_of_others_stay() -> None:
+    child = stored(PLAIN)
+    labels = child["metadata"]["labels"]
+    labels |= {"app": "x", "others": "kept"}
+    del labels["disaggregatedset.x-k8s.io/revision"]
+    patch = {"metadata": {"labels": {"app": "llm-0-prefill", "disaggregatedset.x-k8s.io/revision": KEY}}}
+    assert upkeep(child, PLAIN) == upkeep(child, None) == patch
+
+
+def test_labels_of_a_role_never_win_over_those_of_the_set() -> None:
+    named = role(role={"metadata": {"labels": {"app": "mine", "disaggregatedset.x-k8s.io/role": "x"}}})
+    assert upkeep(stored(PLAIN), named) is None
+    assert upkeep(stored(PLAIN), PLAIN, named) is None
+
+
+def test_metadata_of_a_role_is_put_back() -> None:
+    child = stored(FULL)
+    child["metadata"]["labels"]["a"] = "edited"
+    del child["metadata"]["annotations"]["b"]
+    assert upkeep(child, FULL, FULL) == {"metadata": {"labels": {"a": "1"}, "annotations": {"b": "2"}}}
+
+
+def test_annotations_that_say_where_groups_run_and_baselines_stay_as_they_are() -> None:
+    topology = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+    child = stored(PLAIN)
+    child["metadata"]["annotations"] = {"disaggregatedset.x-k8s.io/initial-replicas": "4", topology: "rack"}
+    annotations = {topology: "zone", "disaggregatedset.x-k8s.io/initial-replicas": "1"}
+    edited = replace(PLAIN, metadata={"annotations": annotations})
+    assert upkeep(child, edited) is None
+    assert upkeep(child, PLAIN, edited) is None
+
+
+def test_a_legacy_child_keeps_its_labels() -> None:
+    child = stored(PLAIN)
+    child["metadata"]["name"] = f"llm-{KEY}-prefill"
+    child["metadata"]["labels"]["app"] = "llm-prefill"
+    del child["metadata"]["labels"]["disaggregatedset.x-k8s.io/slice"]
+    assert upkeep(child, PLAIN) is None
+
+
+def test_what_waits_is_named() -> None:
+    topology = "leaderworkerset.sigs.k8s.io/exclusive-topology"
+    recorded = parse(make_disaggregated(make_role("prefill"), make_role("decode")))
+    edited = parse(
+        make_disaggregated(
+            make_role("decode", networkConfig={"subdomainPolicy": "UniquePerReplica"}),
+            make_role("router"),
+            make_role("prefill", role={"metadata": {"annotations": {topology: "zone", "a": "b"}}}),
+            placementPolicy={"type": "ExclusiveSlice", "topology": "zone"},
+        )
+    )
+    assert waiting_edits(recorded, recorded) == ()
+    assert waiting_edits(edited, recorded) == (
+        "spec.roles[0].spec.networkConfig",
+        f"spec.roles[2].metadata.annotations[{topology}]",
+        "spec.placementPolicy",
+    )
+    spelled = make_disaggregated(
+        make_role("prefill", networkConfig={"subdomainPolicy": "Shared"}),
+        make_role("decode"),
+        placementPolicy={"type": "None", "topology": "zone"},
+    )
+    assert waiting_edits(parse(spelled), recorded) == ()
+    placed = replace(recorded, placement=Placement(PlacementType.EXCLUSIVE_SLICE, "zone"))
+    assert waiting_edits(recorded, placed) == ("spec.placementPolicy",)
