@@ -14,7 +14,7 @@ from lws.admission.defaulting import default
 from lws.admission.disaggregatedset.facts import RoleFacts, SetFacts
 from lws.admission.errors import FieldError, forbidden, not_supported, required
 from lws.group.gang.provider import GangProvider
-from lws.kube.metadata import copied
+from lws.kube.metadata import is_mapping
 from lws.leaderworkerset import fields
 from lws_api.leaderworkerset.v1 import RolloutStrategyType
 
@@ -27,7 +27,7 @@ _OF_THE_WHOLE_SET = (fields.PAUSED, fields.HISTORY_LIMIT)
 
 def role_errors(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> Iterator[FieldError]:
     """Everything that is wrong with one role by itself; nothing where it is the same in another version."""
-    if _is_same(facts, role, other):
+    if _is_same(role, other):
         return
     strategy, partition = role.at(*fields.STRATEGY_TYPE.path), role.at(*fields.PARTITION.path)
     if strategy not in (None, "", RolloutStrategyType.ROLLING_UPDATE):
@@ -48,7 +48,7 @@ def role_warnings(
     facts: SetFacts, role: RoleFacts, other: SetFacts | None, gang: GangProvider | None
 ) -> Iterator[str]:
     """What is unwise in one role by itself; nothing where it is the same in another version."""
-    if _is_same(facts, role, other) or role.at("spec") is None:
+    if _is_same(role, other) or role.at("spec") is None:
         return
     for field in _OF_THE_WHOLE_SET:
         if role.at(*field.path) is not None:
@@ -58,23 +58,24 @@ def role_warnings(
         yield f"{role.path}.{warning}"
 
 
-def _is_same(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> bool:
+def _is_same(role: RoleFacts, other: SetFacts | None) -> bool:
     twin = other.role(role.name) if other is not None else None
-    return other is not None and twin is not None and twin.raw == role.raw and _room(facts) == _room(other)
-
-
-def _room(facts: SetFacts) -> tuple[str, int]:
-    return facts.name, facts.index_length
+    return twin is not None and twin.raw == role.raw
 
 
 def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
-    """The LeaderWorkerSet of a role, under the longest name that one of them gets, as it would be stored."""
+    """The LeaderWorkerSet of a role, under the longest name that one of them gets, as it would be stored.
+
+    Templates, which are large, are shared with the role: defaults are set around them.
+    """
+    spec = dict(role.at("spec"))
+    for field in (fields.TEMPLATE, fields.STRATEGY, fields.NETWORK):
+        if is_mapping(value := spec.get(field.name)):
+            spec[field.name] = dict(value)
     annotations = role.at("metadata", "annotations") or {}
-    made = copied(
-        {
-            "metadata": {"name": facts.longest_child_name(role.name), "annotations": annotations},
-            "spec": role.at("spec"),
-        }
-    )
+    made = {
+        "metadata": {"name": facts.longest_child_name(role.name), "annotations": annotations},
+        "spec": spec,
+    }
     default(made)
     return made

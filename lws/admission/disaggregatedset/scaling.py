@@ -5,13 +5,13 @@ In: a set with values of the right types. Out: errors and warnings about roles t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from lws.admission.disaggregatedset.facts import RoleFacts, SetFacts
+from lws.admission.disaggregatedset.facts import RoleFacts, SetFacts, facts_of, shape_errors
 from lws.admission.errors import FieldError, invalid
 from lws.disaggregatedset.names import scaler_name
-from lws.kube.metadata import is_mapping
+from lws.kube.metadata import is_mapping, is_terminating
 from lws.kube.names import SUBDOMAIN_LENGTH, byte_length
 from lws.leaderworkerset.fields import REPLICAS, value_at
 from lws_api.disaggregatedset.v1 import SCALER_KIND
@@ -23,6 +23,33 @@ def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
     if role.is_external and byte_length(scaler) > SUBDOMAIN_LENGTH:
         why = f'would produce scaler name "{scaler}" exceeding {SUBDOMAIN_LENGTH} characters'
         yield invalid(f"{role.path}.name", role.name, why)
+
+
+def clash_errors(
+    facts: SetFacts, before: SetFacts | None, others: Iterable[Mapping[str, Any]]
+) -> Iterator[FieldError]:
+    """Scalers that another set has: role `c` of a set `a-b` and role `b-c` of a set `a` need one of one name.
+
+    others: the sets of the namespace. An update is refused for roles only that had no scaler before.
+    """
+    taken = {scaler: name for name, scaler in _scalers(others) if name != facts.name}
+    for role in _external(facts):
+        earlier = before.role(role.name) if before is not None else None
+        owner = taken.get(scaler_name(facts.name, role.name))
+        if owner is not None and not (earlier is not None and earlier.is_external):
+            why = (
+                f"would need the {SCALER_KIND} {scaler_name(facts.name, role.name)}, which DisaggregatedSet "
+                f"{owner} has: choose another name"
+            )
+            yield invalid(f"{role.path}.name", role.name, why)
+
+
+def _scalers(others: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Name of a set and of one of its scalers; nothing of sets that are going or cannot be read."""
+    for other in others:
+        if not is_terminating(other) and not shape_errors(other):
+            facts = facts_of(other)
+            yield from ((facts.name, scaler_name(facts.name, role.name)) for role in _external(facts))
 
 
 def scaling_warnings(facts: SetFacts) -> Iterator[str]:

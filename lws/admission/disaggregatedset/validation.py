@@ -14,15 +14,26 @@ from lws.admission.disaggregatedset.names import name_errors
 from lws.admission.disaggregatedset.placement import placement_errors, placement_warnings
 from lws.admission.disaggregatedset.reserved import reserved_errors, reserved_warnings
 from lws.admission.disaggregatedset.roles import role_errors, role_warnings
-from lws.admission.disaggregatedset.scaling import scaler_errors, scaling_change_warnings, scaling_warnings
+from lws.admission.disaggregatedset.scaling import (
+    clash_errors,
+    scaler_errors,
+    scaling_change_warnings,
+    scaling_warnings,
+)
 from lws.admission.disaggregatedset.start_order import start_order_errors
 from lws.admission.errors import FieldError
 from lws.group.gang.provider import GangProvider
 from lws.kube.metadata import is_terminating
 
 
-def errors_in(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> list[FieldError]:
+def errors_in(
+    new: Mapping[str, Any],
+    old: Mapping[str, Any] | None = None,
+    others: Iterable[Mapping[str, Any]] = (),
+) -> list[FieldError]:
     """Everything that forbids storing `new`; `old` is what is stored, None or empty on create.
+
+    others: the sets of its namespace, whose scalers it must not need.
 
     An update is refused only for what it brings: whoever edits an annotation of a set that an older release
     let through, or removes a finalizer from it, has nothing to do with what was stored before.
@@ -33,16 +44,14 @@ def errors_in(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> l
     if wrong_shapes:
         return wrong_shapes
     facts, before = facts_of(new), _facts_before(old)
-    known: set[tuple[str, ...]] = set()
-    if before is not None:
-        earlier = [*_role_errors(before, facts), *_set_errors(before)]
-        known = {identity_of(each, before) for each in earlier}
-
-    def fresh(errors: Iterable[FieldError]) -> Iterator[FieldError]:
-        return (each for each in errors if identity_of(each, facts) not in known)
-
-    of_roles, of_the_set = fresh(_role_errors(facts, before)), fresh(_set_errors(facts))
-    return [*of_roles, *name_errors(facts, before), *of_the_set]
+    of_roles, of_the_set = list(_role_errors(facts, before)), list(_set_errors(facts))
+    names = [*name_errors(facts, before), *clash_errors(facts, before, others)]
+    found = [*of_roles, *names, *of_the_set]
+    if before is None or not found:
+        return found
+    earlier = [*_role_errors(before, facts), *_set_errors(before)]
+    known = {identity_of(each, before) for each in earlier}
+    return [each for each in found if identity_of(each, facts) not in known]
 
 
 def warnings_in(
@@ -58,7 +67,7 @@ def warnings_in(
     found = _warnings(facts, before, gang)
     if old is None or before is None:
         return found
-    known = {before.by_names(each) for each in _warnings(before, facts, gang)}
+    known = {before.by_names(each) for each in (_warnings(before, facts, gang) if found else ())}
     fresh = [each for each in found if facts.by_names(each) not in known]
     return [*scaling_change_warnings(old, before, facts), *fresh]
 

@@ -13,10 +13,12 @@ from hypothesis.strategies import DrawFn
 
 from lws.admission.disaggregatedset.validation import errors_in, warnings_in
 from lws.admission.errors import aggregate
+from lws.disaggregatedset.spec import fault_of, parse
 from lws.group.gang.registry import PROVIDERS
-from lws_api.crds import definitions
+from lws_api.crds import defaulted, definitions
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND
 from test.integration.fields.random_values import Schema, a_value, disturbed
+from test.unit.fuzz.validity import is_valid
 
 SCHEMA: Schema = definitions()[KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 FIELDS: Schema = {
@@ -31,11 +33,11 @@ ROLE = {"spec": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": POD}}}
 def sets(draw: DrawFn) -> dict[str, Any]:
     roles = [{"name": name, **copy.deepcopy(ROLE)} for name in ("a", "a-1", "b")]
     raw: dict[str, Any] = {"spec": {"roles": roles, "slices": 2}}
-    for _ in range(draw(st.integers(0, 8))):
+    for _ in range(draw(st.integers(0, 5))):
         raw = disturbed(draw, raw, FIELDS)
-    if draw(st.integers(0, 4)) == 4:
+    if draw(st.integers(0, 9)) == 9:
         raw["spec"] = a_value(draw, FIELDS["properties"]["spec"])
-    name = draw(st.sampled_from(["llm", "", "1", None, 7, "x" * 60]))
+    name = draw(st.sampled_from([*["llm"] * 15, "", "1", None, 7, "x" * 60]))
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}} | raw
 
 
@@ -45,8 +47,18 @@ def sets(draw: DrawFn) -> dict[str, Any]:
 def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> None:
     before = copy.deepcopy((new, old))
     for known, gang in itertools.product((None, old), (None, *PROVIDERS.values())):
-        errors, warnings = errors_in(new, known), warnings_in(new, known, gang)
+        errors, warnings = errors_in(new, known, [old]), warnings_in(new, known, gang)
         assert all(json.dumps(warning) for warning in warnings)
         assert not errors or aggregate(errors)
     assert (new, old) == before
     assert errors_in(new, copy.deepcopy(new)) == []
+
+
+# As above.
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sets())
+def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
+    stored = defaulted(raw)
+    if is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) and not errors_in(stored):
+        assert fault_of(stored) == ""
+        parse(stored)

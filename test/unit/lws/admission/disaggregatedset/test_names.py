@@ -63,6 +63,7 @@ def test_what_is_stored_may_change_as_long_as_names_do_not_grow() -> None:
         (2, {"replicas": 2}, True),
         (2, {"replicas": 0}, False),
         (2, {"size": 2}, True),
+        (2, {"ms": 1}, True),
     ):
         assert bool(messages(of_lengths(40, 10, slices, **role), old)) == refused
     with_another = copy.deepcopy(old)

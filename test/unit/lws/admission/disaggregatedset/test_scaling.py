@@ -6,6 +6,7 @@ import pytest
 
 from lws.admission.disaggregatedset.facts import facts_of
 from lws.admission.disaggregatedset.scaling import scaler_errors
+from lws.admission.disaggregatedset.validation import errors_in
 from test.unit.lws.admission.disaggregatedset.made import (
     EXTERNAL,
     Object,
@@ -47,6 +48,24 @@ def test_a_scaler_whose_name_is_too_long() -> None:
     assert list(scaler_errors(facts, facts.roles[1])) == []
 
 
+def test_two_sets_that_need_a_scaler_of_one_name() -> None:
+    """Wart 18."""
+    scaled, other = make_set(*beside(make_role("c") | EXTERNAL), name="a-b"), make_role("b-c") | EXTERNAL
+    theirs = [scaled, make_set(*beside(other), name="a"), {"spec": {"roles": 1}}]
+    (error,) = errors_in(scaled, None, theirs)
+    assert str(error) == (
+        'spec.roles[0].name: Invalid value: "c": would need the DisaggregatedSetRoleScaler a-b-c, which '
+        "DisaggregatedSet a has: choose another name"
+    )
+    not_scaled = make_set(*beside(make_role("c")), name="a-b")
+    assert len(errors_in(scaled, not_scaled, theirs)) == 1
+    assert errors_in(scaled | {"status": {}}, scaled, theirs) == []
+    with_another_role = make_set(*scaled["spec"]["roles"], make_role("d"), name="a-b")
+    assert errors_in(with_another_role, scaled, theirs) == []
+    theirs[1]["metadata"]["deletionTimestamp"] = "2024-05-01T10:00:00Z"
+    assert errors_in(scaled, None, theirs) == []
+
+
 def scaled(running: int | None) -> Object:
     old = make_set(*beside(make_role() | EXTERNAL))
     if running is not None:
@@ -66,6 +85,13 @@ def test_who_takes_the_scaler_away_is_warned_of_the_groups_that_go(
         f"{slices}, 1 in each slice: set replicas to keep more"
     )
     assert warnings(new, scaled(running)) == ([expected] if is_warned else [])
+
+
+def test_who_lowers_replicas_knows_what_goes() -> None:
+    old = make_set(*beside(make_role(replicas=5)))
+    assert (
+        warnings(make_set(), old | {"status": {"roleStatuses": [{"name": "prefill", "replicas": 5}]}}) == []
+    )
 
 
 def test_a_status_of_the_wrong_shape_warns_of_nothing() -> None:

@@ -20,7 +20,7 @@ Review = Callable[..., Any]
 def review(wire_kopf: Callable[..., tuple[kopf.WebhookFn, Any]]) -> Review:
     """object, old object → the `response` of the answer."""
     registry = kopf.OperatorRegistry()
-    register(registry, ENDPOINTS, handlers_with(None))
+    register(registry, ENDPOINTS, handlers_with(siblings, None))
     (resource,) = ENDPOINTS.values()
     kind = kopf.Resource(resource.group, resource.version, resource.plural, kind=resource.kind)
     serve, _ = wire_kopf(registry, kind)
@@ -53,6 +53,13 @@ def make_set(**spec: Any) -> dict[str, Any]:
     }
 
 
+def siblings(namespace: str) -> list[dict[str, Any]]:
+    assert namespace == "default"
+    other = make_set()
+    other["spec"]["roles"][0] |= {"name": "a-prefill", "scaling": {"mode": "External"}}
+    return [other]
+
+
 def test_the_path_is_that_of_the_original() -> None:
     assert VALIDATE_SET == "validate-disaggregatedset-x-k8s-io-v1-disaggregatedset"
     (resource,) = ENDPOINTS.values()
@@ -76,6 +83,17 @@ async def test_all_that_is_wrong_is_in_one_message(review: Review) -> None:
         'spec.roles[0].startAfter[0]: Unsupported value: "nobody": supported values: "prefill", "decode"]'
     )
     assert (await review(bad, bad))["allowed"] is True
+
+
+async def test_what_is_wrong_beside_other_sets_of_the_namespace(review: Review) -> None:
+    of_both = make_set()
+    of_both["metadata"]["name"] = "llm-a"
+    of_both["spec"]["roles"][0]["scaling"] = {"mode": "External"}
+    response = await review(of_both)
+    assert response["status"]["message"] == (
+        'spec.roles[0].name: Invalid value: "prefill": would need the DisaggregatedSetRoleScaler '
+        "llm-a-prefill, which DisaggregatedSet llm has: choose another name"
+    )
 
 
 async def test_warnings_arrive(review: Review) -> None:
