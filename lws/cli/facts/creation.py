@@ -6,7 +6,7 @@ state from which a later update would start; a `Refusal` for a set that they wou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,8 @@ from pydantic import ValidationError
 
 from lws.actions import Object
 from lws.admission.defaulting import default
-from lws.admission.errors import aggregate
+from lws.admission.disaggregatedset import validation
+from lws.admission.errors import FieldError, aggregate
 from lws.admission.leaderworkerset import errors_in
 from lws.cli.blocks import Text
 from lws.cli.refusal import Refusal
@@ -28,7 +29,9 @@ from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.crds import defaulted
+from lws_api.disaggregatedset.v1 import DisaggregatedSet
 from lws_api.leaderworkerset.v1 import LeaderWorkerSet
+from lws_api.meta import KubeModel
 
 _NO_UID = "-"
 
@@ -37,16 +40,25 @@ def as_stored(manifest: Object) -> dict[str, Any]:
     """The set with all defaults. Its UID is a dash: no cluster has given it one."""
     lws = defaulted(manifest)
     default(lws)
-    errors = errors_in(lws)
+    return _checked(lws, errors_in(lws), LeaderWorkerSet)
+
+
+def disaggregated_as_stored(manifest: Object) -> dict[str, Any]:
+    """The same of a DisaggregatedSet."""
+    obj = defaulted(manifest)
+    return _checked(obj, validation.errors_in(obj), DisaggregatedSet)
+
+
+def _checked(obj: dict[str, Any], errors: Sequence[FieldError], model: type[KubeModel]) -> dict[str, Any]:
     if errors:
         raise Refusal(f"it would be refused: {aggregate(errors)}")
     try:
-        LeaderWorkerSet.model_validate(lws)
+        model.model_validate(obj)
     except ValidationError as error:
         found = error.errors()[0]
         where = ".".join(str(part) for part in found["loc"])
         raise Refusal(f"it would be refused: {where}: {found['msg']}") from error
-    return {**lws, "metadata": {"namespace": "default", **lws["metadata"], "uid": _NO_UID}}
+    return {**obj, "metadata": {"namespace": "default", **obj["metadata"], "uid": _NO_UID}}
 
 
 def creation(lws: Object) -> Iterator[Text]:

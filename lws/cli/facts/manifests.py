@@ -1,4 +1,4 @@
-"""Which LeaderWorkerSets does a manifest hold?
+"""Which LeaderWorkerSets, or sets of other kinds, does a manifest hold?
 
 In: a stream of YAML or JSON documents. Out: the sets, as written; all other kinds are passed over.
 """
@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, TextIO
 
 import yaml
 
 from lws.cli.refusal import Refusal
-from lws_api.leaderworkerset.v1 import API_VERSION, KIND
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+from lws_api.meta import ResourceKind
 
 _TAG = "tag:yaml.org,2002:"
 _NOT_AS_PYYAML = frozenset({f"{_TAG}timestamp", f"{_TAG}int", f"{_TAG}float"})
@@ -35,10 +36,14 @@ _Loader.add_implicit_resolver(f"{_TAG}int", _INTEGER, list("-+0123456789"))
 _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 
 
-def sets_in(stream: TextIO) -> Iterator[dict[str, Any]]:
-    """Every set, in order; those within a List too. Raises Refusal for what is no YAML, what JSON
-    cannot say, or an unknown version.
+_Kinds = Collection[ResourceKind]
+
+
+def sets_in(stream: TextIO, kinds: _Kinds = (LEADER_WORKER_SET,)) -> Iterator[dict[str, Any]]:
+    """Every object of these kinds, in order; those within a List too. Raises Refusal for what is no YAML,
+    what JSON cannot say, or an unknown version.
     """
+    versions = {each.kind: f"{each.group}/{each.version}" for each in kinds}
     try:
         documents = list(yaml.load_all(stream, Loader=_Loader))
         json.dumps(documents, ensure_ascii=False, allow_nan=False).encode()
@@ -50,19 +55,20 @@ def sets_in(stream: TextIO) -> Iterator[dict[str, Any]]:
         # YAML knows sets, binaries and references to itself.
         raise Refusal(f"{stream.name} cannot be written as JSON: {error}") from error
     for document in documents:
-        yield from _sets_of(document, stream.name)
+        yield from _sets_of(document, stream.name, versions)
 
 
-def _sets_of(document: Any, name: str) -> Iterator[dict[str, Any]]:
+def _sets_of(document: Any, name: str, versions: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     if not isinstance(document, dict):
         return
     items = document.get("items")
     if document.get("kind") == "List" and isinstance(items, list):
         for item in items:
-            yield from _sets_of(item, name)
-    if document.get("kind") != KIND:
+            yield from _sets_of(item, name, versions)
+    kind = document.get("kind")
+    if not isinstance(kind, str) or kind not in versions:
         return
     given = document.get("apiVersion")
-    if given != API_VERSION:
-        raise Refusal(f"{name}: apiVersion is {given!r}, only {API_VERSION} is known")
+    if given != versions[kind]:
+        raise Refusal(f"{name}: apiVersion is {given!r}, only {versions[kind]} is known")
     yield document

@@ -14,6 +14,7 @@ from lws.actions import Action, Announce, Create, Object, Reference
 from lws.children import Owner
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.names import identity_of
+from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.reconstruction import Reconstruction, RunningChild, reconstruct
 from lws.disaggregatedset.revisions.record import Record, Recorded, build_revision, record
 from lws.history.names import collisions_below, free_place, free_probe
@@ -152,14 +153,17 @@ def _is_current(facts: Facts, known: Recorded) -> bool:
 
 
 def _recorded(facts: Facts, wanted: Record, fills: Sequence[_Fill], records: Mapping[str, Record]) -> Target:
-    history = [*((each.key, each.record) for each in _usable(facts)), *records.items()]
+    history = [*records.items(), *((each.key, each.record) for each in _usable(facts))]
     unlike = {key for key, held in history if held.forms != wanted.forms}
     # Nothing shows what is behind the other keys that run.
     taken = unlike | (carried_keys(facts) - records.keys())
     probe = free_probe(lambda each: key_of(wanted.roles, each), taken)
     collided = collisions_below(lambda each: key_of(wanted.roles, each), probe, taken)
     key = key_of(wanted.roles, probe)
-    why = "the template of a role, or which roles there are, has changed" if history else "the first revision"
+    why = "the first revision of the set"
+    if history:
+        _, before = history[-1]
+        why = f"template changed: {'; '.join(describe(before, wanted)[:3])}"
     create, _ = _create(facts, _New(wanted, key, why), fills)
     reference = Reference.to(create.intent)
     records = {**records, key: wanted}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -184,3 +185,44 @@ def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     file.write_bytes(b"\xff\xfe\x00")
     result = run("-f", str(file))
     assert result.exit_code == 1 and "is not YAML" in result.stderr
+
+
+# The vectors of the original's hash.
+TWO_ROLES = """
+apiVersion: disaggregatedset.x-k8s.io/v1
+kind: DisaggregatedSet
+metadata: {name: llm}
+spec:
+  roles:
+  - &role
+    name: prefill
+    spec:
+      replicas: 2
+      leaderWorkerTemplate:
+        size: 1
+        restartPolicy: RecreateGroupOnPodRestart
+        workerTemplate: {spec: {containers: [{name: worker, image: "nginx:1.29.3"}]}}
+  - {<<: *role, name: decode}
+"""
+
+
+def test_keys_of_disaggregated_sets() -> None:
+    result = run("-f", "-", stdin=f"{TWO_ROLES}\n---\n{TINY}")
+    assert result.output == "llm\t980bcb92\ntiny\t58b6956df9\n"
+    turned = (
+        TWO_ROLES.replace("name: decode", "name: zz").replace("prefill", "decode").replace("zz", "prefill")
+    )
+    turned = turned.replace("worker, ", "main, ").replace("nginx:1.29.3", "registry.k8s.io/pause:3.9")
+    assert run("-f", "-", stdin=turned).output == "llm\tf8b99c79\n", "the order of roles counts for the hash"
+
+
+def test_data_of_a_disaggregated_set_are_the_bytes_that_its_key_is_the_hash_of() -> None:
+    _, data, _ = run("-f", "-", "--data", stdin=TWO_ROLES).stdout_bytes.split(b"\n")
+    assert data.startswith(b'[{"name":"prefill","template":{"workerTemplate":{"metadata":{},"spec":')
+    assert hashlib.sha256(data).hexdigest()[:8] == "980bcb92"
+
+
+def test_a_disaggregated_set_that_would_be_refused() -> None:
+    strategy = "rolloutStrategy: {rollingUpdateConfiguration: {partition: 2}}"
+    manifest = TWO_ROLES.replace("replicas: 2", f"replicas: 2\n      {strategy}")
+    assert "partition is not supported by DisaggregatedSet" in run("-f", "-", stdin=manifest).output

@@ -46,7 +46,7 @@ def test_the_first_revision() -> None:
     assert isinstance(create, Create)
     assert create.intent == build_revision(A, record(A), KEY_A, 1)
     assert (target.key, target.name, target.is_new) == (KEY_A, f"llm-{KEY_A}-1", True)
-    assert (create.why, create.announce) == ("the first revision", ())
+    assert (create.why, create.announce) == ("the first revision of the set", ())
     assert target.record.text == record(A).text
     assert (target.generation, target.collisions) == (None, None)
 
@@ -64,6 +64,8 @@ def test_a_change_is_recorded_as_the_newest() -> None:
     (found,) = created(target.actions)
     assert (found.number, found.key, target.key) == (8, KEY_C, KEY_C)
     assert set(target.records) == {KEY_A, KEY_B, KEY_C}
+    image = "worker template container main image: app:b → app:c"
+    assert target.actions[0].why == f"template changed: role prefill {image}; role decode {image}"
 
 
 def test_a_revision_that_comes_back_keeps_its_key_and_becomes_the_newest() -> None:

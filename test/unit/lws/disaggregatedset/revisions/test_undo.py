@@ -1,0 +1,103 @@
+"""lws.disaggregatedset.revisions.undo and diff: the way back, and what is different."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.revisions.diff import describe
+from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.revisions.undo import operations
+from test.unit.lws.disaggregatedset.revisions.histories import key_by_hash, make_dset, make_role
+
+A = make_dset(make_role("prefill", image="a"), make_role("decode", image="a"))
+B = make_dset(make_role("prefill", image="b", replicas=5), make_role("decode", image="a", replicas=3))
+ROUTER = {**make_role("router", replicas=4), "metadata": {"labels": {"x": "y"}}, "startAfter": ["decode"]}
+THREE = make_dset(*A["spec"]["roles"], ROUTER)
+TURNED = make_dset(*reversed(B["spec"]["roles"]))
+
+
+def undone(obj: dict[str, Any], wanted: dict[str, Any], **counts: int) -> dict[str, Any]:
+    """The set once it has gone back."""
+    found = copy.deepcopy(obj)
+    test, *rest = operations(obj, record(wanted), counts)
+    assert test == {"op": "test", "path": "/metadata/resourceVersion", "value": "7"}
+    for each in rest:
+        assert each["op"] == "replace"
+        *way, last = each["path"].split("/")[1:]
+        parent: Any = found
+        for step in way:
+            parent = parent[int(step) if isinstance(parent, list) else step]
+        assert last in parent, "a replacement needs something to replace"
+        parent[last] = each["value"]
+    return found
+
+
+def role_of(obj: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(each for each in obj["spec"]["roles"] if each["name"] == name)
+    return found
+
+
+@pytest.mark.parametrize("now", [A, B, THREE, TURNED])
+@pytest.mark.parametrize("then", [A, B, THREE, TURNED])
+def test_the_target_state_is_the_recorded_one(now: dict[str, Any], then: dict[str, Any]) -> None:
+    after = undone(now, then)
+    assert record(after).forms == record(then).forms
+    assert key_by_hash(after) == key_by_hash(then), "so the original would roll nothing either"
+
+
+def test_only_templates_that_differ_are_written() -> None:
+    _, only = operations(B, record(A), {})
+    assert only["path"] == "/spec/roles/0/spec/leaderWorkerTemplate"
+    after = undone(B, A)
+    assert [each["spec"]["replicas"] for each in after["spec"]["roles"]] == [5, 3], "scaling is no revision"
+
+
+def test_what_takes_effect_at_once_stays_as_it_is() -> None:
+    now = copy.deepcopy(B)
+    for role in now["spec"]["roles"]:
+        role["spec"]["leaderWorkerTemplate"] |= {"restartPolicy": "None", "maxGroupRestarts": 3}
+        role["spec"]["rolloutStrategy"] = {"type": "RollingUpdate"}
+    template = role_of(undone(now, A), "prefill")["spec"]["leaderWorkerTemplate"]
+    assert (template["restartPolicy"], template["maxGroupRestarts"]) == ("None", 3)
+    assert "rolloutStrategy" in role_of(undone(now, A), "prefill")["spec"]
+
+
+def test_a_role_that_was_removed_comes_back_whole() -> None:
+    assert role_of(undone(B, THREE, router=4), "router") == ROUTER
+    assert role_of(undone(B, THREE), "router")["spec"]["replicas"] == 1
+    resting = make_dset(*(make_role(name, replicas=0) for name in ("prefill", "decode")))
+    assert role_of(undone(resting, THREE, router=4), "router")["spec"]["replicas"] == 0, (
+        "all are at 0 or none"
+    )
+
+
+def test_a_role_that_a_scaler_scales_comes_back_without_a_number() -> None:
+    then = make_dset(*A["spec"]["roles"], {**ROUTER, "scaling": {"mode": "External"}})
+    role = role_of(undone(B, then, router=4), "router")
+    assert role["scaling"] == {"mode": "External"}
+    assert "replicas" not in role["spec"]
+
+
+def test_a_role_that_was_added_goes_and_nothing_waits_for_it() -> None:
+    now = copy.deepcopy(THREE)
+    now["spec"]["roles"][0]["startAfter"] = ["router", "decode"]
+    after = undone(now, A)
+    assert [each["name"] for each in after["spec"]["roles"]] == ["prefill", "decode"]
+    assert after["spec"]["roles"][0]["startAfter"] == ["decode"]
+
+
+def test_differences_are_told_role_by_role() -> None:
+    assert describe(record(A), record(A)) == []
+    assert describe(record(B), record(TURNED)) == [], "the order of roles is no change"
+    assert describe(record(A), record(B)) == ["role prefill worker template container main image: a → b"]
+    assert describe(record(A), record(THREE)) == ["role router added"]
+    assert describe(record(THREE), record(B)) == [
+        "role router removed",
+        "role prefill worker template container main image: a → b",
+    ]
+    larger = make_dset(make_role("prefill", image="a"), make_role("decode", image="a"))
+    larger["spec"]["roles"][1]["spec"]["leaderWorkerTemplate"]["size"] = 4
+    assert describe(record(A), record(larger)) == ["role decode size: 2 → 4"]
