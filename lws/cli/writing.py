@@ -12,12 +12,14 @@ import click
 from lws.actions import Object
 from lws.cli.blocks import Text
 from lws.cli.views.screen import dump, show
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 
 
 def full_name(lws: Object) -> str:
     """`leaderworkerset.leaderworkerset.x-k8s.io/demo`, as `kubectl get -o name` prints it."""
-    return f"{LEADER_WORKER_SET.singular}.{LEADER_WORKER_SET.group}/{lws['metadata']['name']}"
+    kind = DISAGGREGATED_SET if lws["kind"] == DISAGGREGATED_SET.kind else LEADER_WORKER_SET
+    return f"{kind.singular}.{kind.group}/{lws['metadata']['name']}"
 
 
 def changed(lws: Object, what: str, dry_run: bool = False) -> Text:

@@ -13,10 +13,12 @@ import click
 from click.shell_completion import CompletionItem
 
 from lws import timing
-from lws.cli.arguments.set_name import split_set_name
+from lws.cli.arguments.set_name import DisaggregatedName, is_disaggregated, split_set_name
 from lws.cli.session import Session, Target, connected
 from lws.cluster.errors import ClusterError
 from lws.cluster.transport.kubeconfig import context_names
+from lws_api.disaggregatedset import v1
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 
 _Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
@@ -25,9 +27,10 @@ _Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
 def complete_sets(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of sets in the namespace, after the type if one is typed."""
     prefix, _ = split_set_name(incomplete)
+    kind = DISAGGREGATED_SET.kind if is_disaggregated(prefix) else KIND
 
     async def names(session: Session) -> list[tuple[str, str]]:
-        sets = await session.cluster.listed(KIND, session.namespace)
+        sets = await session.cluster.listed(kind, session.namespace)
         return [(f"{prefix}{each['metadata']['name']}", "") for each in sets]
 
     return _answered(context, incomplete, names)
@@ -60,15 +63,19 @@ def complete_revisions(
 ) -> list[CompletionItem]:
     """Numbers of the revisions of the set that is named."""
     # Where the option that is being completed comes last, click has not come to the arguments yet.
-    _, name = split_set_name(context.params.get("name") or next(iter(context.args), ""))
+    typed = context.params.get("name") or next(iter(context.args), "")
+    prefix, name = split_set_name(typed)
+    kind, label = KIND, NAME_LABEL
+    if is_disaggregated(prefix) or isinstance(typed, DisaggregatedName):
+        kind, label = DISAGGREGATED_SET.kind, v1.NAME_LABEL
 
     async def numbers(session: Session) -> list[tuple[str, str]]:
-        selector = f"{NAME_LABEL}={name}"
+        selector = f"{label}={name}"
         revisions = await session.cluster.listed("ControllerRevision", session.namespace, selector)
         ours = [
             each
             for each in revisions
-            if any(owner["kind"] == KIND for owner in each["metadata"].get("ownerReferences") or ())
+            if any(owner["kind"] == kind for owner in each["metadata"].get("ownerReferences") or ())
         ]
         return [(str(each["revision"]), each["metadata"]["name"]) for each in ours]
 

@@ -9,17 +9,21 @@ from typing import Any
 
 import click
 
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+from lws_api.meta import ResourceKind
 
-_TYPES = frozenset(
-    f"{name}{suffix}"
-    for name in (LEADER_WORKER_SET.plural, LEADER_WORKER_SET.singular, *LEADER_WORKER_SET.short_names)
-    for suffix in (
-        "",
-        f".{LEADER_WORKER_SET.group}",
-        f".{LEADER_WORKER_SET.version}.{LEADER_WORKER_SET.group}",
+
+def _types(kind: ResourceKind) -> frozenset[str]:
+    return frozenset(
+        f"{name}{suffix}"
+        for name in (kind.plural, kind.singular, *kind.short_names)
+        for suffix in ("", f".{kind.group}", f".{kind.version}.{kind.group}")
     )
-)
+
+
+_TYPES = _types(LEADER_WORKER_SET)
+_DISAGGREGATED = _types(DISAGGREGATED_SET)
 
 
 class SetName(click.ParamType[str]):
@@ -35,6 +39,25 @@ class SetName(click.ParamType[str]):
         if not name or "/" in name:
             self.fail(f"{value!r} does not have a single type and name: use NAME or lws/NAME", param, ctx)
         return name
+
+
+def is_disaggregated(prefix: str) -> bool:
+    """Whether the word before the name is the type of DisaggregatedSets."""
+    return prefix.removesuffix("/").lower() in _DISAGGREGATED
+
+
+class DisaggregatedName(str):
+    """The name of a DisaggregatedSet."""
+
+
+class AnySetName(SetName):
+    """The same, and `disaggregatedset/llm`, `dset/llm` → a `DisaggregatedName`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        prefix, name = split_set_name(value)
+        if is_disaggregated(prefix) and name and "/" not in name:
+            return DisaggregatedName(name)
+        return super().convert(value, param, ctx)
 
 
 def split_set_name(word: str) -> tuple[str, str]:

@@ -5,13 +5,18 @@ In: the name of a set and a number. Out: the set changed, and what follows from 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from dataclasses import dataclass
+from typing import Any
 
 import click
 
-from lws.actions import Reference
+from lws.actions import Object, Reference
 from lws.cli.arguments.candidates import complete_revisions
 from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
+from lws.cli.arguments.set_name import AnySetName, DisaggregatedName
+from lws.cli.blocks import Text
+from lws.cli.facts import disaggregated
 from lws.cli.facts.impact import impact, impact_lines
 from lws.cli.facts.lookup import find_history
 from lws.cli.facts.retry import write_unless_changed
@@ -41,7 +46,7 @@ class _Command(click.Command):
 
 
 @click.command(cls=_Command, epilog=EXIT_CODES)
-@set_argument()
+@set_argument(type_=AnySetName())
 @click.option(
     "--to-revision",
     "number",
@@ -64,8 +69,9 @@ def undo(name: str, number: int, dry_run: str, output: str | None, target: Targe
 
     Groups that still run that revision are not restarted; the others follow in a rollout.
     """
+    undo_set = _undo_disaggregated if isinstance(name, DisaggregatedName) else _undo
     return run(
-        target, lambda session: _undo(session, name, Manner(number or None, dry_run == _DRY_RUN, output))
+        target, lambda session: undo_set(session, name, Manner(number or None, dry_run == _DRY_RUN, output))
     )
 
 
@@ -89,4 +95,30 @@ async def _undo(session: Session, name: str, manner: Manner) -> int:
     effect = impact(found.snapshot, {}, after)
     headline = changed(after, f"rolled back to revision {target.number}", manner.dry_run)
     report(after, manner.output, [headline, *impact_lines(effect)])
+    return 0
+
+
+async def _undo_disaggregated(session: Session, name: str, manner: Manner) -> int:
+    past = await disaggregated.find_disaggregated(session, name)
+    target = past.numbered(manner.number) if manner.number is not None else past.before(past.wanted)
+    disaggregated.check(past, target)
+    for manager in appliers(past.obj):
+        warn(
+            f"{manager} applies the roles of this set: its next apply will undo this undo. Change them there "
+            f"too"
+        )
+
+    def go_back(read: Object) -> Awaitable[dict[str, Any]]:
+        operations = disaggregated.operations(past, read, target)
+        return session.cluster.json_patch(
+            Reference.to(read), operations, FIELD_MANAGER, dry_run=manner.dry_run
+        )
+
+    after = await write_unless_changed(session, past.obj, go_back)
+    headline = changed(after, f"rolled back to revision {target.number}", manner.dry_run)
+    returned = (
+        Text(f"role {role} comes back; look at its replicas")
+        for role in disaggregated.returning(past, target)
+    )
+    report(after, manner.output, [headline, *returned])
     return 0

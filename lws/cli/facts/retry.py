@@ -13,7 +13,6 @@ from lws.actions import Object
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
 from lws.cluster.errors import Conflict, Invalid
-from lws_api.leaderworkerset.v1 import KIND
 
 _ATTEMPTS = 10
 
@@ -22,19 +21,19 @@ Write = Callable[[Object], Awaitable[dict[str, Any]]]
 
 async def write_unless_changed(session: Session, lws: Object, write: Write) -> dict[str, Any]:
     """Write; again with the set as it is then, as long as nothing but its status was changed in between."""
-    read = lws
+    read, metadata = lws, lws["metadata"]
     for _ in range(_ATTEMPTS):
         try:
             return await write(read)
         except (Conflict, Invalid):
             # A JSON patch whose test fails is Invalid, and the server does not say more.
-            fresh = await session.cluster.get(KIND, lws["metadata"]["namespace"], lws["metadata"]["name"])
+            fresh = await session.cluster.get(lws["kind"], metadata["namespace"], metadata["name"])
             if fresh["metadata"]["resourceVersion"] == read["metadata"]["resourceVersion"]:
                 raise
             if _written_by_users(fresh) != _written_by_users(lws):
                 break
             read = fresh
-    name = lws["metadata"]["name"]
+    name = metadata["name"]
     raise Refusal(f"set {name} was changed by somebody else just now: look at it, then try again")
 
 

@@ -22,6 +22,7 @@ FIELD_MANAGER = "lws-undo"
 _CLIENT_SIDE_APPLIERS = ("argocd-controller", "helm", "kubectl-client-side-apply")
 
 _TEMPLATE, _NETWORK = "leaderWorkerTemplate", "networkConfig"
+_ROLES = "roles"
 
 
 def target_of(past: Past, number: int | None) -> Recorded:
@@ -100,4 +101,4 @@ def appliers(lws: Object) -> list[str]:
 
 def _owns_template(fields: Mapping[str, Any]) -> bool:
     owned = fields.get("f:spec") or {}
-    return any(f"f:{part}" in owned for part in (_TEMPLATE, _NETWORK))
+    return any(f"f:{part}" in owned for part in (_TEMPLATE, _NETWORK, _ROLES))

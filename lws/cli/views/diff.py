@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lws.cli.blocks import Block, SideBySide, Text
+from lws.history.order import Entry
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.encoding import equality_tree
 from lws.leaderworkerset.revisions.history import Recorded
@@ -23,7 +24,7 @@ _Pair = tuple[Text | None, Text | None]
 def difference_lines(old: Recorded, new: Recorded) -> Iterator[Text]:
     """One line per difference: what came is green, what went is red, what changed is yellow."""
     for line in describe(old, new):
-        yield Text(line, _style(line))
+        yield styled(line)
 
 
 def diff_data(name: str, old: Recorded, new: Recorded) -> dict[str, Any]:
@@ -32,7 +33,12 @@ def diff_data(name: str, old: Recorded, new: Recorded) -> dict[str, Any]:
     return {"name": name, "from": older, "to": newer, "changes": list(describe(old, new))}
 
 
-def headline(old: Recorded, new: Recorded) -> Text:
+def styled(line: str) -> Text:
+    """A line in the colour of what it says."""
+    return Text(line, _style(line))
+
+
+def headline(old: Entry, new: Entry) -> Text:
     """Which two are compared."""
     return Text(f"revision {old.number} ({old.key}) → revision {new.number} ({new.key})", "bold")
 

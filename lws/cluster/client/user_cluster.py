@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kubernetes.aio.client.configuration import Configuration
+
 from lws.actions import Object, Reference
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.pages import pages
-from lws.cluster.client.resources import RESOURCES
+from lws.cluster.client.resources import DISAGGREGATED_SETS
 
 _APPLY = "application/apply-patch+yaml"
 _JSON_PATCH = "application/json-patch+json"
@@ -22,9 +24,13 @@ _MERGE = "application/merge-patch+json"
 class UserCluster(Cluster):
     """A connection with the rights of a person, who holds no Lease and waits for the answer."""
 
+    def __init__(self, configuration: Configuration, user_agent: str) -> None:
+        super().__init__(configuration, user_agent)
+        self.learn(DISAGGREGATED_SETS)
+
     async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
         """All objects of a kind in a namespace that match a label selector, each with kind and version."""
-        resource = RESOURCES[kind]
+        resource = self._resources[kind]
         query = {"labelSelector": selector} if selector else {}
         # Items of a list carry neither of them.
         typed = {"apiVersion": resource.api_version, "kind": kind}
@@ -52,7 +58,7 @@ class UserCluster(Cluster):
 
     async def try_create(self, obj: Object) -> dict[str, Any]:
         """What a create would store; nothing is stored."""
-        path = RESOURCES[obj["kind"]].path(obj["metadata"]["namespace"])
+        path = self._resources[obj["kind"]].path(obj["metadata"]["namespace"])
         return await self._request("POST", path, body=obj, query=_strict("kubectl"))
 
     async def try_merge(self, target: Reference, patch: Object) -> dict[str, Any]:
@@ -67,7 +73,7 @@ class UserCluster(Cluster):
     async def _patch(
         self, target: Reference, body: Any, content_type: str, query: Mapping[str, str]
     ) -> dict[str, Any]:
-        path = RESOURCES[target.kind].path(target.namespace, target.name)
+        path = self._resources[target.kind].path(target.namespace, target.name)
         headers = {"Content-Type": content_type}
         return await self._request("PATCH", path, body=body, query=query, headers=headers)
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from lws.disaggregatedset.revisions.equality import roles_form
 from lws.leaderworkerset.revisions.encoding import equality_form
 from test.integration.revisions.rewrites import completed, rewritten
 from test.integration.revisions.templates import claim_templates, pod_templates
@@ -89,6 +90,13 @@ def form(template: Object) -> str:
     return equality_form({"leaderWorkerTemplate": {"workerTemplate": template}})
 
 
+def roles(templates: dict[str, Object]) -> dict[str, str]:
+    """The forms of roles with these templates of workers."""
+    return roles_form(
+        {name: {"leaderWorkerTemplate": {"workerTemplate": each}} for name, each in templates.items()}
+    )
+
+
 def form_of_claim(claim: Object) -> str:
     return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": [claim]}})
 
@@ -115,6 +123,20 @@ def test_claims_are_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.D
     is_equal = oracle.stored_claim(other) == stored
     assert (form_of_claim(other) == form_of_claim(claim)) is is_equal
     assert form_of_claim(stored) == form_of_claim(claim)
+
+
+@settings(thoroughly, max_examples=500 if _NIGHTLY else 50)
+@given(data=st.data())
+def test_roles_are_equal_if_and_only_if_each_is_stored_equal(oracle: Oracle, data: st.DataObject) -> None:
+    templates = {name: data.draw(pod_templates()) for name in ("prefill", "decode", "router")}
+    stored = {name: oracle.stored(each) for name, each in templates.items()}
+    other = dict(templates)
+    name = data.draw(st.sampled_from(sorted(templates)))
+    other[name] = data.draw(rewritten(templates[name]) | completed(templates[name], stored[name]))
+    is_equal = oracle.stored(other[name]) == stored[name]
+    shuffled = {each: other[each] for each in data.draw(st.permutations(sorted(other)))}
+    assert (roles(shuffled) == roles(templates)) is is_equal
+    assert roles(stored) == roles(templates)
 
 
 def test_both_answers_came_up(oracle: Oracle) -> None:

@@ -17,6 +17,7 @@ from lws.cli.arguments.candidates import (
     complete_revisions,
     complete_sets,
 )
+from lws.cli.arguments.set_name import DisaggregatedName
 from lws.cli.main import commands
 from lws.cli.session import Session, Target
 from lws_api.leaderworkerset.v1 import KIND
@@ -67,6 +68,24 @@ def test_sets(cluster: None) -> None:
 def test_sets_after_their_type(cluster: None) -> None:
     items = complete_sets(context(), click.Argument(["name"]), "lws/demo")
     assert values(items) == ["lws/demo", "lws/demo-two"]
+
+
+def test_disaggregated_sets_and_their_revisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Disaggregated:
+        async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+            if kind == "DisaggregatedSet":
+                return [{"metadata": {"name": "llm"}}]
+            assert (kind, selector) == ("ControllerRevision", "disaggregatedset.x-k8s.io/name=llm")
+            owners = [{"kind": "DisaggregatedSet"}]
+            return [{"revision": 3, "metadata": {"name": "llm-0123abcd-3", "ownerReferences": owners}}]
+
+    async def connected(target: Target, action: Any) -> Any:
+        return await action(Session(Disaggregated(), "team"))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(candidates, "connected", connected)
+    assert values(complete_sets(context(), click.Argument(["name"]), "dset/")) == ["dset/llm"]
+    for name in ("dset/llm", DisaggregatedName("llm")):
+        assert values(complete_revisions(context(name=name), click.Option(["--revision"]), "")) == ["3"]
 
 
 def test_namespaces(cluster: None) -> None:

@@ -1,0 +1,163 @@
+"""What is the history of a DisaggregatedSet, which revision of it is meant, and how does it get back there?
+
+In: a session and a name. Out: revisions and who runs them, one of them, a JSON patch; or a `Refusal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from lws.actions import Object
+from lws.children import Owner
+from lws.cli.refusal import Refusal
+from lws.cli.session import Session, from_server
+from lws.cluster.errors import NotFound
+from lws.disaggregatedset import spec
+from lws.disaggregatedset.names import identity_of
+from lws.disaggregatedset.revisions import undo
+from lws.disaggregatedset.revisions.record import Recorded, is_ours, read
+from lws.disaggregatedset.revisions.target import target_revision
+from lws.history.order import age
+from lws.kube.metadata import annotations_of, is_controlled_by, owner_reference
+from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
+from lws.leaderworkerset.revisions.shape import spec_fault
+from lws.leaderworkerset.spec import SetSpec
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """One LeaderWorkerSet of a set."""
+
+    obj: Object
+    role: str
+    slice_index: int
+    key: str
+
+    @property
+    def groups(self) -> int:
+        """How many groups it wants."""
+        return SetSpec.of(self.obj).replicas
+
+
+@dataclass(frozen=True)
+class DisaggregatedPast:
+    """The history of a set.
+
+    obj: the set. revisions: the oldest first. children: LeaderWorkerSets that it controls. causes: what users
+    said of a change, by the name of the revision.
+    """
+
+    obj: Object
+    revisions: tuple[Recorded, ...]
+    children: tuple[Running, ...]
+    causes: Mapping[str, str]
+    orphans: tuple[Object, ...] = ()
+    taken: tuple[Object, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.obj["metadata"]["name"])
+
+    @property
+    def owner(self) -> Owner:
+        """The set, which adopts nothing here."""
+        return Owner(KIND, self.name, owner_reference(self.obj), is_alive=False, adoption="")
+
+    @cached_property
+    def wanted(self) -> Recorded | None:
+        """What the set asks for; None as long as that is not recorded."""
+        name = target_revision(self).name
+        return next((each for each in self.revisions if each.name == name), None)
+
+    def groups_on(self, key: str) -> dict[str, int]:
+        """Groups that the LeaderWorkerSets of a key want, by role, over all slices."""
+        found: dict[str, int] = {}
+        for each in self.children:
+            if each.key == key:
+                found[each.role] = found.get(each.role, 0) + each.groups
+        return found
+
+    def numbered(self, number: int) -> Recorded:
+        """The revision of this number; Refusal if there is none, more than one, or if it cannot be used."""
+        found = [each for each in self.revisions if each.number == number]
+        if not found:
+            there = ", ".join(str(each.number) for each in self.revisions) or "none yet"
+            raise Refusal(f"set {self.name} has no revision {number}: there is {there}")
+        if len(found) > 1:
+            names = " and ".join(each.name for each in found)
+            raise Refusal(f"more than one revision has the number {number} ({names})")
+        if found[0].broken:
+            raise Refusal(f"revision {number} cannot be used: {found[0].broken}")
+        return found[0]
+
+    def before(self, revision: Recorded | None) -> Recorded:
+        """The newest usable revision that is older than this one and unlike it; of None the newest of all."""
+        usable = [each for each in self.revisions if not each.broken]
+        if revision is not None:
+            forms = revision.record.forms
+            usable = [each for each in usable if each.number < revision.number and each.record.forms != forms]
+        if not usable:
+            raise Refusal(f"set {self.name} has no earlier revision: nothing was changed since it was made")
+        return usable[-1]
+
+    def earlier(self, revision: Recorded) -> Recorded | None:
+        """The usable revision before this one."""
+        usable = [each for each in self.revisions if not each.broken and each.number < revision.number]
+        return usable[-1] if usable else None
+
+
+async def find_disaggregated(session: Session, name: str) -> DisaggregatedPast:
+    """The set with its revisions and LeaderWorkerSets."""
+    try:
+        obj = await session.cluster.get(KIND, session.namespace, name)
+    except NotFound as error:
+        raise Refusal(error.message, from_server(error)) from error
+    if fault := spec.fault_of(obj):
+        raise Refusal(f"set {name} cannot be read: {fault}; correct its spec")
+    selector = f"{NAME_LABEL}={name}"
+    stored = await session.cluster.listed("ControllerRevision", session.namespace, selector)
+    children = await session.cluster.listed(CHILD_KIND, session.namespace, selector)
+    own = [each for each in stored if is_ours(each, obj)]
+    causes = {each["metadata"]["name"]: annotations_of(each).get(CHANGE_CAUSE_ANNOTATION, "") for each in own}
+    return DisaggregatedPast(
+        obj=obj,
+        revisions=tuple(sorted((read(each) for each in own), key=age)),
+        children=tuple(running for each in children if (running := _running(each, obj)) is not None),
+        causes={each: cause for each, cause in causes.items() if cause},
+    )
+
+
+def _running(child: Object, obj: Object) -> Running | None:
+    identity = identity_of(obj["metadata"]["name"], child["metadata"]["name"])
+    if identity is None or not is_controlled_by(child, obj["metadata"]["uid"]) or spec_fault(child):
+        return None
+    return Running(child, identity.role, identity.slice_index, identity.key)
+
+
+def check(past: DisaggregatedPast, target: Recorded) -> None:
+    """Raises Refusal where going back is impossible or pointless."""
+    name = past.name
+    if spec.parse(past.obj).paused:
+        raise Refusal(f"set {name} is paused: let it go on first, then undo")
+    if past.wanted is not None and past.wanted.record.forms == target.record.forms:
+        raise Refusal(f"revision {target.number} is what set {name} asks for already: nothing to undo")
+
+
+def operations(past: DisaggregatedPast, read_again: Object, target: Recorded) -> list[dict[str, Any]]:
+    """The JSON patch that leads back."""
+    return undo.operations(read_again, target.record, returning(past, target))
+
+
+def returning(past: DisaggregatedPast, target: Recorded) -> dict[str, int]:
+    """Roles that come back, with the number of groups that they get: as many as are left of them, or one."""
+    there = {role.name for role in spec.parse(past.obj).roles}
+    counts = {name: 1 for name in target.roles if name not in there}
+    for each in past.children:
+        if each.role in counts:
+            counts[each.role] = max(counts[each.role], each.groups)
+    return counts

@@ -1,0 +1,103 @@
+"""How does the history of a DisaggregatedSet read, and the difference between two of its revisions?
+
+In: a `DisaggregatedPast`. Out: blocks to show, or plain data for `-o`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from lws.cli.blocks import Table, Text, row
+from lws.cli.facts.ages import age
+from lws.cli.facts.disaggregated import DisaggregatedPast
+from lws.disaggregatedset.revisions.diff import describe
+from lws.disaggregatedset.revisions.record import Recorded
+
+_LINES = 3
+
+
+def history_table(past: DisaggregatedPast, now: datetime, wide: bool = False) -> Table:
+    """All revisions, the oldest first. wide: with their names, and every change."""
+    names = ("NAME",) if wide else ()
+    cause = ("CHANGE-CAUSE",) if past.causes else ()
+    rows = []
+    for each in past.revisions:
+        style = "bold" if each is past.wanted else ""
+        cells = [str(each.number), each.key, age(each.created, now), _groups(past, each)]
+        cells[1:1] = [each.name] if wide else []
+        cells += [past.causes.get(each.name, "<none>")] if past.causes else []
+        change = Text(f"broken: {each.broken}", "red") if each.broken else Text(_change(past, each, wide))
+        rows.append(row(*(Text(cell, style) for cell in cells), change))
+    return Table(("REVISION", *names, "KEY", "AGE", "GROUPS", *cause, "CHANGE"), tuple(rows))
+
+
+def one_revision(past: DisaggregatedPast, revision: Recorded, now: datetime, roles: str) -> Iterator[Text]:
+    """Everything about one revision; roles: what it holds, as YAML."""
+    facts = {
+        "Revision": f"{revision.number}{' (what the set asks for)' if revision is past.wanted else ''}",
+        "Key": revision.key,
+        "Name": revision.name,
+        "Created": f"{revision.created} ({age(revision.created, now)} ago)",
+        "Groups": _groups(past, revision),
+        "Change-cause": past.causes.get(revision.name, "<none>"),
+    }
+    for name, value in facts.items():
+        yield Text(f"{name + ':':<14}{value}")
+    for heading, lines in (("Change:", changes(past, revision)), ("Roles:", roles.splitlines())):
+        yield Text(heading, "bold")
+        yield from (Text(f"  {line}") for line in lines)
+
+
+def history_data(
+    past: DisaggregatedPast, revisions: Sequence[Recorded], *, with_roles: bool
+) -> dict[str, Any]:
+    """The same as data. with_roles: what was recorded too."""
+    return {"name": past.name, "revisions": [_data(past, each, with_roles) for each in revisions]}
+
+
+def diff_data(past: DisaggregatedPast, old: Recorded, new: Recorded) -> dict[str, Any]:
+    """What is different, as data."""
+    older, newer = ({"revision": each.number, "key": each.key, "name": each.name} for each in (old, new))
+    return {"name": past.name, "from": older, "to": newer, "changes": describe(old.record, new.record)}
+
+
+def changes(past: DisaggregatedPast, revision: Recorded) -> list[str]:
+    """What changed against the revision before it, a line each."""
+    if revision.broken:
+        return []
+    earlier = past.earlier(revision)
+    if earlier is None:
+        return ["the first revision" if revision.number == 1 else "the oldest one that is kept"]
+    return describe(earlier.record, revision.record) or ["nothing that a pod depends on"]
+
+
+def _groups(past: DisaggregatedPast, revision: Recorded) -> str:
+    return ", ".join(f"{role} {count}" for role, count in past.groups_on(revision.key).items()) or "0"
+
+
+def _change(past: DisaggregatedPast, revision: Recorded, wide: bool) -> str:
+    lines = changes(past, revision)
+    most = len(lines) if wide else _LINES
+    more = f"; and {len(lines) - most} more" if len(lines) > most else ""
+    return "; ".join(lines[:most]) + more
+
+
+def _data(past: DisaggregatedPast, revision: Recorded, with_roles: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "revision": revision.number,
+        "key": revision.key,
+        "name": revision.name,
+        "created": revision.created,
+        "wanted": revision is past.wanted,
+        "groups": past.groups_on(revision.key),
+        "changes": changes(past, revision),
+    }
+    if revision.name in past.causes:
+        data["changeCause"] = past.causes[revision.name]
+    if revision.broken:
+        data["broken"] = revision.broken
+    elif with_roles:
+        data["roles"] = list(revision.record.parts)
+    return data
