@@ -1,7 +1,7 @@
-"""What do the rules about a LeaderWorkerSet read?
+"""Has each value of a LeaderWorkerSet the type that rules expect, and which pod templates did its user write?
 
-In: a raw set, in which an older CRD may have left fields out. Out: its values, with the API's default
-wherever a field is missing or null; errors for values of the wrong type, so that no rule ever meets one.
+In: a raw set, in which another definition may have let anything through. Out: errors for values of the wrong
+type, so that no rule ever meets one; paths and templates.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""lws.admission.fields: what rules read from a set, whatever an older CRD or a strange client left in it."""
+"""lws.admission.fields: which values rules never meet, whatever a strange client wrote."""
 
 from __future__ import annotations
 
