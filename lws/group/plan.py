@@ -122,15 +122,20 @@ def _plan_workers(group: GroupSnapshot, restored: SetSpec) -> Plan:
     stored = group.worker_statefulset
     ownership = ownership_of_workers(stored, group.leader, name_of(group.lws), group.owners_alive)
     intent = hand_on(build_worker_statefulset(restored, group.leader, placement), group.leader)
-    created = f"Created worker statefulset for leader pod {leader}"
-    fold = Fold("Created worker statefulsets for leader pods {}", leader, _leaders(group))
     create = Create(
         intent,
         why="the leader pod has no workers yet",
-        announce=(replace(group_event(group, "GroupsProgressing", "Create", created), fold=fold),),
+        announce=(_created_workers(group),) if stored is None else (),
         failure=_failed(group, f"Failed to create worker statefulset for leader pod {leader}"),
     )
     return _plan_child(group, ownership, stored, create, plan_existing_workers)
+
+
+def _created_workers(group: GroupSnapshot) -> Announce:
+    leader = group.leader["metadata"]["name"]
+    created = f"Created worker statefulset for leader pod {leader}"
+    fold = Fold("Created worker statefulsets for leader pods {}", leader, _leaders(group))
+    return replace(group_event(group, "GroupsProgressing", "Create", created), fold=fold)
 
 
 def _leaders(group: GroupSnapshot) -> Reference | None:
@@ -159,6 +164,8 @@ def _plan_child(
     )
     child = Child(ownership, stored, f"the {kind} of the former leader pod")
     planned = plan_child(owner, child, create, keep_up)
+    if not planned.problems:
+        return planned
     return replace(planned, announce=tuple(_failed(group, each.message) for each in planned.problems))
 
 
