@@ -99,9 +99,9 @@ class Drain:
 
     def _planned(self, revision: RevisionCounts) -> Iterator[tuple[str, int]]:
         for role, left in self.left[revision.key].items():
-            count = max(0, left - max(0, self.budget[role]))
-            while count < left and self._cost(revision.of(role), left, count) > self.spare[role]:
-                count += 1
+            child = revision.of(role)
+            lowest = child.lowest(self.spare[role] + child.cost(left))
+            count = max(0, left - max(0, self.budget[role]), min(left, lowest))
             yield role, count
 
     def _has_siblings(self, revision: RevisionCounts, role: str) -> bool:

@@ -30,19 +30,22 @@ def next_step(state: SliceState, paused: bool = False) -> Step:
 def _step(state: SliceState, paused: bool) -> Step:
     if not any(state.old_wanted(role.name) for role in state.roles):
         return _settle(state)
-    is_known = all(count.initial is not None for each in state.old for count in each.counts.values())
-    if paused and (state.missing or not is_known):
+    if paused and not (state.is_known and any(count.wanted for count in state.new.counts.values())):
         return scaling.while_not_started(state)
-    if state.missing or not is_known:
-        return Step(new=_created(state), starts=True)
+    if state.missing or not state.is_known:
+        return Step(new=_created(state), starts=not state.is_known)
     return _corrected(state) or (scaling.while_unsettled(state, paused) if paused else _advance(state))
 
 
 def _settle(state: SliceState) -> Step:
     """Nothing old is wanted any more: every role gets its target at once."""
-    created = [role for role in state.roles if role.name in state.missing]
-    has_room = all(state.present(role.name) <= role.surge for role in created)
-    new = {role.name: role.target if has_room else 0 for role in created}
+    created = {
+        role: min(role.target, max(0, role.ceiling - state.present(role.name)))
+        for role in state.roles
+        if role.name in state.missing
+    }
+    is_whole = all(size or not role.target for role, size in created.items())
+    new = {role.name: size if is_whole else 0 for role, size in created.items()}
     raises = raised(state, tuple(role.target for role in state.roles), {})
     new |= raises.new | _shrunk(state)
     gone = not any(any(_is_there(each)) for each in state.old)
@@ -55,7 +58,7 @@ def _created(state: SliceState) -> dict[str, int]:
     pace = pace_of(state)
     there = [role for role in state.roles if role.target and role.name not in state.missing]
     step = min((state.new.of(role.name).wanted * pace.steps // role.target for role in there), default=0)
-    least = int(any(state.new.of(role.name).wanted for role in there))
+    least = int(any(count.wanted for count in state.new.counts.values()))
     reached = pace.new_at(min(step, pace.steps))
     sizes = (min(role.target, max(least, size)) for role, size in zip(state.roles, reached, strict=True))
     room = (max(0, role.ceiling - state.present(role.name)) for role in state.roles)

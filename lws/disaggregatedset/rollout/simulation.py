@@ -15,6 +15,7 @@ from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget
 # Each group costs a handful of steps; a slice that needs more than this many never comes to rest.
 _STEPS_PER_GROUP = 10
 _STEPS_AT_LEAST = 100
+_STEPS_AT_MOST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def simulate(state: SliceState) -> tuple[Row, ...]:
     rows = [_row_of(state)]
     groups = sum(role.target + state.old_wanted(role.name) for role in state.roles)
     is_open = False
-    for _ in range(_STEPS_AT_LEAST + _STEPS_PER_GROUP * groups):
+    for _ in range(min(_STEPS_AT_MOST, _STEPS_AT_LEAST + _STEPS_PER_GROUP * groups)):
         step = next_step(state)
         if step.is_empty:
             break

@@ -36,8 +36,15 @@ class Count:
 
     def cost(self, wanted: int) -> int:
         """How many ready groups lowering the child to `wanted` takes at worst."""
-        ready = self.wanted if self.is_settled else min(self.wanted, self.ready)
-        return max(0, min(self.wanted - wanted - self.broken_on_top, ready))
+        return max(0, min(self.wanted - wanted - self.broken_on_top, self._most_ready))
+
+    def lowest(self, cost: int) -> int:
+        """The lowest count that takes at most so many ready groups."""
+        return 0 if self._most_ready <= cost else max(0, self.wanted - self.broken_on_top - cost)
+
+    @property
+    def _most_ready(self) -> int:
+        return self.wanted if self.is_settled else min(self.wanted, self.ready)
 
 
 NOTHING = Count(wanted=0, present=0, ready=0, is_settled=True, initial=0)
@@ -104,13 +111,20 @@ class SliceState:
         """Its ready groups over all revisions."""
         return sum(each.of(role).serving for each in (*self.old, self.new))
 
+    @property
+    def is_known(self) -> bool:
+        """Whether every old child has a baseline."""
+        return all(count.initial is not None for each in self.old for count in each.counts.values())
+
     def floor(self, role: RoleTarget) -> int:
         """Ready groups that a rollout leaves: those at its start, at most the target, minus the budget.
 
         The start counts the target revision too, where it had groups already (a change that was taken back).
+        Where nobody knows, it had none; before the rollout begins, it has those of now.
         """
         new = self.new.of(role.name)
-        start = self.old_initial(role.name) + (new.wanted if new.initial is None else new.initial)
+        unknown = 0 if self.is_known else new.wanted
+        start = self.old_initial(role.name) + (unknown if new.initial is None else new.initial)
         return min(start, role.target) - role.unavailable
 
 

@@ -12,7 +12,7 @@ from math import ceil, floor
 
 from lws.disaggregatedset.rollout.reasons import PAUSED
 from lws.disaggregatedset.rollout.state import RoleTarget, SliceState, Step
-from test.unit.stories.disaggregated.cluster import Child, Children, Group
+from test.unit.stories.disaggregated.cluster import Children, Group
 
 
 class Promises:
@@ -44,7 +44,6 @@ class Promises:
         child = self.children.get(key, role)
         before = child.wanted if child else 0
         present, serving = self._present(role), self._serving(role)
-        was = _copy(child)
         yield
         if key != self.key:
             assert wanted <= before and child is not None, f"direction: {key} {role} {before} -> {wanted}"
@@ -55,24 +54,24 @@ class Promises:
             self._check_ratio(role, wanted)
         if key != self.key and wanted < before:
             taken = {(key, role, index) for index in range(wanted, before)} & self.ready
-            self._check_floor(role, was, serving, taken)
+            self._check_floor(key, role, serving, taken)
 
     def _check_surge(self, role: str, present: int) -> None:
         most = max(self.roles[role].ceiling, present)
         assert self._present(role) <= most, f"surge: {role} {self._present(role)} > {most}"
 
-    def _check_floor(self, role: str, was: Child, serving: int, taken: set[tuple[str, str, int]]) -> None:
+    def _check_floor(self, key: str, role: str, serving: int, taken: set[tuple[str, str, int]]) -> None:
         """taken: groups that go with this write, and were ready when it was decided."""
         after, least = self._serving(role), self._least(self.roles[role])
         if after >= least or not taken:
             return
-        broken = any(was.groups.get(i) not in (Group.READY, None) for i in range(was.wanted))
-        is_passing = len(taken) == 1 and broken and self.new_is_ready
+        count = next(each for each in self.state.old if each.key == key).of(role)
+        is_passing = len(taken) == 1 and count.ready < count.wanted and self.new_is_ready
         assert is_passing, f"floor: {role} {serving} -> {after} < {least}"
 
     def _check_ratio(self, role: str, wanted: int) -> None:
         """No role gets further than one step ahead of the last one; the steady state has no steps."""
-        if not self.is_rolling or role in self.state.missing or self._baseline_is_unknown():
+        if not self.is_rolling or role in self.state.missing or not self.state.is_known:
             return
         target = {name: each.target for name, each in self.roles.items()}
         total = max(1, *(ceil(max(self._initial(r), r.target) / _batch(r)) for r in self.roles.values()))
@@ -80,9 +79,6 @@ class Promises:
         index = min(total, *(floor(new[name] * total / target[name]) for name in target if target[name]))
         most = ceil((index + 1) * target[role] / total)
         assert wanted <= most, f"ratio: {role} {wanted} > {most}"
-
-    def _baseline_is_unknown(self) -> bool:
-        return any(count.initial is None for each in self.state.old for count in each.counts.values())
 
     def check_answer(self) -> None:
         """Done is done; waiting says for what."""
@@ -113,10 +109,12 @@ class Promises:
         self._check_order()
 
     def _has_no_way(self, key: str, role: str) -> bool:
-        """Whether surge and floor leave nothing else: one place, or no place for a lost child."""
+        """Whether surge and floor leave nothing else: one place, none for a lost child, or broken groups."""
         if key == self.key:
             return role in self.state.missing and self.present_before[role] >= self.roles[role].ceiling
-        return all(each.of(role).wanted <= 1 for each in self.state.old)
+        has_none_to_spare = self.state.serving(role) <= self._least(self.roles[role])
+        others = [each.of(role) for each in self.state.old]
+        return all(each.wanted <= 1 or (each.ready and has_none_to_spare) for each in others)
 
     def _halves(self) -> set[tuple[str, str]]:
         """Revisions that have some of their roles and lack others that they had, or are to have."""
@@ -135,8 +133,10 @@ class Promises:
         return any((each.of(role).initial or 0) > 0 for each in self.state.old if each.key == key)
 
     def _check_order(self) -> None:
-        """An older revision keeps its groups while a newer one has more than the last of a role."""
+        """An older revision keeps its groups while a newer one has more than a role's last; halves go."""
         for number, older in enumerate(self.state.old):
+            if not all(count.wanted for count in older.counts.values()):
+                continue
             for role, count in older.counts.items():
                 now = self.children.get(older.key, role)
                 if now is None or now.wanted >= count.wanted or count.serving < count.wanted:
@@ -163,14 +163,10 @@ class Promises:
     def _least(self, role: RoleTarget) -> int:
         """min(io, t) - u."""
         start = sum(self.before.get((k, role.name), 0) for k in self.children.by_key)
-        if not self._baseline_is_unknown():
+        if self.state.is_known:
             start = self._initial(role) + (self.state.new.of(role.name).initial or 0)
         return min(start, role.target) - role.unavailable
 
 
 def _batch(role: RoleTarget) -> int:
     return role.surge if role.surge > 0 else max(1, role.unavailable)
-
-
-def _copy(child: Child | None) -> Child:
-    return Child(child.wanted, dict(child.groups)) if child else Child(0)

@@ -35,6 +35,16 @@ def test_lowering_takes_ready_groups_first_unless_the_highest_are_known_to_be_br
     assert (lingering.serving, lingering.cost(0)) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    "count",
+    [healthy(4), Count(4, 4, 2, False), Count(4, 4, 2, False, broken_on_top=2), Count(1, 2, 1, False)],
+)
+def test_the_lowest_count_is_the_one_that_may_be_paid(count: Count) -> None:
+    for cost in range(6):
+        affordable = [wanted for wanted in range(count.wanted + 1) if count.cost(wanted) <= cost]
+        assert count.lowest(cost) == min(affordable)
+
+
 def test_a_slice_counts_groups_over_all_revisions() -> None:
     role = RoleTarget("decode", target=4, surge=1, unavailable=1)
     state = SliceState(
