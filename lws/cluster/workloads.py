@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from lws.cluster.client.resources import (
     CLAIMS,
     CONTROLLER_REVISIONS,
+    DISAGGREGATED_SETS,
     LEADERWORKERSETS,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    ROLE_SCALERS,
     SERVICES,
     STATEFULSETS,
     Resource,
 )
+from lws_api.disaggregatedset.v1 import NAME_LABEL as DISAGGREGATED_NAME_LABEL
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
 
@@ -40,4 +43,11 @@ LEADER_WORKER_SET = Workload(
     NAME_LABEL,
     (STATEFULSETS, PODS, SERVICES, CONTROLLER_REVISIONS, CLAIMS, POD_DISRUPTION_BUDGETS),
     frozenset({"StatefulSet", "Pod"}),
+)
+
+# What is made for its LeaderWorkerSets is theirs.
+DISAGGREGATED_SET = Workload(
+    DISAGGREGATED_SETS,
+    DISAGGREGATED_NAME_LABEL,
+    (LEADERWORKERSETS, SERVICES, CONTROLLER_REVISIONS, ROLE_SCALERS),
 )

@@ -21,6 +21,7 @@ from lws.cluster.client.connection import Cluster
 from lws.cluster.client.rate_limit import RateLimit
 from lws.cluster.transport.kubeconfig import load_configuration
 from lws.config import Settings
+from lws.controller.disaggregatedset import registration as disaggregatedset
 from lws.controller.endpoints.health import Check, HealthServer
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.endpoints.metrics_server import MetricsServer
@@ -35,7 +36,7 @@ from lws.controller.webhooks.serving import Serving
 
 log = logging.getLogger(__name__)
 
-REGISTRATIONS = (leaderworkerset.REGISTRATION,)
+REGISTRATIONS = (leaderworkerset.REGISTRATION, disaggregatedset.REGISTRATION)
 """The kinds of workload that are served."""
 
 

@@ -32,7 +32,7 @@ from test.bench.subject import (
     review_quantile,
 )
 from test.harness.audit import MANAGER
-from test.harness.product import serve_definition, wait_until_sets_may_own
+from test.harness.product import serve_definitions, wait_until_sets_may_own
 from tools.deployment import Deployment
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 
@@ -145,7 +145,7 @@ def _measure_floor(
 @contextmanager
 def _subject(cluster: LocalCluster, order: Order) -> Iterator[Subject]:
     deployment = Deployment(cluster, cluster.workspace / "bench")
-    serve_definition(cluster)
+    serve_definitions(cluster)
     deployment.install("--take-ownership", "--set", "replicaCount=1")
     wait_until_sets_may_own(cluster)
     subject = Subject(cluster, deployment, order.against, order.profile)

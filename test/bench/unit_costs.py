@@ -19,7 +19,7 @@ from test.bench.shapes import Shape
 from test.bench.streams import Taps
 from test.bench.subject import Subject
 from test.harness.audit import MANAGER
-from test.harness.product import serve_definition, wait_until_sets_may_own
+from test.harness.product import serve_definitions, wait_until_sets_may_own
 from test.harness.waiting import eventually
 from tools.deployment import Deployment, ManagerProcess
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
@@ -38,7 +38,7 @@ def measure(shape: Shape) -> dict[str, Any]:
     with LocalCluster(Options(nodes=_NODES, audit_policy=AUDIT_METADATA)) as cluster:
         cluster.kubectl("create", "namespace", _NAMESPACE)
         deployment = Deployment(cluster, cluster.workspace / "bench")
-        serve_definition(cluster)
+        serve_definitions(cluster)
         deployment.install("--take-ownership")
         wait_until_sets_may_own(cluster)
         acting = Subject(cluster, deployment)

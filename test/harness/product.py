@@ -78,7 +78,7 @@ class Product:
 def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) -> Iterator[Product]:
     """The chart installed and one manager running; both go at the end. Further arguments go to helm."""
     deployment = Deployment(cluster, workspace)
-    serve_definition(cluster)
+    serve_definitions(cluster)
     deployment.install("--take-ownership", "--set", f"webhooks.timeoutSeconds={_PATIENT_SECONDS}", *arguments)
     try:
         wait_until_sets_may_own(cluster)
@@ -88,17 +88,22 @@ def running_product(cluster: ClusterAccess, workspace: Path, *arguments: str) ->
         deployment.uninstall()
 
 
-def serve_definition(cluster: ClusterAccess) -> None:
-    """Have the API served before the chart brings it.
+def serve_definitions(cluster: ClusterAccess) -> None:
+    """Have the APIs served before the chart brings them.
 
     The admission plugin that checks owner references reads the list of kinds when it first needs it, and then
     every 30 s: made together, the Deployment of the chart would be its first need, and the CRD too late.
     """
-    # The annotation of a client-side apply would double the CRD.
-    text = json.dumps(definitions()[KIND])
-    cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
-    group = API_VERSION.partition("/")[0]
-    eventually("the CRD is served", lambda: group in cluster.kubectl("get", "--raw", "/apis"))
+    for definition in definitions().values():
+        # The annotation of a client-side apply would double the CRD.
+        text = json.dumps(definition)
+        cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
+    groups = {definition["spec"]["group"] for definition in definitions().values()}
+    eventually(
+        "the CRDs are served",
+        lambda: cluster.kubectl("get", "--raw", "/apis"),
+        lambda served: all(group in served for group in groups),
+    )
 
 
 def wait_until_sets_may_own(cluster: ClusterAccess) -> None:

@@ -26,6 +26,8 @@ SET = "LeaderWorkerSet"
 _APPS, _CORE = "/apis/apps/v1", "/api/v1"
 _RESOURCES = {
     SET: ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets"),
+    "DisaggregatedSet": ("/apis/disaggregatedset.x-k8s.io/v1", "disaggregatedsets"),
+    "DisaggregatedSetRoleScaler": ("/apis/disaggregatedset.x-k8s.io/v1", "disaggregatedsetrolescalers"),
     "ControllerRevision": (_APPS, "controllerrevisions"),
     "Event": ("/apis/events.k8s.io/v1", "events"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),

@@ -208,6 +208,7 @@ CHANGED: dict[str, Any] = {
         "leaderElection": {"leaseDuration": "30s"},
     },
     "enableCertManager": True,
+    "enableDisaggregatedSet": False,
     "enablePrometheus": True,
     "extraArgs": ["--zap-encoder=json"],
     "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
@@ -259,12 +260,6 @@ def test_every_value_of_metrics_does_something(cluster: ClusterAccess, key: str,
     )
 
 
-def test_values_of_the_original_that_leave_disaggregatedsets_off_are_accepted(
-    cluster: ClusterAccess, plain: list[Object]
-) -> None:
-    assert render_small(cluster, "enableDisaggregatedSet", False) == plain
-
-
 def test_no_value_is_left_out_above() -> None:
     """A value that is added to the chart is added to the tables."""
     values = yaml.safe_load((CHART / "values.yaml").read_text())
@@ -277,9 +272,7 @@ def test_no_value_is_left_out_above() -> None:
             else:
                 yield prefix + key
 
-    # Its only other value is refused.
-    refused = {"enableDisaggregatedSet"}
-    assert sorted(leaves(values)) == sorted({*CHANGED, *CHANGED_WITH_PROMETHEUS} | refused)
+    assert sorted(leaves(values)) == sorted({*CHANGED, *CHANGED_WITH_PROMETHEUS})
 
 
 FURTHER_CONFIGURATION = {
@@ -302,7 +295,6 @@ def render_small(cluster: ClusterAccess, key: str, value: Any, *arguments: str) 
     ("argument", "complaint"),
     [
         ("gangSchedulingManagement.schedulerProvider=other", "/gangSchedulingManagement/schedulerProvider"),
-        ("enableDisaggregatedSet=true", "does not run DisaggregatedSets: set it to false"),
         ("enableDisaggregatedSet=no", "/enableDisaggregatedSet"),
         ("image.tag=v1", "'tag' not allowed"),
         ("replicaCount=two", "/replicaCount"),

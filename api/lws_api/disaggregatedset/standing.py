@@ -60,4 +60,6 @@ class SliceRollout(KubeModel):
     revision: str = Field(default_factory=str)
     """The key of the revision that the slice moves to."""
     initial_replicas: dict[str, Int32] = Field(default_factory=dict)
-    """How many groups each LeaderWorkerSet of an earlier revision had at the start, by its name."""
+    """How many groups each LeaderWorkerSet had at the start, by its name."""
+    targets: dict[str, Int32] = Field(default_factory=dict)
+    """How many groups each role was to have then."""

@@ -136,6 +136,23 @@ VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
 )
 """(API group, resource) → verbs that the code uses cluster-wide."""
 
+_SETS = DISAGGREGATED_SETS.plural
+_SCALERS = ROLE_SCALERS.plural
+DISAGGREGATED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
+    {
+        (DISAGGREGATED_SETS.group, _SETS): frozenset({"get", "list", "watch"}),
+        (DISAGGREGATED_SETS.group, f"{_SETS}/status"): frozenset({"patch"}),
+        # Scalers block the deletion of their owner.
+        (DISAGGREGATED_SETS.group, f"{_SETS}/finalizers"): frozenset({"update"}),
+        (ROLE_SCALERS.group, _SCALERS): frozenset({"get", "list", "watch", "create", "patch", "delete"}),
+        (ROLE_SCALERS.group, f"{_SCALERS}/status"): frozenset({"patch"}),
+        (LEADERWORKERSETS.group, LEADERWORKERSETS.plural): frozenset({"create", "patch", "delete"}),
+    }
+)
+"""(API group, resource) → verbs that the code uses cluster-wide where DisaggregatedSets are served, beside
+`VERBS`.
+"""
+
 _POD_GROUP_VERBS = frozenset({"get", "list", "watch", "create", "patch", "delete"})
 
 GANG_VERBS: Mapping[str, Mapping[tuple[str, str], frozenset[str]]] = MappingProxyType(

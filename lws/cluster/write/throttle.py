@@ -14,7 +14,6 @@ from typing import Any
 
 from lws import timing
 from lws.actions import Merge, Plan, Postponable, Status, soonest
-from lws_api.leaderworkerset.v1 import KIND
 
 _WRITTEN = 16384
 # All sets together: a wave of small sets is over sooner than anybody could have read how far each of them is.
@@ -32,7 +31,7 @@ class Throttle:
 
     def note(self, obj: Mapping[str, Any]) -> None:
         """Take in what a write returned."""
-        for noted in (self._written, self._moving) if obj["kind"] == KIND else (self._written,):
+        for noted in (self._written,) if obj["kind"] == "StatefulSet" else (self._written, self._moving):
             noted[obj["metadata"]["uid"]] = self._clock()
             noted.move_to_end(obj["metadata"]["uid"])
         if len(self._written) > _WRITTEN:

@@ -6,7 +6,7 @@ waits that anybody waits for: conditions, generations, names of revisions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
@@ -17,9 +17,11 @@ _PROGRESS = frozenset(
 )
 
 
-def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """It says only how far the set has come."""
-    if not patch.keys() <= _PROGRESS:
+def can_wait(
+    stored: Mapping[str, Any], patch: Mapping[str, Any], progress: Collection[str] = _PROGRESS
+) -> bool:
+    """It says only how far the set has come. progress: the fields that say that."""
+    if not patch.keys() <= set(progress):
         return False
     return "conditions" not in patch or _significant(patch["conditions"]) == _significant(
         stored.get("conditions")

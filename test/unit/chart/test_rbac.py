@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lws.cluster.client.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
+from lws.cluster.client.resources import DISAGGREGATED_VERBS, GANG_VERBS, NAMESPACED_VERBS, VERBS
 from test.unit.chart.templates import TEMPLATES, stripped
 
 RBAC = ("manager.yaml", "leader-election.yaml", "certificates.yaml", "metrics.yaml", "gang.yaml")
@@ -59,6 +59,18 @@ def test_roles_grant_what_the_code_declares(
     kind: str, needed: Mapping[tuple[str, str], frozenset[str]]
 ) -> None:
     assert granted(rules(kind)) == dict(needed)
+
+
+def test_what_disaggregatedsets_need_is_granted_with_them() -> None:
+    path = TEMPLATES / "rbac" / "disaggregatedset.yaml"
+    role, binding = stripped(path)
+    assert granted(role["rules"]) == dict(DISAGGREGATED_VERBS)
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": "X-controller-manager", "namespace": "X"}
+    ]
+    text = path.read_text()
+    assert text.startswith("{{- if .Values.enableDisaggregatedSet }}") and text.endswith("{{- end }}\n")
 
 
 def test_each_gang_scheduler_brings_its_own_permissions_only() -> None:
@@ -110,4 +122,4 @@ def test_people_edit_and_view_sets_and_nothing_else() -> None:
         for rule in role["rules"]
         for group in rule["apiGroups"]
     }
-    assert groups == {"leaderworkerset.x-k8s.io"}
+    assert groups == {"leaderworkerset.x-k8s.io", "disaggregatedset.x-k8s.io"}

@@ -27,13 +27,17 @@ def test_the_chart_has_the_version_of_the_package() -> None:
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)
 def test_helm_never_deletes_a_definition(path: Path) -> None:
     """With a CustomResourceDefinition go all its objects, and all their pods."""
-    head = path.read_text().split("\nspec:\n")[0]
+    head = path.read_text().split("\nspec:\n")[0].replace("{{- if .Values.enableDisaggregatedSet }}", "")
     assert yaml.safe_load(head)["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
 def test_definitions_are_upgraded_by_helm() -> None:
     """What lies in crds/ is installed once and never again."""
-    assert [path.name for path in DEFINITIONS] == ["leaderworkersets.yaml"]
+    assert [path.name for path in DEFINITIONS] == [
+        "disaggregatedsetrolescalers.yaml",
+        "disaggregatedsets.yaml",
+        "leaderworkersets.yaml",
+    ]
     assert not (CHART / "crds").exists()
 
 
@@ -73,6 +77,7 @@ def test_webhook_entries_paths_and_selectors() -> None:
         "mleaderworkerset.kb.io": [["CREATE", "UPDATE"]],
         "vleaderworkerset.kb.io": [["CREATE", "UPDATE"]],
         "mpod.kb.io": [["CREATE"]],
+        "vdisaggregatedset.kb.io": [["CREATE", "UPDATE"]],
     }
     set_label = [{"key": "leaderworkerset.sigs.k8s.io/name", "operator": "Exists"}]
     assert entries["mpod.kb.io"]["objectSelector"] == {"matchExpressions": set_label}
@@ -83,4 +88,5 @@ def test_webhook_entries_paths_and_selectors() -> None:
         "/mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset",
         "/mutate--v1-pod",
         "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset",
+        "/validate-disaggregatedset-x-k8s-io-v1-disaggregatedset",
     ]

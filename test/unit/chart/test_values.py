@@ -74,6 +74,7 @@ def test_every_value_is_read_by_a_template_and_every_value_read_exists() -> None
         ("replicaCount", 2),
         ("image.manager.pullPolicy", "IfNotPresent"),
         ("webhooks.failurePolicy", "Fail"),
+        ("enableDisaggregatedSet", True),
         ("enableCertManager", False),
         ("enablePrometheus", False),
         ("podSecurityContext.runAsUser", 65532),

@@ -58,6 +58,6 @@ def test_without_webhooks_there_is_no_server() -> None:
 def test_what_kopf_is_given() -> None:
     registry = registry_of()
     assert len(list(registry._webhooks.get_all_handlers())) >= len(ENDPOINTS)
-    assert len(list(registry._watching.get_all_handlers())) == 1
+    assert len(list(registry._watching.get_all_handlers())) == len(REGISTRATIONS) == 2
     for writing in (registry._changing, registry._spawning, registry._indexing):
         assert list(writing.get_all_handlers()) == []

@@ -19,7 +19,7 @@ from lws.cluster.client.connection import Cluster
 from lws.config import load
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.engine import Engine, Surroundings
-from lws.controller.manager import REGISTRATIONS
+from lws.controller.leaderworkerset import registration as leaderworkerset
 from lws.controller.operator import build_registry
 from lws.controller.registration import passes_of
 from lws.controller.triggers.keys import Key
@@ -34,7 +34,7 @@ from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.fake_manager import FakeManager
 from test.unit.stories.fake_nodes import FakeNodes
 
-ALONE, BOTH = (fleet.REGISTRATION,), (*REGISTRATIONS, fleet.REGISTRATION)
+ALONE, BOTH = (fleet.REGISTRATION,), (leaderworkerset.REGISTRATION, fleet.REGISTRATION)
 SETTINGS = load(None, {}, {}, namespace_file=Path("there-is-none"))
 
 

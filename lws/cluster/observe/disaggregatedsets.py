@@ -1,0 +1,154 @@
+"""Which facts make a snapshot of a DisaggregatedSet?
+
+In: its name, the store, and the API server for what the store cannot know. Out: a snapshot, or None if there
+is no such set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+from lws.actions import Object
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws.cluster.observe.lookup import Lookup
+from lws.cluster.observe.membership import Membership
+from lws.cluster.observe.owners import Owners
+from lws.cluster.workloads import DISAGGREGATED_SET
+from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
+from lws.disaggregatedset import spec
+from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
+from lws.disaggregatedset.revisions.record import Recorded, is_ours
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot, child_facts
+from lws.kube.metadata import controller_of, is_controlled_by, is_terminating
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+
+Named = dict[tuple[str, str], Object]
+
+
+class DisaggregatedObserver:
+    """Makes snapshots from the store; reads live only where something is to be made or a stranger may be in
+    the way.
+    """
+
+    def __init__(self, cluster: Cluster, store: Store, memory: DisaggregatedMemory) -> None:
+        self._store = store
+        self._memory = memory
+        self._lookup = Lookup(cluster, store, NAME_LABEL)
+        self._members = Membership(store, going=())
+        self._owners = Owners(store, DISAGGREGATED_SET)
+
+    async def observe(self, namespace: str, name: str, now: datetime) -> DisaggregatedSnapshot | None:
+        """Everything about one set; None if there is no such set."""
+        obj = self._store.get(KIND, namespace, name)
+        if obj is None:
+            return None
+        if is_terminating(obj):
+            # The garbage collector takes it down: there is nothing to decide.
+            return DisaggregatedSnapshot(obj, now)
+        if fault := self._memory.fault_of(obj):
+            return DisaggregatedSnapshot(obj, now, fault=fault)
+        return await self._observe_whole(obj, now)
+
+    async def _observe_whole(self, obj: Object, now: datetime) -> DisaggregatedSnapshot | None:
+        namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        uid = obj["metadata"]["uid"]
+        children, revisions = self._children(obj), self._revisions(obj)
+        orphans = self._orphans(obj)
+        scalers = tuple(self._store.controlled_by(uid, SCALER_KIND))
+        wanted = _Wanted(obj, children, revisions)
+        # What is made or adopted now would be made in vain for a set whose end the stream has missed.
+        in_doubt = bool(orphans) or wanted.lacks_any(children, scalers)
+        reread = await self._lookup.reread(obj) if in_doubt else None
+        if in_doubt and (reread is None or is_terminating(reread)):
+            return DisaggregatedSnapshot(reread, now) if reread is not None else None
+        strangers = await self._strangers(obj, wanted)
+        return DisaggregatedSnapshot(
+            obj=obj,
+            now=now,
+            children=children,
+            orphans=orphans,
+            services=tuple(self._store.controlled_by(uid, "Service")),
+            scalers=scalers,
+            strangers=strangers,
+            revisions=revisions,
+            taken=self._memory.taken.of_set(uid),
+            owners_alive=self._owners.alive(*strangers.values()),
+            reread=reread,
+            obstructions=self._memory.refusals.of_set(namespace, name),
+        )
+
+    def _children(self, obj: Object) -> tuple[ChildFacts, ...]:
+        known = []
+        for each in self._store.controlled_by(obj["metadata"]["uid"], CHILD_KIND):
+            identity = identity_of(obj["metadata"]["name"], each["metadata"]["name"])
+            if identity is not None and not self._memory.fault_of(each):
+                known.append(child_facts(each, identity, self._groups_of(each)))
+        return tuple(sorted(known, key=lambda each: each.name))
+
+    def _groups_of(self, child: Object) -> Iterable[GroupFacts] | None:
+        metadata = child["metadata"]
+        leader = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
+        if leader is None or not is_controlled_by(leader, metadata["uid"]):
+            return None
+        return self._members.groups_of(leader)
+
+    def _orphans(self, obj: Object) -> tuple[Object, ...]:
+        place = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+        return tuple(
+            each
+            for each in self._store.labelled(NAME_LABEL, *place, CHILD_KIND)
+            if controller_of(each) is None
+            and not is_terminating(each)
+            and identity_of(place[1], each["metadata"]["name"]) is not None
+        )
+
+    def _revisions(self, obj: Object) -> tuple[Recorded, ...]:
+        namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+        own = self._store.controlled_by(obj["metadata"]["uid"], "ControllerRevision")
+        nobodys = self._store.labelled(NAME_LABEL, namespace, name, "ControllerRevision")
+        known = {each["metadata"]["name"]: each for each in (*own, *nobodys) if is_ours(each, obj)}
+        return tuple(self._memory.parsed(known[each]) for each in sorted(known))
+
+    async def _strangers(self, obj: Object, wanted: _Wanted) -> Named:
+        """What has a name that the set gives, as it is now."""
+        namespace, uid = obj["metadata"]["namespace"], obj["metadata"]["uid"]
+        known: Named = {}
+        for kind, name in wanted.names():
+            there = await self._lookup.named(kind, namespace, name, uid)
+            if there is not None and not is_controlled_by(there, uid):
+                known[kind, name] = there
+        return known
+
+
+class _Wanted:
+    """Which names the set gives, as far as its spec, its children and its history show."""
+
+    def __init__(self, obj: Object, children: Iterable[ChildFacts], revisions: Iterable[Recorded]) -> None:
+        self._name = obj["metadata"]["name"]
+        self._spec = spec.parse(obj)
+        newest = max(revisions, key=lambda each: each.number, default=None)
+        self._target = newest.key if newest is not None else ""
+        self._keys = {each.key for each in children} | ({self._target} - {""})
+
+    def lacks_any(self, children: Iterable[ChildFacts], scalers: Iterable[Object]) -> bool:
+        """Something is yet to be made."""
+        there = {(each.slice_index, each.role) for each in children if each.key == self._target}
+        slices, roles = range(self._spec.slices), self._spec.roles
+        if any((index, role.name) not in there for index in slices for role in roles):
+            return True
+        names = {each["metadata"]["name"] for each in scalers}
+        return any(role.is_external and scaler_name(self._name, role.name) not in names for role in roles)
+
+    def names(self) -> Iterator[tuple[str, str]]:
+        """By kind, of all that is made."""
+        for role in self._spec.roles:
+            yield SCALER_KIND, scaler_name(self._name, role.name)
+            for key in sorted(self._keys):
+                for index in range(self._spec.slices):
+                    child = child_name(self._name, Identity(index, key, role.name))
+                    yield CHILD_KIND, child
+                    yield "Service", service_name(child)

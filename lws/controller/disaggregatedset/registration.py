@@ -1,0 +1,53 @@
+"""The registration of DisaggregatedSet: where everything that is known of it meets.
+
+In: parts of an engine. Out: passes over DisaggregatedSets, and their routes.
+"""
+
+from __future__ import annotations
+
+from lws.actions import Action
+from lws.cluster.errors import ApiError
+from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
+from lws.cluster.workloads import DISAGGREGATED_SET
+from lws.cluster.write.apply import Applier, Memory
+from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
+from lws.controller.disaggregatedset.admission import ENDPOINTS, handlers
+from lws.controller.disaggregatedset.routes import PASS, Routes
+from lws.controller.disaggregatedset.tables import TABLES
+from lws.controller.loop import Kind
+from lws.controller.registration import Controller, Parts, Registration
+from lws.controller.triggers.keys import Key
+from lws.disaggregatedset.plan import plan
+
+
+def _build(parts: Parts) -> Controller:
+    memory = DisaggregatedMemory(parts.store, parts.source.clock)
+    observer = DisaggregatedObserver(parts.cluster, parts.store, memory)
+    routes = Routes(parts.store)
+    return Controller(
+        passes={PASS: Kind(observer.observe, plan, _applier(parts, memory).apply, PASS, memory.throttle.due)},
+        routes=routes.by_kind,
+        keys=routes.keys,
+    )
+
+
+def _applier(parts: Parts, memory: DisaggregatedMemory) -> Applier:
+    def refused(action: Action, error: ApiError) -> None:
+        """Whatever pass ran into it: the status of the set says so."""
+        concerned = memory.refusals.remember(action, error)
+        if concerned is not None:
+            parts.add(Key(PASS, *concerned))
+
+    written = Memory(memory.put, refused=refused, taken=memory.taken.remember)
+    return Applier(parts.cluster, parts.recorder, written, parts.turns)
+
+
+REGISTRATION = Registration(
+    workload=DISAGGREGATED_SET,
+    reporter=PASS,
+    build=_build,
+    endpoints=ENDPOINTS,
+    handlers=handlers,
+    reads=TABLES,
+    is_optional=True,
+)

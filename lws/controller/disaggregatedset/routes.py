@@ -1,0 +1,66 @@
+"""Which passes over DisaggregatedSets does a change start?
+
+In: one object before and after a change, and the store. Out: keys. Ownership decides, by controller
+reference; labels only say whom an orphan could concern.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lws.actions import Object
+from lws.cluster.cache.store import Store
+from lws.controller.election.election import Scope
+from lws.controller.triggers.keys import Key, Route, Wake
+from lws.kube.metadata import controller_of, labels_of
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+
+PASS = "disaggregatedset"
+"""The kind of the keys of passes over DisaggregatedSets."""
+
+
+class Routes:
+    """One per engine."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def by_kind(self) -> dict[str, Route]:
+        """By kind of the object that changes."""
+        made = (CHILD_KIND, SCALER_KIND, "Service", "ControllerRevision")
+        return {KIND: _of_set, "StatefulSet": self._of_statefulset, **dict.fromkeys(made, _of_child)}
+
+    def keys(self, scope: Scope) -> Iterator[Key]:
+        """Every set of the namespaces that are meant."""
+        for obj in self._store.of_kind(KIND):
+            if scope(obj["metadata"]["namespace"]):
+                yield Key(PASS, obj["metadata"]["namespace"], obj["metadata"]["name"])
+
+    def _of_statefulset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """Groups come and go, which the status of their LeaderWorkerSet tells a while later."""
+        owner = controller_of(after or before or {})
+        if owner is None or owner.get("kind") != CHILD_KIND:
+            return ()
+        child = self._store.get(CHILD_KIND, (after or before or {})["metadata"]["namespace"], owner["name"])
+        return _of_child(None, child) if child is not None and controller_of(child) is not None else ()
+
+
+def _of_set(before: Object | None, after: Object | None) -> Iterable[Wake]:
+    metadata = (after or before or {})["metadata"]
+    return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
+
+
+def _of_child(before: Object | None, after: Object | None) -> Iterable[Wake]:
+    namespace = (after or before or {})["metadata"]["namespace"]
+    names = {name for obj in (before, after) if obj is not None and (name := _owner_of(obj))}
+    return [(Key(PASS, namespace, name), 0.0) for name in sorted(names)]
+
+
+def _owner_of(obj: Object) -> str:
+    """The name of the set that an object concerns; empty for none."""
+    owner = controller_of(obj)
+    if owner is None:
+        return labels_of(obj).get(NAME_LABEL, "")
+    return str(owner["name"]) if owner.get("kind") == KIND else ""

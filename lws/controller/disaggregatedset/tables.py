@@ -1,0 +1,54 @@
+"""Which fields do passes over DisaggregatedSets read, beside those that passes over sets and groups read?
+
+In: objects as the API server sends them. Out: what the store keeps of them, and which changes are news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lws.cluster.cache.fields import NOBODY, Field, Table
+from lws.kube.metadata import controller_of
+from lws.kube.types.shapes import is_deep
+from lws_api.disaggregatedset.v1 import GROUP, KIND, SCALER_KIND
+
+
+def _nothing(value: Any, obj: Mapping[str, Any]) -> None:
+    """Of a field that is cut out of an object which is kept whole."""
+
+
+def _own_data(data: Any, revision: Mapping[str, Any]) -> Any:
+    """That of DisaggregatedSets: StatefulSets' own revisions carry the labels of their pods too."""
+    owner = controller_of(revision)
+    if owner is not None and owner.get("kind") != KIND:
+        return None
+    recorded = data.get("spec") if isinstance(data, dict) else None
+    # What is deep enough cannot even be compared.
+    return data if isinstance(recorded, dict) and "roles" in recorded and not is_deep(data) else None
+
+
+def _own_labels(labels: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
+    return {key: value for key, value in labels.items() if key.startswith(f"{GROUP}/")} or None
+
+
+# Kept whole, because it is what users ask for. Our own status writes come back as events, and are no news.
+_METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
+_WHOLE = (
+    Field("metadata.managedFields", NOBODY, _nothing),
+    *(Field(f"metadata.{name}") for name in _METADATA),
+)
+_COUNTS = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas", "conditions")
+
+TABLES = (
+    Table(KIND, _WHOLE, others=NOBODY),
+    Table(SCALER_KIND, _WHOLE, others=NOBODY),
+    Table(
+        "LeaderWorkerSet",
+        (Field("metadata.ownerReferences"), *(Field(f"status.{name}") for name in _COUNTS)),
+        others=NOBODY,
+    ),
+    Table("Service", (Field("metadata.labels", excerpt=_own_labels),)),
+    Table("ControllerRevision", (Field("data", excerpt=_own_data),)),
+)
+"""What is read of these kinds, whoever else reads them."""

@@ -1,0 +1,100 @@
+"""What are users told about a DisaggregatedSet? The Events of the original controller, word for word, and
+those about problems.
+
+In: the set and what was decided. Out: `Announce`s for actions to carry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lws.actions import Announce, Fold, Object, Problem, Reference
+from lws.disaggregatedset.revisions.record import Recorded
+from lws.disaggregatedset.snapshot import ChildFacts
+
+
+def rollout_started(obj: Object, key: str) -> Announce:
+    """The first child of a revision is about to be made beside those of another."""
+    return _event(obj, "RollingUpdateStarted", "Update", f"Started rolling update to revision {key}")
+
+
+def rollout_completed(obj: Object, key: str) -> Announce:
+    """All slices are on the revision, and nothing of another one is left."""
+    return _event(obj, "RollingUpdateCompleted", "Update", f"Completed rolling update to revision {key}")
+
+
+def scaled(obj: Object, child: ChildFacts, replicas: int) -> Announce:
+    """A step of a rollout changes how many groups a child has."""
+    change = f"LWS {child.name} from {child.wanted} to {replicas} replicas"
+    if replicas > child.wanted:
+        note = f"Scaling up {child.role} {change}"
+        return _of_child(_event(obj, "ScalingUp", "Update", note), child, f"Scaling up {child.role} LWS {{}}")
+    note = f"Scaling down {child.role} {change}"
+    return _of_child(_event(obj, "ScalingDown", "Update", note), child, f"Scaling down {child.role} LWS {{}}")
+
+
+def deleted_drained(obj: Object, child: ChildFacts) -> Announce:
+    """A child of an old revision has no groups any more."""
+    note = "Deleted drained LWS {}"
+    return _of_child(_event(obj, "LWSDeleted", "Delete", note.format(child.name)), child, note)
+
+
+def deleted_with_slice(obj: Object, child: ChildFacts) -> Announce:
+    """A child of a slice that is not wanted any more."""
+    note = f"Deleted LWS {{}} for removed slice {child.slice_index}"
+    return _of_child(_event(obj, "LWSDeleted", "Delete", note.format(child.name)), child, note)
+
+
+def deleted_legacy(obj: Object, child: ChildFacts) -> Announce:
+    """A child of the first slice whose name and labels know no slices."""
+    note = f"Deleted legacy slice-0 LWS {child.name} to recreate it in slice-aware form"
+    return _event(obj, "LWSDeleted", "Migrate", note, Reference.to(child.obj))
+
+
+def failed_create(obj: Object, what: str) -> Announce:
+    """Something of the set was refused. what: what it is, and its name."""
+    return _warning(obj, "FailedCreate", "Create", f"Failed to create {what}")
+
+
+def broken_revisions(obj: Object, revisions: Iterable[Recorded]) -> tuple[Announce, ...]:
+    """Revisions that nothing can be made from, each once."""
+    return tuple(
+        replace(_warning(obj, "BrokenRevision", "Read", each.broken, each.reference), once=True)
+        for each in revisions
+        if each.broken
+    )
+
+
+def problems(obj: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
+    """What keeps the set from getting its groups, once for each new message."""
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    known = "; ".join(
+        str(each.get("message", ""))
+        for each in conditions
+        if each["type"] == "ReplicaFailure" and each["status"] == "True"
+    )
+    return tuple(
+        _warning(obj, problem.reason, "Create", problem.message)
+        for problem in current
+        if not problem.is_reported and problem.message not in known
+    )
+
+
+def stalled(obj: Object, message: str) -> Announce:
+    """Nothing has moved for as long as the set allows."""
+    return _warning(obj, "Stalled", "Update", message)
+
+
+def _of_child(announce: Announce, child: ChildFacts, together: str) -> Announce:
+    """together: what is said of many at a time, with their names at {}."""
+    fold = Fold(together, child.name, announce.regarding)
+    return replace(announce, related=Reference.to(child.obj), fold=fold)
+
+
+def _event(obj: Object, reason: str, action: str, note: str, related: Reference | None = None) -> Announce:
+    return Announce(Reference.to(obj), reason, action, note, "Normal", related)
+
+
+def _warning(obj: Object, reason: str, action: str, note: str, related: Reference | None = None) -> Announce:
+    return replace(_event(obj, reason, action, note, related), type="Warning")

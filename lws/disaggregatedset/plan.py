@@ -1,0 +1,144 @@
+"""What must be done for one DisaggregatedSet: record what it asks for, take each slice one step further, give
+its roles Services and scalers, say how it is.
+
+In: a DisaggregatedSnapshot. Out: a Plan. This file is the table of contents; each question is answered in a
+file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from lws.actions import Object, Plan, Reference, Status, together
+from lws.children import adopt
+from lws.disaggregatedset import events
+from lws.disaggregatedset.children.scalers import plan_scalers
+from lws.disaggregatedset.children.services import plan_services
+from lws.disaggregatedset.children.upkeep import plan_upkeep, waiting_edits
+from lws.disaggregatedset.revisions.target import Target, target_revision
+from lws.disaggregatedset.revisions.upkeep import plan_pruning
+from lws.disaggregatedset.revisions.upkeep import plan_upkeep as plan_history_upkeep
+from lws.disaggregatedset.slices.course import Course, courses
+from lws.disaggregatedset.slices.leftovers import plan_removed_slices
+from lws.disaggregatedset.slices.state import newest_first
+from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.disaggregatedset.spec import DisaggregatedSpec, parse
+from lws.disaggregatedset.status.problems import plan_left_alone, problems_of
+from lws.disaggregatedset.status.status import Observed, can_wait, disaggregated_status
+from lws.kube.metadata import is_terminating
+
+
+def plan(snapshot: DisaggregatedSnapshot) -> Plan:
+    """One step towards what the set asks for, and its status."""
+    if is_terminating(snapshot.obj):
+        # Everything hangs from the set by owner references: the garbage collector takes it down.
+        return Plan(waiting_for="the set to be gone")
+    if snapshot.fault:
+        return plan_left_alone(snapshot)
+    target = target_revision(snapshot)
+    if target.actions and not snapshot.obstructions:
+        # No child carries a key that is not recorded. What is recorded starts the next pass.
+        return Plan((target.actions,), announce=events.broken_revisions(snapshot.obj, snapshot.revisions))
+    if snapshot.orphans:
+        # They count in every step: nothing else is done before they are ours.
+        return together(*(adopt(snapshot.owner, each) for each in snapshot.orphans))
+    return _plan_whole(snapshot, parse(snapshot.obj), target)
+
+
+def _plan_whole(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Target) -> Plan:
+    wanted = Wanted(snapshot, spec, target.key)
+    steps = courses(wanted)
+    roles = {key: tuple(each.roles) for key, each in target.records.items()}
+    planned = together(
+        Plan((target.actions,) if target.actions else ()),
+        plan_scalers(snapshot, spec, target.key),
+        *(each.plan for each in steps),
+        plan_removed_slices(snapshot, spec),
+        plan_services(snapshot, spec, target.key, roles),
+        *_upkeep(snapshot, spec, target),
+        plan_history_upkeep(snapshot, target),
+        plan_pruning(snapshot, target, spec.history_limit),
+        Plan(announce=events.broken_revisions(snapshot.obj, snapshot.revisions)),
+    )
+    return together(planned, _status(wanted, target, steps, planned))
+
+
+def _upkeep(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Target) -> Iterator[Plan]:
+    """What of edited roles takes effect on children as they are."""
+    # What was taken over as it ran stays so until the first edit.
+    is_edited = target.generation != snapshot.obj["metadata"].get("generation", 0)
+    for child in snapshot.children:
+        if child.is_leaving or child.slice_index >= spec.slices:
+            continue
+        recorded = _recorded(target, child.key)
+        former = recorded.role(child.role) if recorded is not None else None
+        role = spec.role(child.role) if is_edited else None
+        yield plan_upkeep(snapshot.owner.name, child.obj, role, former)
+
+
+def _recorded(target: Target, key: str) -> DisaggregatedSpec | None:
+    """What a revision spec for; None where nothing records it."""
+    record = target.records.get(key)
+    if record is None:
+        return None
+    return parse({"spec": {"roles": record.parts, "placementPolicy": record.placement}})
+
+
+def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Plan) -> Plan:
+    """The status after this pass, and what users are told with it."""
+    snapshot, spec = wanted.snapshot, wanted.spec
+    obj, recorded = snapshot.obj, _recorded(target, target.key)
+    problems = problems_of(snapshot, planned.problems)
+    rolling = frozenset(each.index for each in steps if each.is_rolling)
+    status = disaggregated_status(
+        obj,
+        Observed(
+            now=snapshot.now,
+            desired=wanted.in_all(),
+            children=snapshot.children,
+            key=target.key,
+            update=target.name,
+            current=_current(snapshot, target, bool(rolling)),
+            collisions=_collisions(obj, target),
+            moving=rolling,
+            rollouts={str(each.index): each.memory.stored for each in steps if each.memory is not None},
+            pending=waiting_edits(spec, recorded) if recorded is not None else (),
+            problems=problems,
+            waiting_for=planned.waiting_for,
+            has_moved=any(each.has_moved for each in steps),
+            is_paused=spec.paused,
+            deadline=spec.progress_deadline,
+        ),
+    )
+    stored = obj.get("status") or {}
+    completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, rolling) else ()
+    announce = (*status.announce, *completed)
+    patch = status.patch
+    return Plan(
+        statuses=(Status(Reference.to(obj), patch, announce, can_wait(stored, patch)),) if patch else (),
+        announce=events.problems(obj, problems),
+        again_after=status.due_in,
+    )
+
+
+def _has_ended(stored: Object, rolling: frozenset[int]) -> bool:
+    """A rollout that the status speaks of has come to its end."""
+    return not rolling and stored.get("currentRevision", "") != stored.get("updateRevision", "")
+
+
+def _current(snapshot: DisaggregatedSnapshot, target: Target, is_rolling: bool) -> str:
+    """The name of the revision that the set was on before; of the wanted one once nothing else is left."""
+    if not is_rolling:
+        return target.name
+    stored = str((snapshot.obj.get("status") or {}).get("currentRevision") or "")
+    if stored and stored != target.name:
+        return stored
+    old = [key for key in newest_first(snapshot.children, snapshot.revisions) if key != target.key]
+    names = {each.key: each.name for each in snapshot.revisions}
+    return next((names[key] for key in old if key in names), target.name)
+
+
+def _collisions(obj: Object, target: Target) -> int:
+    stored = (obj.get("status") or {}).get("collisionCount")
+    return max(stored if type(stored) is int else 0, target.collisions or 0)

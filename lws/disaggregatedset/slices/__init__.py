@@ -1,0 +1,1 @@
+"""How does each slice of a DisaggregatedSet go on?"""

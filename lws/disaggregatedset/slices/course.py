@@ -1,0 +1,97 @@
+"""How does each slice of a DisaggregatedSet go on, and which of them may begin a rollout?
+
+In: a snapshot, the wanted revision. Out: for each slice a part of the plan of its own, and what is to be
+remembered of its rollout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from lws.actions import Plan
+from lws.disaggregatedset.rollout.planner import next_step
+from lws.disaggregatedset.rollout.scaling import is_settled
+from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
+from lws.disaggregatedset.rollout.state import SliceState
+from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
+from lws.disaggregatedset.slices.state import Memory, Roles, newest_first, remembered, slice_state
+from lws.disaggregatedset.slices.step import Slice, baseline, plan_step
+from lws.disaggregatedset.slices.targets import Wanted
+
+_OTHERS_FIRST = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What one slice does in this pass. memory: of its rollout, None where it is in none."""
+
+    index: int
+    plan: Plan
+    memory: Memory | None
+    is_rolling: bool
+
+    @property
+    def has_moved(self) -> bool:
+        """Something is written for it."""
+        return any(self.plan.sequences)
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """How a slice stands before its step."""
+
+    slice: Slice
+    roles: Roles
+    state: SliceState
+
+    @property
+    def has_begun(self) -> bool:
+        """Its rollout to the wanted revision has."""
+        memory = self.slice.memory
+        return bool(self.state.new.counts) or (memory is not None and memory.key == self.slice.key)
+
+    @property
+    def summary(self) -> SliceStanding:
+        """As far as other slices are concerned."""
+        return SliceStanding(self.slice.index, self.slice.is_rolling, self.has_begun, is_settled(self.state))
+
+
+def courses(wanted: Wanted) -> tuple[Course, ...]:
+    """Of every slice that is wanted, in their order."""
+    snapshot, spec = wanted.snapshot, wanted.spec
+    legacy = legacy_children(snapshot, spec, wanted.key)
+    standings = [_standing(wanted, index) for index in range(spec.slices)]
+    summaries = [each.summary for each in standings]
+    may_step = slices_that_may_step(summaries, spec.slices, spec.max_updating_slices)
+    return tuple(
+        Course(0, plan_legacy(snapshot, legacy), each.slice.memory, each.slice.is_rolling)
+        if legacy and each.slice.index == 0
+        else _course(each, each.slice.index in may_step)
+        for each in standings
+    )
+
+
+def _standing(wanted: Wanted, index: int) -> _Standing:
+    snapshot, key = wanted.snapshot, wanted.key
+    memory = remembered(snapshot.obj, index)
+    roles = wanted.in_slice(index, memory)
+    children = snapshot.of_slice(index)
+    old = [each for each in newest_first(children, snapshot.revisions) if each != key]
+    state = slice_state(children, roles, [key, *old], memory)
+    return _Standing(Slice(snapshot, wanted.spec, index, key, memory), roles, state)
+
+
+def _course(standing: _Standing, may_step: bool) -> Course:
+    within = standing.slice
+    is_waiting = within.is_rolling and not may_step
+    step = next_step(standing.state, paused=within.spec.paused or is_waiting)
+    if is_waiting and not within.spec.paused and step.waiting_for:
+        step = replace(step, waiting_for=_OTHERS_FIRST)
+    planned = plan_step(within, standing.state, step)
+    waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
+    where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
+    memory = baseline(within, standing.roles) if step.starts else within.memory
+    is_known = memory is not None and memory.key == within.key and within.is_rolling
+    return Course(
+        within.index, replace(planned, waiting_for=where), memory if is_known else None, within.is_rolling
+    )

@@ -1,0 +1,115 @@
+"""How do the children of one slice stand, in numbers that its rollout is decided with?
+
+In: children, what is remembered of the rollout. Out: a SliceState. The annotation on children is the memory
+that the original understands; the status says which rollout it belongs to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lws.actions import Object
+from lws.disaggregatedset.children.baseline import initial_of as annotated
+from lws.disaggregatedset.revisions.record import Recorded
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
+from lws.disaggregatedset.snapshot import ChildFacts
+from lws.kube.metadata import is_mapping
+
+
+@dataclass(frozen=True, slots=True)
+class Roles:
+    """What is wanted of each role in a slice, removed ones included. wanted: names of those of the spec."""
+
+    targets: tuple[RoleTarget, ...]
+    wanted: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where the rollout of a slice began. key: the revision that it moves to. initial: groups that each child
+    wanted then, by its name. targets: groups that each role was to have then.
+    """
+
+    key: str
+    initial: Mapping[str, int] = field(default_factory=dict)
+    targets: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def stored(self) -> dict[str, Any]:
+        """As the status has it."""
+        return {
+            "revision": self.key,
+            "initialReplicas": dict(sorted(self.initial.items())),
+            "targets": dict(sorted(self.targets.items())),
+        }
+
+
+def remembered(obj: Object, index: int) -> Memory | None:
+    """What the status remembers of a slice; None where it says nothing that can be read."""
+    rollouts = (obj.get("status") or {}).get("rollouts")
+    known = rollouts.get(str(index)) if is_mapping(rollouts) else None
+    if not is_mapping(known) or not isinstance(known.get("revision"), str):
+        return None
+    return Memory(known["revision"], _counts(known, "initialReplicas"), _counts(known, "targets"))
+
+
+def _counts(known: Mapping[str, Any], field: str) -> dict[str, int]:
+    counts = known.get(field)
+    pairs = counts.items() if is_mapping(counts) else ()
+    return {name: count for name, count in pairs if type(count) is int and count >= 0}
+
+
+def initial_of(child: ChildFacts, key: str, memory: Memory | None) -> int | None:
+    """The groups that a child wanted when the rollout to this revision began; None where nobody knows."""
+    if memory is not None and memory.key != key:
+        return None
+    if memory is not None and child.name in memory.initial:
+        return memory.initial[child.name]
+    return annotated(child.obj)
+
+
+def newest_first(children: Iterable[ChildFacts], revisions: Iterable[Recorded]) -> list[str]:
+    """Keys of children, that of the newest revision first; unrecorded ones by the age of their children."""
+    number = {each.key: each.number for each in revisions}
+    made: dict[str, str] = {}
+    for each in children:
+        created = str(each.obj["metadata"].get("creationTimestamp") or "")
+        made[each.key] = max(made.get(each.key, ""), created)
+    return sorted(made, key=lambda key: (number.get(key, -1), made[key], key), reverse=True)
+
+
+def counts_of(children: Iterable[ChildFacts], key: str, memory: Memory | None) -> dict[str, Count]:
+    """The groups of the children of one revision, by role. key: the wanted revision."""
+    # Where a role has two, the one that release 0.9 named counts with the other.
+    counts: dict[str, Count] = {}
+    for each in sorted(children, key=lambda each: not each.is_legacy):
+        counts[each.role] = Count(
+            wanted=each.wanted,
+            present=each.present,
+            ready=each.ready,
+            is_settled=each.is_settled,
+            initial=initial_of(each, key, memory),
+            broken_on_top=each.broken_on_top,
+        )
+    return counts
+
+
+def slice_state(
+    children: Sequence[ChildFacts], roles: Roles, keys: Sequence[str], memory: Memory | None
+) -> SliceState:
+    """keys: the wanted revision, then old ones, the newest first."""
+    wanted, *old = keys
+    by_key = {key: [each for each in children if each.key == key] for key in keys}
+    standing = [each for each in by_key[wanted] if not each.is_leaving]
+    if memory is None and not standing:
+        # What is written on children is of a former rollout.
+        memory = Memory("")
+    new = counts_of(standing, wanted, memory)
+    return SliceState(
+        roles=roles.targets,
+        old=tuple(RevisionCounts(key, counts_of(by_key[key], wanted, memory)) for key in old),
+        new=RevisionCounts(wanted, new),
+        missing=roles.wanted - new.keys(),
+    )

@@ -1,0 +1,156 @@
+"""What is written for one slice of a DisaggregatedSet, and in which order?
+
+In: a slice, how its children stand, and the step that it takes. Out: one sequence of actions: baselines,
+creations, raised counts, lowered counts, deletions. What fails in it holds up nothing in other slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from lws.actions import Action, Announce, Create, Delete, Merge, Plan, Reference, together
+from lws.children import Child, plan_obstacle
+from lws.disaggregatedset import events
+from lws.disaggregatedset.children.role_sets import build_child
+from lws.disaggregatedset.names import Identity, child_name
+from lws.disaggregatedset.rollout.state import SliceState, Step
+from lws.disaggregatedset.slices.state import Memory, Roles
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.spec import DisaggregatedSpec, Role
+from lws.kube.metadata import annotations_of
+from lws.kube.ownership import ownership_of
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """One slice. key: the wanted revision. memory: of its rollout."""
+
+    snapshot: DisaggregatedSnapshot
+    spec: DisaggregatedSpec
+    index: int
+    key: str
+    memory: Memory | None = None
+
+    @property
+    def children(self) -> tuple[ChildFacts, ...]:
+        return self.snapshot.of_slice(self.index)
+
+    @property
+    def is_rolling(self) -> bool:
+        """Something of another revision is left."""
+        return any(each.key != self.key for each in self.children)
+
+    def child(self, role: str, key: str) -> ChildFacts | None:
+        """The child of a role at a revision; the one with a slice in its name, where there are two."""
+        of_role = [each for each in self.children if (each.role, each.key) == (role, key)]
+        return min(of_role, key=lambda each: each.is_legacy, default=None)
+
+
+def plan_step(within: Slice, state: SliceState, step: Step) -> Plan:
+    """The writes of one step."""
+    created, waits = _creations(within, state, step)
+    actions: list[Action] = [*(_baselines(within) if step.starts else ()), *created]
+    raised, lowered = _counts(within, step)
+    actions += [*raised, *lowered, *_drained(within, step.drained)]
+    if within.is_rolling and created and len(state.missing) == len(within.spec.roles):
+        started = events.rollout_started(within.snapshot.obj, within.key)
+        actions = [_announcing(actions[0], started), *actions[1:]]
+    return replace(waits, sequences=(tuple(actions),) if actions else ())
+
+
+def baseline(within: Slice, roles: Roles) -> Memory:
+    """What is remembered when the rollout of a slice begins."""
+    initial = {each.name: each.wanted for each in within.children if not each.is_leaving}
+    return Memory(within.key, initial, {each.name: each.target for each in roles.targets})
+
+
+def _baselines(within: Slice) -> Iterator[Action]:
+    """As the original writes them, and on children that the wanted revision has already, too."""
+    for each in within.children:
+        if each.is_leaving:
+            continue
+        value = str(each.wanted)
+        if annotations_of(each.obj).get(INITIAL_REPLICAS_ANNOTATION) != value:
+            patch = {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: value}}}
+            yield Merge(Reference.to(each.obj), patch, why="a rollout begins with so many groups")
+
+
+def _creations(within: Slice, state: SliceState, step: Step) -> tuple[list[Action], Plan]:
+    """Children that are made now, and what keeps others from it."""
+    actions: list[Action] = []
+    waits = []
+    for role in within.spec.roles:
+        if role.name not in state.missing or role.name not in step.new:
+            continue
+        blocked = _obstacle(within, role) or _too_early(within, state, role)
+        if blocked is not None:
+            waits.append(blocked)
+            continue
+        actions.append(create_child(within, role, within.key, step.new[role.name]))
+    return actions, together(*waits)
+
+
+def create_child(within: Slice, role: Role, key: str, replicas: int) -> Create:
+    """What makes the LeaderWorkerSet of a role."""
+    intent = build_child(within.snapshot.obj, role, within.spec.placement, (within.index, key), replicas)
+    name = intent["metadata"]["name"]
+    failure = events.failed_create(within.snapshot.obj, f"LeaderWorkerSet {name}")
+    return Create(intent, why=f"role {role.name} of slice {within.index} has none", failure=failure)
+
+
+def _obstacle(within: Slice, role: Role) -> Plan | None:
+    """Whatever else has the name that the child needs."""
+    snapshot = within.snapshot
+    name = child_name(snapshot.obj["metadata"]["name"], Identity(within.index, within.key, role.name))
+    leaving = next((each.obj for each in within.children if each.name == name), None)
+    stored = leaving if leaving is not None else snapshot.strangers.get((CHILD_KIND, name))
+    uid = snapshot.obj["metadata"]["uid"]
+    ownership = ownership_of(stored, uid, lambda obj: False, snapshot.owners_alive)
+    return plan_obstacle(snapshot.owner, Child(ownership, stored, f"the former LeaderWorkerSet {name}"))
+
+
+def _too_early(within: Slice, state: SliceState, role: Role) -> Plan | None:
+    """Roles that come first; a rollout waits for nobody."""
+    if within.is_rolling:
+        return None
+    counts = {each.name: state.new.of(each.name) for each in state.roles}
+    targets = {each.name: each.target for each in state.roles}
+    for name in role.start_after:
+        if targets.get(name) and not counts[name].ready:
+            waited_for = f"{role.name} of slice {within.index} waits for a ready group of {name} (startAfter)"
+            return Plan(waiting_for=waited_for)
+    return None
+
+
+def _counts(within: Slice, step: Step) -> tuple[list[Action], list[Action]]:
+    """Counts that rise, and counts that fall."""
+    raised: list[Action] = []
+    lowered: list[Action] = []
+    for key, counts in ((within.key, step.new), *step.old.items()):
+        for role, wanted in counts.items():
+            child = within.child(role, key)
+            if child is None or child.is_leaving or child.wanted == wanted:
+                continue
+            (raised if wanted > child.wanted else lowered).append(_scaled(within, child, wanted))
+    return raised, lowered
+
+
+def _scaled(within: Slice, child: ChildFacts, wanted: int) -> Merge:
+    announce = (events.scaled(within.snapshot.obj, child, wanted),) if within.is_rolling else ()
+    why = f"role {child.role} of slice {within.index} is to have {wanted} groups here"
+    return Merge(Reference.to(child.obj), {"spec": {"replicas": wanted}}, why, announce)
+
+
+def _drained(within: Slice, keys: Iterable[str]) -> Iterator[Action]:
+    for child in within.children:
+        if child.key in keys and not child.is_leaving:
+            announce = (events.deleted_drained(within.snapshot.obj, child),)
+            why = "no group of its revision is left"
+            yield Delete(Reference.to(child.obj), "Background", why, announce)
+
+
+def _announcing(action: Action, announce: Announce) -> Action:
+    return replace(action, announce=(announce, *action.announce))

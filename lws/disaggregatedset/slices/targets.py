@@ -1,0 +1,56 @@
+"""How many groups is each role to have, in one slice and in all of them, and how fast may it get there?
+
+In: what the set asks for, its scalers, its children. Out: numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lws.disaggregatedset.children.scalers import scaler_counts, seed, share
+from lws.disaggregatedset.rollout.budget import DEFAULT, budget_of
+from lws.disaggregatedset.rollout.state import RoleTarget
+from lws.disaggregatedset.slices.state import Memory, Roles
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.disaggregatedset.spec import DisaggregatedSpec, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a set asks for. key: of the wanted revision."""
+
+    snapshot: DisaggregatedSnapshot
+    spec: DisaggregatedSpec
+    key: str
+
+    def in_all(self) -> dict[str, int | None]:
+        """Groups of each role over all slices; None where its scaler is missing."""
+        scaled = scaler_counts(self.snapshot)
+        return {
+            role.name: scaled.get(role.name) if role.is_external else role.replicas * self.spec.slices
+            for role in self.spec.roles
+        }
+
+    def in_slice(self, index: int, memory: Memory | None) -> Roles:
+        """Of each role in a slice, those that are not wanted any more included. memory: of its rollout."""
+        names = frozenset(role.name for role in self.spec.roles)
+        known = {each.role for each in self.snapshot.of_slice(index)}
+        targets = [self._target(role, index, memory) for role in self.spec.roles]
+        removed = [RoleTarget(name, 0, DEFAULT.surge, DEFAULT.unavailable) for name in sorted(known - names)]
+        return Roles((*targets, *removed), names)
+
+    def _target(self, role: Role, index: int, memory: Memory | None) -> RoleTarget:
+        target = self._count(role, index)
+        budget = budget_of(role.rolling, target)
+        is_of_this = memory is not None and memory.key == self.key
+        at_start = memory.targets.get(role.name) if memory is not None and is_of_this else None
+        return RoleTarget(role.name, target, budget.surge, budget.unavailable, role.is_external, at_start)
+
+    def _count(self, role: Role, index: int) -> int:
+        if not role.is_external:
+            return role.replicas
+        slices, total = self.spec.slices, scaler_counts(self.snapshot).get(role.name)
+        if total is None:
+            # Its scaler will begin with that.
+            total = seed(self.snapshot, slices, role.name, self.key)
+        return share(total, slices, index)

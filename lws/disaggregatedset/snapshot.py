@@ -1,0 +1,152 @@
+"""What one pass over a DisaggregatedSet knows: the set and its children, at one moment.
+
+In: nothing. Out: frozen facts, and how a child stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lws.actions import Object
+from lws.children import Owner
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.revisions.record import Recorded
+from lws.kube.conditions import find
+from lws.kube.metadata import is_terminating, owner_reference
+from lws.kube.ownership import may_adopt
+from lws.kube.refusals import Obstruction
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.fields import Field
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.status.status import AVAILABLE
+from lws_api.disaggregatedset.v1 import KIND
+
+
+@dataclass(frozen=True, slots=True)
+class ChildFacts:
+    """One LeaderWorkerSet of a set; its name says which. is_legacy: it was made by release 0.9 of the
+    original and has no slice in its name.
+
+    existing: groups that are there; those that end count too. ready: groups that serve. is_settled: its
+    controller has acted on what it wants, and all of that is ready. broken_on_top: how many groups in a row,
+    from the highest index that it wants down, do not serve.
+    """
+
+    obj: Object
+    role: str
+    slice_index: int
+    key: str
+    is_legacy: bool = False
+    existing: int = 0
+    ready: int = 0
+    is_settled: bool = False
+    broken_on_top: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        name: str = self.obj["metadata"]["name"]
+        return name
+
+    @property
+    def wanted(self) -> int:
+        """Groups that it wants; none once it is being deleted."""
+        return 0 if self.is_leaving else _number(self.obj, fields.REPLICAS)
+
+    @property
+    def present(self) -> int:
+        """Groups that it wants, or that are there, whichever are more."""
+        return max(self.wanted, self.existing)
+
+    @property
+    def is_leaving(self) -> bool:
+        """It is being deleted."""
+        return is_terminating(self.obj)
+
+
+@dataclass(frozen=True)
+class DisaggregatedSnapshot:
+    """A DisaggregatedSet and what belongs to it.
+
+    children, services, scalers: those that the set controls. orphans: LeaderWorkerSets that nobody controls,
+    with the name and the label of a child. strangers: what has a name that the set gives, and is not its own,
+    by kind and name. revisions: recorded ones that it controls or may adopt. taken: ControllerRevisions of
+    others that have names which its own were to get.
+    owners_alive: UIDs of controllers of `strangers` that live. reread: the set as a read past every cache
+    returned it, only where something is to be made or adopted. obstructions: what the API server refuses.
+    fault: why the spec cannot be read; then nothing else is known. Empty where it can.
+    """
+
+    obj: Object
+    now: datetime
+    children: tuple[ChildFacts, ...] = ()
+    orphans: tuple[Object, ...] = ()
+    services: tuple[Object, ...] = ()
+    scalers: tuple[Object, ...] = ()
+    strangers: Mapping[tuple[str, str], Object] = field(default_factory=dict)
+    revisions: tuple[Recorded, ...] = ()
+    taken: tuple[Object, ...] = ()
+    owners_alive: frozenset[str] = frozenset()
+    reread: Object | None = None
+    obstructions: tuple[Obstruction, ...] = ()
+    fault: str = ""
+
+    @property
+    def owner(self) -> Owner:
+        """The set as the owner of what is made for it."""
+        return Owner(
+            KIND,
+            self.obj["metadata"]["name"],
+            owner_reference(self.obj, blocks_deletion=False),
+            may_adopt(self.obj, self.reread),
+            adoption="the {kind} of the set has no owner",
+            until_alive="the set to be seen alive before it adopts anything",
+        )
+
+    def of_slice(self, index: int) -> tuple[ChildFacts, ...]:
+        """The children of one slice."""
+        return tuple(each for each in self.children if each.slice_index == index)
+
+
+def child_facts(child: Object, identity: Identity, groups: Iterable[GroupFacts] | None) -> ChildFacts:
+    """How a child stands. groups: those that its leader pods show; None where they are not watched, and then
+    its status says it.
+    """
+    wanted, status = _number(child, fields.REPLICAS), child.get("status") or {}
+    has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
+    if groups is None:
+        available = find(status.get("conditions"), AVAILABLE) or {}
+        is_settled = has_acted and available.get("status") == "True"
+        # Its counters are written now and then; its conditions as soon as they change.
+        ready = wanted if is_settled else min(int(status.get("readyReplicas") or 0), wanted)
+        existing, broken_on_top = int(status.get("replicas") or 0), 0
+    else:
+        known, size = tuple(groups), _number(child, fields.SIZE)
+        serving = {each.index for each in known if _serves(each, size)}
+        is_settled = has_acted and serving.issuperset(range(wanted))
+        ready, existing = len(serving), len(known)
+        broken_on_top = wanted - 1 - max((each for each in serving if each < wanted), default=-1)
+    return ChildFacts(
+        obj=child,
+        role=identity.role,
+        slice_index=identity.slice_index,
+        key=identity.key,
+        is_legacy=identity.is_legacy,
+        existing=existing,
+        ready=ready,
+        is_settled=is_settled and not is_terminating(child),
+        broken_on_top=broken_on_top,
+    )
+
+
+def _number(child: Object, of: Field) -> int:
+    value = of.of(child)
+    return int(of.default if value is None else value)
+
+
+def _serves(group: GroupFacts, size: int) -> bool:
+    if group.leader_terminating or group.going or not group.leader_up:
+        return False
+    return size == 1 or group.workers_settled

@@ -1,0 +1,1 @@
+"""What does the status of a DisaggregatedSet say?"""

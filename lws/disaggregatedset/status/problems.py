@@ -1,0 +1,53 @@
+"""What keeps a DisaggregatedSet from getting its groups?
+
+In: a snapshot, and what the parts of the pass ran into. Out: problems, worst first, for the condition
+ReplicaFailure and for Events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from lws.actions import Plan, Problem, Reference, Status
+from lws.disaggregatedset import events
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.status.status import REPLICA_FAILURE
+from lws.kube.conditions import Condition, find, with_condition
+from lws.kube.differences.patches import merge_patch
+
+
+def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
+    """encountered: what the pass itself ran into."""
+    # Refusals come last: whatever else is wrong may be the reason for them.
+    refused = (Problem(each.reason, each.message, each.is_reported) for each in snapshot.obstructions)
+    return (*encountered, *_of_children(snapshot.children), *refused)
+
+
+def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
+    """Nothing but a condition, and an Event when that is new."""
+    obj = snapshot.obj
+    message = (
+        f"{snapshot.fault}: another definition has let this through; nothing of the set is created, changed "
+        f"or deleted until its spec is corrected"
+    )
+    problem = Problem("UnreadableSpec", message)
+    stored = obj.get("status") or {}
+    condition = Condition(REPLICA_FAILURE, True, problem.reason, problem.message)
+    generation = obj["metadata"].get("generation", 0)
+    conditions = with_condition(stored.get("conditions"), condition, generation, snapshot.now)
+    patch = merge_patch(stored, {**stored, "conditions": conditions})
+    return Plan(
+        statuses=(Status(Reference.to(obj), patch),) if patch is not None else (),
+        announce=events.problems(obj, [problem]),
+        waiting_for=problem.message,
+    )
+
+
+def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
+    """In the words of each child, which has said them in an Event of its own."""
+    for each in children:
+        condition = find((each.obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
+        if condition is not None and condition.get("status") == "True" and not each.is_leaving:
+            where = f"role {each.role} of slice {each.slice_index} ({each.name})"
+            message = f"{where}: {condition.get('message', '')}"
+            yield Problem(str(condition.get("reason", "")), message, is_reported=True)

@@ -1,0 +1,186 @@
+"""What is the status of a DisaggregatedSet: counters, conditions, memory, and what is announced when a
+condition becomes true?
+
+In: the set as stored, its children, and what the pass has found out. Out: the smallest patch that leads to
+the status, and announcements. Types, reasons and messages of Available and Progressing are those of the
+original controller; a condition that was never true is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from lws.actions import Announce, Object, Problem
+from lws.disaggregatedset import events
+from lws.disaggregatedset.snapshot import ChildFacts
+from lws.disaggregatedset.status.counts import RoleCounts, role_counts, slice_counts
+from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
+from lws.kube.differences.patches import merge_patch
+from lws.leaderworkerset.status import urgency
+from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled
+from lws_api.disaggregatedset.v1 import NAME_LABEL
+from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
+
+AVAILABLE = "Available"
+PROGRESSING = "Progressing"
+REPLICA_FAILURE = "ReplicaFailure"
+
+_REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
+_UNDER_WAY = f"Not {_REACHED[0].lower()}{_REACHED[1:]}"
+# metav1.Condition allows no longer messages.
+_LONGEST_MESSAGE = 32768
+# The note of an Event holds 1 KiB.
+_LONGEST_TROUBLE = 900
+_MOST_PENDING = 20
+_PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS, "conditions"})
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a status is made from.
+
+    desired: role → groups over all slices, in the order of the spec; None where nobody says how many.
+    key, update, current: the wanted revision, its name, and the name of that before it. moving: slices that
+    are in a rollout; rollouts: what is to be remembered of them. pending: what waits for the next revision.
+    waiting_for: what has to happen next, in words. has_moved: this pass takes a step. deadline: seconds
+    without progress after which the set counts as stalled, None for never.
+    """
+
+    now: datetime
+    desired: Mapping[str, int | None]
+    children: Sequence[ChildFacts] = ()
+    key: str = ""
+    update: str = ""
+    current: str = ""
+    collisions: int = 0
+    moving: frozenset[int] = frozenset()
+    rollouts: Mapping[str, Any] = field(default_factory=dict)
+    pending: Sequence[str] = ()
+    problems: Sequence[Problem] = ()
+    waiting_for: str = ""
+    has_moved: bool = False
+    is_paused: bool = False
+    deadline: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DisaggregatedStatus:
+    """patch: JSON merge patch from the stored status, None where that is as good. due_in: seconds until the
+    set counts as stalled if nothing happens; None where it does, or cannot. is_available: every role has what
+    is wanted.
+    """
+
+    patch: Mapping[str, Any] | None
+    announce: tuple[Announce, ...] = ()
+    due_in: float | None = None
+    is_available: bool = False
+
+
+def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus:
+    """The status of a set after one pass."""
+    stored: Mapping[str, Any] = obj.get("status") or {}
+    generation = obj["metadata"].get("generation", 0)
+    counts = role_counts(observed.desired, observed.children, observed.key)
+    is_available = all(_is_reached(each, observed.desired[each.name]) for each in counts)
+    pace = _pace(obj, observed, counts, is_available)
+    last_progress = pace.last_progress(stored)
+    due_in = pace.due_in(last_progress)
+    before = stored.get("conditions") or []
+    conditions = list(before)
+    wanted = (*_conditions(before, is_available), *_failure(observed.problems))
+    for condition in (*wanted, *_stall(before, pace, due_in, observed)):
+        conditions = with_condition(conditions, condition, generation, observed.now)
+    if not observed.problems:
+        conditions = without_condition(conditions, REPLICA_FAILURE)
+    if pace.deadline is None:
+        conditions = without_condition(conditions, STALLED)
+    made = {
+        "observedGeneration": generation,
+        "roleStatuses": [each.stored for each in counts],
+        "conditions": conditions,
+        LAST_PROGRESS: last_progress,
+        **_additions(obj, observed),
+    }
+    # Zero and absent are the same for readers; the API has always stored absence.
+    intended = {name: value for name, value in {**stored, **made}.items() if value}
+    patch = merge_patch(stored, intended)
+    announce = tuple(_announcements(obj, before, conditions))
+    return DisaggregatedStatus(patch, announce, due_in or None, is_available)
+
+
+def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """Whether a patch says only how far the set has come: more of its kind may follow."""
+    return urgency.can_wait(stored, patch, _PROGRESS)
+
+
+def _is_reached(counts: RoleCounts, desired: int | None) -> bool:
+    return counts.existing == counts.ready == counts.updated == desired
+
+
+def _additions(obj: Object, observed: Observed) -> dict[str, Any]:
+    """What the original's status does not have."""
+    slices = {each.slice_index for each in observed.children if each.existing}
+    return {
+        "currentRevision": observed.current,
+        "updateRevision": observed.update,
+        "collisionCount": observed.collisions,
+        "slices": len(slices),
+        "selector": f"{NAME_LABEL}={obj['metadata']['name']},{WORKER_INDEX_LABEL}=0",
+        "sliceStatuses": slice_counts(observed.children, observed.key, observed.moving),
+        "rollouts": dict(observed.rollouts),
+        "pending": list(observed.pending[:_MOST_PENDING]),
+    }
+
+
+def _pace(obj: Object, observed: Observed, counts: Sequence[RoleCounts], is_available: bool) -> Pace:
+    stored = obj.get("status") or {}
+    known = {each.get("name"): each for each in stored.get("roleStatuses") or ()}
+    ready = sum(each.ready for each in counts)
+    was_ready = sum(int(each.get("readyReplicas") or 0) for each in known.values())
+    return Pace(
+        deadline=timedelta(seconds=observed.deadline) if observed.deadline is not None else None,
+        now=observed.now,
+        is_progressing=not is_available,
+        was_progressing=is_true(stored.get("conditions"), PROGRESSING),
+        is_paused=observed.is_paused,
+        has_moved=observed.has_moved
+        or ready > was_ready
+        or stored.get("observedGeneration") != obj["metadata"].get("generation", 0),
+        settled=0,
+    )
+
+
+def _conditions(stored: Sequence[Mapping[str, Any]], is_available: bool) -> Iterator[Condition]:
+    """The one that holds, and the other if it ever held."""
+    holds, other = (AVAILABLE, PROGRESSING) if is_available else (PROGRESSING, AVAILABLE)
+    reason = "AllRolesReady" if is_available else "RolloutInProgress"
+    message = _REACHED if is_available else _UNDER_WAY
+    yield Condition(holds, True, reason, message)
+    if find(stored, other) is not None:
+        yield Condition(other, False, reason, message)
+
+
+def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
+    if problems:
+        message = "; ".join(problem.message for problem in problems)[:_LONGEST_MESSAGE]
+        yield Condition(REPLICA_FAILURE, True, problems[0].reason, message)
+
+
+def _stall(
+    stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, observed: Observed
+) -> Iterator[Condition]:
+    """Absent until it was true once; without a deadline there is none."""
+    if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):
+        why = (problem.message for problem in observed.problems)
+        yield stalled(pace, pace.deadline, due_in, "; ".join([*why, observed.waiting_for])[:_LONGEST_TROUBLE])
+
+
+def _announcements(
+    obj: Object, before: Sequence[Mapping[str, Any]], after: Sequence[Mapping[str, Any]]
+) -> Iterator[Announce]:
+    stall = find(after, STALLED)
+    if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
+        yield events.stalled(obj, stall["message"])

@@ -1,0 +1,146 @@
+"""Does a DisaggregatedSet live on a real API server as it does in memory? Created, rolled, scaled, deleted;
+and while its definition is not there, LeaderWorkerSets go on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lws_api.crds import definitions
+from lws_api.disaggregatedset.v1 import (
+    API_VERSION,
+    GROUP,
+    KIND,
+    NAME_LABEL,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SCALER_KIND,
+)
+from test.harness.groups import labels_of, name_of, names_of, settle
+from test.harness.manifests import a_set, new_image, pod_template
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+from tools.localcluster import ApiError
+
+PLURAL = f"disaggregatedsets.{GROUP}"
+SECONDS = 240.0
+
+
+def a_role(name: str, replicas: int | None, image: str = "server:1") -> dict[str, Any]:
+    """replicas: None where a scaler says it."""
+    spec = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": pod_template(image)}}
+    if replicas is None:
+        return {"name": name, "scaling": {"mode": "External"}, "spec": spec}
+    return {"name": name, "spec": {**spec, "replicas": replicas}}
+
+
+def a_disaggregated_set(name: str, image: str = "server:1") -> dict[str, Any]:
+    roles = [a_role("prefill", None, image), a_role("decode", 2, image)]
+    metadata = {"name": name}
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"roles": roles}}
+
+
+def counts(world: World, name: str) -> dict[str, dict[str, int]]:
+    """Revision → role → groups that its LeaderWorkerSet wants."""
+    found: dict[str, dict[str, int]] = {}
+    for each in world.list(SET, f"{NAME_LABEL}={name}"):
+        labels = labels_of(each)
+        found.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = each["spec"]["replicas"]
+    return found
+
+
+def is_available(obj: dict[str, Any]) -> bool:
+    status = obj.get("status") or {}
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    is_current = status.get("observedGeneration") == obj["metadata"]["generation"]
+    return is_current and conditions.get("Available") == "True"
+
+
+def is_over(status: dict[str, Any]) -> bool:
+    return bool(status["currentRevision"] == status["updateRevision"])
+
+
+def available(world: World, name: str) -> dict[str, Any]:
+    return eventually("it is available", lambda: world.get(KIND, name), is_available, seconds=SECONDS)
+
+
+def test_a_set_is_created_scaled_rolled_and_deleted(world: World) -> None:
+    world.create(a_disaggregated_set("pd"))
+    available(world, "pd")
+    (key,) = counts(world, "pd")
+    assert counts(world, "pd") == {key: {"prefill": 1, "decode": 2}}
+    children = {f"pd-0-{key}-{role}" for role in ("prefill", "decode")}
+    assert names_of(world.list(SET)) == children
+    services = eventually(
+        "each has its Service",
+        lambda: names_of(world.list("Service", NAME_LABEL)),
+        lambda names: len(names) == 2,
+        seconds=SECONDS,
+    )
+    assert services == {f"{name}-prv" for name in children}
+    (revision,) = world.list("ControllerRevision", f"{NAME_LABEL}=pd,!leaderworkerset.sigs.k8s.io/name")
+    assert name_of(revision) == world.get(KIND, "pd")["status"]["updateRevision"]
+
+    world.kubectl("scale", "dsrs", "pd-prefill", "--replicas=3")
+    scaled = {key: {"prefill": 3, "decode": 2}}
+    eventually("it is scaled", lambda: counts(world, "pd"), lambda now: now == scaled, seconds=SECONDS)
+    available(world, "pd")
+
+    # A change of every pod: the old ones go as the new ones come.
+    world.patch(KIND, "pd", {"spec": a_disaggregated_set("pd", "server:2")["spec"]})
+    eventually("it is rolled", lambda: key in counts(world, "pd"), lambda there: not there, seconds=SECONDS)
+    available(world, "pd")
+    (new,) = counts(world, "pd")
+    assert counts(world, "pd") == {new: {"prefill": 3, "decode": 2}}
+    eventually("it says that it is over", lambda: world.get(KIND, "pd")["status"], is_over, seconds=SECONDS)
+    images = {each["spec"]["containers"][0]["image"] for each in world.list("Pod", f"{NAME_LABEL}=pd")}
+    assert images == {"server:2"}
+
+    world.delete(KIND, "pd")
+    eventually("nothing is left", lambda: left(world), lambda names: not names, seconds=SECONDS)
+
+
+def left(world: World) -> set[str]:
+    """What carries the label of a DisaggregatedSet."""
+    kinds = (SET, SCALER_KIND, "Service", "Pod")
+    return {name_of(each) for kind in kinds for each in world.list(kind, NAME_LABEL)}
+
+
+@pytest.fixture
+def without_definition(world: World, product: Product) -> Iterator[None]:
+    world.cluster.kubectl("delete", "crd", PLURAL, "--wait=true")
+    yield
+    text = json.dumps(definitions()[KIND])
+    world.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
+    product.ensure_running()
+
+
+def test_without_its_definition_leaderworkersets_go_on_and_it_is_served_once_it_comes(
+    world: World, product: Product, without_definition: None
+) -> None:
+    world.create(a_set("plain", 1, 1))
+    settle(world, "plain")
+    product.kill()
+    product.ensure_running()
+    world.patch(SET, "plain", new_image("server:2"))
+    settle(world, "plain")
+    text = json.dumps(definitions()[KIND])
+    world.cluster.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
+    eventually("it is taken", lambda: _created(world), bool, seconds=SECONDS)
+    available(world, "late")
+
+
+def _created(world: World) -> bool:
+    """The webhook may not know the kind yet."""
+    if world.find(KIND, "late") is not None:
+        return True
+    try:
+        world.create(a_disaggregated_set("late"))
+    except ApiError:
+        return False
+    return True

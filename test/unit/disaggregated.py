@@ -1,0 +1,61 @@
+"""Objects of a DisaggregatedSet as an API server would hold them, for tests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws.disaggregatedset.labels import child_labels
+from lws.disaggregatedset.names import Identity, child_name
+from lws.disaggregatedset.snapshot import ChildFacts
+from lws.kube.metadata import owner_reference
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND
+from test.unit.builders import make_set
+
+ROLES = {"prefill": 2, "decode": 1}
+
+
+def make_role(name: str, replicas: int | None = 1, image: str = "app:1", **more: Any) -> dict[str, Any]:
+    """One role. replicas: None for one that its scaler says. more: fields of the role."""
+    rolling = more.pop("rolling", None)
+    container = {"name": "main", "image": image}
+    template: dict[str, Any] = {"size": 1, "workerTemplate": {"spec": {"containers": [container]}}}
+    template |= {"restartPolicy": "RecreateGroupOnPodRestart"}
+    spec: dict[str, Any] = {"leaderWorkerTemplate": template}
+    if replicas is not None:
+        spec["replicas"] = replicas
+    if rolling is not None:
+        spec["rolloutStrategy"] = {"type": "RollingUpdate", "rollingUpdateConfiguration": rolling}
+    scaling = {"scaling": {"mode": "External"}} if replicas is None else {}
+    return {"name": name, "spec": spec, **scaling, **more}
+
+
+def make_disaggregated(
+    name: str = "demo", roles: list[dict[str, Any]] | None = None, status: Any = None, **spec: Any
+) -> dict[str, Any]:
+    """A DisaggregatedSet. spec: fields beside the roles, in camelCase."""
+    given = roles if roles is not None else [make_role(*each) for each in ROLES.items()]
+    metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1}
+    made: dict[str, Any] = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata}
+    made |= {"spec": {"roles": given, **spec}}
+    return made if status is None else {**made, "status": status}
+
+
+def make_child(owner: dict[str, Any], identity: Identity, replicas: int = 1, **more: Any) -> dict[str, Any]:
+    """A LeaderWorkerSet of the set. more: arguments of `make_set`."""
+    name, labels = owner["metadata"]["name"], child_labels(owner["metadata"]["name"], identity)
+    child = make_set(child_name(name, identity), replicas=replicas, size=1, labels=labels, **more)
+    child["metadata"]["ownerReferences"] = [owner_reference(owner, blocks_deletion=False)]
+    return child
+
+
+def make_facts(owner: dict[str, Any], identity: Identity, replicas: int = 1, **more: Any) -> ChildFacts:
+    """A child all of whose groups are ready. more: other facts."""
+    facts: dict[str, Any] = {"existing": replicas, "ready": replicas, "is_settled": True, **more}
+    return ChildFacts(
+        make_child(owner, identity, replicas),
+        identity.role,
+        identity.slice_index,
+        identity.key,
+        identity.is_legacy,
+        **facts,
+    )

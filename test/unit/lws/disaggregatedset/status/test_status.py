@@ -1,0 +1,170 @@
+"""lws.disaggregatedset.status.status: counters, conditions in the words of the original, memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.actions import Problem
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.status.status import Observed, can_wait, disaggregated_status
+from lws.kube.differences.patches import merge_patch
+from test.unit.builders import NOW
+from test.unit.disaggregated import make_disaggregated, make_facts
+
+REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
+UNDER_WAY = REACHED.replace("All", "Not all")
+DESIRED = {"prefill": 2, "decode": 1}
+OWNER = make_disaggregated()
+NEW, OLD = "1" * 8, "2" * 8
+
+
+def facts(role: str, replicas: int, key: str = NEW, **more: Any) -> Any:
+    return make_facts(OWNER, Identity(0, key, role), replicas, **more)
+
+
+AT_REST = Observed(
+    NOW, DESIRED, (facts("prefill", 2), facts("decode", 1)), NEW, f"demo-{NEW}-1", f"demo-{NEW}-1"
+)
+
+
+def written(observed: Observed, stored: Any = None) -> dict[str, Any]:
+    """The status after the pass."""
+    obj = make_disaggregated(status=stored or {})
+    patch = disaggregated_status(obj, observed).patch or {}
+    after = {**(stored or {}), **patch}
+    return {name: value for name, value in after.items() if value is not None}
+
+
+def conditions(status: dict[str, Any]) -> list[tuple[str, str, str, str]]:
+    return [
+        (each["type"], each["status"], each["reason"], each["message"])
+        for each in status.get("conditions", ())
+    ]
+
+
+def test_a_set_at_rest() -> None:
+    status = written(AT_REST)
+    assert conditions(status) == [("Available", "True", "AllRolesReady", REACHED)]
+    assert status["observedGeneration"] == 1
+    assert status["roleStatuses"] == [
+        {"name": "prefill", "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2},
+        {"name": "decode", "replicas": 1, "readyReplicas": 1, "updatedReplicas": 1},
+    ]
+    assert status["currentRevision"] == status["updateRevision"] == f"demo-{NEW}-1"
+    assert (status["slices"], status["selector"]) == (
+        1,
+        "disaggregatedset.x-k8s.io/name=demo,leaderworkerset.sigs.k8s.io/worker-index=0",
+    )
+    assert status["sliceStatuses"] == [
+        {
+            "index": 0,
+            "revisions": [
+                {
+                    "revision": NEW,
+                    "roles": [
+                        {"name": "decode", "replicas": 1, "readyReplicas": 1},
+                        {"name": "prefill", "replicas": 2, "readyReplicas": 2},
+                    ],
+                }
+            ],
+        }
+    ]
+    assert disaggregated_status(make_disaggregated(status=status), AT_REST).patch is None
+
+
+@pytest.mark.parametrize(
+    "children",
+    [
+        pytest.param((), id="none there yet"),
+        pytest.param((facts("prefill", 2, ready=1), facts("decode", 1)), id="one not ready"),
+        pytest.param((facts("prefill", 2), facts("decode", 2)), id="too many"),
+        pytest.param((facts("prefill", 2, OLD), facts("decode", 1)), id="one on another revision"),
+        pytest.param(
+            (facts("prefill", 2), facts("decode", 1), facts("decode", 1, OLD)), id="one is left of another"
+        ),
+    ],
+)
+def test_a_set_under_way(children: Any) -> None:
+    status = written(replace(AT_REST, children=children))
+    assert conditions(status) == [("Progressing", "True", "RolloutInProgress", UNDER_WAY)]
+
+
+def test_a_role_that_nobody_says_a_number_for_is_never_available() -> None:
+    status = written(replace(AT_REST, desired={"prefill": 2, "decode": None}))
+    assert conditions(status)[0][0] == "Progressing"
+
+
+def test_a_set_that_wants_nothing_is_available() -> None:
+    status = written(replace(AT_REST, desired={"prefill": 0, "decode": 0}, children=()))
+    assert status["roleStatuses"] == [{"name": "prefill"}, {"name": "decode"}]
+    assert conditions(status)[0][0] == "Available" and "slices" not in status
+
+
+def test_a_condition_that_held_turns_with_the_other_one() -> None:
+    before = written(AT_REST)
+    later = replace(AT_REST, children=(), now=NOW + timedelta(seconds=5))
+    status = written(later, before)
+    assert conditions(status) == [
+        ("Available", "False", "RolloutInProgress", UNDER_WAY),
+        ("Progressing", "True", "RolloutInProgress", UNDER_WAY),
+    ]
+    assert {each["lastTransitionTime"] for each in status["conditions"]} == {"2026-03-01T12:00:05Z"}
+
+
+def test_conditions_of_others_stay() -> None:
+    other = {"type": "Paid", "status": "True", "reason": "Yes", "message": "", "lastTransitionTime": "x"}
+    assert other in written(AT_REST, {"conditions": [other]})["conditions"]
+
+
+def test_what_stands_in_the_way_is_told_as_long_as_it_does() -> None:
+    problems = (Problem("QuotaExceeded", "role prefill: no"), Problem("NameClash", "role decode: taken"))
+    status = written(replace(AT_REST, problems=problems))
+    failure = ("ReplicaFailure", "True", "QuotaExceeded", "role prefill: no; role decode: taken")
+    assert failure in conditions(status)
+    assert len(conditions(written(AT_REST, status))) == 1
+
+
+def test_a_deadline_that_passes_is_told_once_with_what_is_waited_for() -> None:
+    begun = written(replace(AT_REST, children=(), deadline=60))
+    assert begun["lastProgressTime"] == "2026-03-01T12:00:00Z"
+    obj = make_disaggregated(status=begun)
+    waiting = replace(AT_REST, children=(), deadline=60, waiting_for="prefill of slice 0 to be ready")
+    assert disaggregated_status(obj, replace(waiting, now=NOW + timedelta(seconds=10))).due_in == 50.0
+    late = disaggregated_status(obj, replace(waiting, now=NOW + timedelta(seconds=60)))
+    said = "No progress for 60 s; prefill of slice 0 to be ready"
+    assert [(each.reason, each.type, each.note) for each in late.announce] == [("Stalled", "Warning", said)]
+    assert late.due_in is None and late.patch is not None
+    stalled = {**begun, **late.patch}
+    assert ("Stalled", "True", "ProgressDeadlineExceeded", said) in conditions(stalled)
+    again = disaggregated_status(make_disaggregated(status=stalled), replace(waiting, now=NOW))
+    assert not again.announce
+    paused = written(replace(waiting, is_paused=True), stalled)
+    assert ("Stalled", "False", "RolloutPaused", "The rollout is paused") in conditions(paused)
+
+
+def test_what_is_remembered_of_rollouts_is_written_and_forgotten() -> None:
+    memory = {"0": {"revision": NEW, "initialReplicas": {"demo-0-22222222-decode": 1}}}
+    status = written(replace(AT_REST, rollouts=memory, pending=("networkConfig of role decode",)))
+    assert (status["rollouts"], status["pending"]) == (memory, ["networkConfig of role decode"])
+    after = written(AT_REST, status)
+    assert "rollouts" not in after and "pending" not in after
+
+
+def test_numbers_can_wait_and_verdicts_cannot() -> None:
+    before = written(replace(AT_REST, children=(facts("prefill", 1), facts("decode", 1))))
+    more = written(replace(AT_REST, children=(facts("prefill", 2, ready=1), facts("decode", 1))), before)
+    done = written(AT_REST, before)
+    assert can_wait(before, merge_patch(before, more) or {})
+    assert not can_wait(before, merge_patch(before, done) or {})
+
+
+def test_slices_in_a_rollout_are_told_first_where_there_is_no_room_for_all() -> None:
+    roles = [f"role-{index}" for index in range(10)]
+    children = tuple(make_facts(OWNER, Identity(index, NEW, role)) for index in range(30) for role in roles)
+    many = replace(AT_REST, desired=dict.fromkeys(roles, 30), children=children, moving=frozenset({29}))
+    indices = [each["index"] for each in written(many)["sliceStatuses"]]
+    assert indices == [*range(19), 29]

@@ -1,0 +1,124 @@
+"""A cluster in memory with DisaggregatedSets, and all that runs for them.
+
+In: sets, and what users do. Out: what came of it. Between two writes of ours everybody else goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lws.controller.disaggregatedset.registration import REGISTRATION
+from lws.controller.manager import REGISTRATIONS
+from lws.controller.triggers.keys import Key
+from lws.kube.metadata import controller_of
+from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL, ROLE_LABEL
+from test.unit.stories.fake_cluster import FakeCluster
+from test.unit.stories.fake_manager import FakeManager
+from test.unit.stories.fake_nodes import FakeNodes
+
+CHILD = "LeaderWorkerSet"
+_MOST_ROUNDS = 2000
+
+
+@dataclass(frozen=True)
+class Row:
+    """Groups that LeaderWorkerSets want, by role, on old revisions and on the newest one."""
+
+    old: dict[str, int]
+    new: dict[str, int]
+
+    def __str__(self) -> str:
+        return f"{_counts(self.old)} | {_counts(self.new)}"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ",".join(str(counts[role]) for role in sorted(counts)) or "-"
+
+
+class World:
+    """One set by the name demo, and everything that acts on it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.cluster = FakeCluster(has_feature=False)
+        self.nodes = FakeNodes(self.cluster)
+        self.passes: list[Key] = []
+        registrations = REGISTRATIONS if REGISTRATION in REGISTRATIONS else (*REGISTRATIONS, REGISTRATION)
+        self.manager = FakeManager(self.cluster, loop, self._on_plan, registrations)
+        self.after_pass: Callable[[], None] = lambda: None
+
+    def _on_plan(self, key: Key, snapshot: Any, plan: Any) -> None:
+        self.passes.append(key)
+
+    def settle(self) -> None:
+        """Until nothing moves any more."""
+        for _ in range(_MOST_ROUNDS):
+            if not self._round():
+                return
+        raise AssertionError("it does not come to rest")
+
+    def _round(self) -> bool:
+        version = self.cluster.version
+        while self.manager.late or self.manager.queue.keys:
+            for kind in self.manager.late:
+                self.manager.read(kind)
+            if self.manager.run_pass():
+                self.after_pass()
+        self.nodes.sync_all()
+        self.cluster.collect()
+        for move in self.nodes.moves():
+            move()
+        return version != self.cluster.version
+
+    def edit(self, change: Callable[[dict[str, Any]], None], kind: str = KIND, name: str = "demo") -> None:
+        """A user changes the spec of an object."""
+        obj = self.get(kind, name)
+        spec = _deep(obj["spec"])
+        change(spec)
+        self.cluster.change(obj, spec=spec)
+
+    def get(self, kind: str, name: str = "demo") -> dict[str, Any]:
+        known = self.cluster.find(kind, name)
+        assert known is not None, f"there is no {kind} {name}"
+        return known
+
+    @property
+    def children(self) -> list[dict[str, Any]]:
+        """LeaderWorkerSets of the set, by name."""
+        known = [
+            each for each in self.cluster.of_kind(CHILD) if (controller_of(each) or {}).get("kind") == KIND
+        ]
+        return sorted(known, key=lambda each: str(each["metadata"]["name"]))
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """What LeaderWorkerSets want: revision → role → groups, over all slices."""
+        counts: dict[str, dict[str, int]] = {}
+        for each in self.children:
+            labels = each["metadata"]["labels"]
+            of_key = counts.setdefault(labels[REVISION_LABEL], {})
+            role = labels[ROLE_LABEL]
+            of_key[role] = of_key.get(role, 0) + each["spec"]["replicas"]
+        return counts
+
+    @property
+    def status(self) -> dict[str, Any]:
+        status: dict[str, Any] = self.get(KIND).get("status") or {}
+        return status
+
+    @property
+    def conditions(self) -> dict[str, str]:
+        return {each["type"]: each["status"] for each in self.status.get("conditions", ())}
+
+    @property
+    def reasons(self) -> list[str]:
+        """Of the Events about the set."""
+        announced = self.manager.recorder.announced
+        return [each.reason for each in announced if each.regarding.kind == KIND]
+
+
+def _deep(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _deep(each) for key, each in value.items()}
+    return [_deep(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,427 @@
+"""DisaggregatedSets in a cluster in memory: created, scaled, rolled, healed, deleted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lws.kube.metadata import controller_of
+from lws_api.disaggregatedset.v1 import (
+    INITIAL_REPLICAS_ANNOTATION,
+    KIND,
+    ROLE_LABEL,
+    SCALER_KIND,
+    SLICE_LABEL,
+)
+from test.unit.builders import make_set
+from test.unit.disaggregated import make_disaggregated, make_role
+from test.unit.stories.disaggregated_world import CHILD, World
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    loop = asyncio.new_event_loop()
+    yield World(loop)
+    loop.close()
+
+
+def add(world: World, **spec: Any) -> None:
+    obj = make_disaggregated(**spec)
+    del obj["metadata"]["uid"]
+    world.cluster.add(obj)
+    world.settle()
+
+
+def image(world: World, name: str) -> None:
+    """A user gives the containers of all roles another image."""
+
+    world.edit(lambda spec: _set_image(spec, name))
+    world.settle()
+
+
+def test_a_set_is_created_recorded_and_available(world: World) -> None:
+    add(world)
+    (counts,) = world.counts().values()
+    assert counts == {"prefill": 2, "decode": 1}
+    assert world.conditions == {"Available": "True", "Progressing": "False"}
+    assert world.status["currentRevision"] == world.status["updateRevision"]
+    before = world.cluster.writes
+    world.manager.resync()
+    world.settle()
+    assert world.cluster.writes == before, "a set at rest costs no write"
+
+
+class Steps:
+    """What LeaderWorkerSets want after each pass, as it changes. most: of groups that a role may have."""
+
+    def __init__(self, world: World, most: dict[str, int]) -> None:
+        self.rows: list[dict[str, dict[str, int]]] = []
+        self._world, self._most = world, most
+        world.after_pass = self.look
+
+    def look(self) -> None:
+        counts = self._world.counts()
+        if not self.rows or self.rows[-1] != counts:
+            self.rows.append(counts)
+        for role, most in self._most.items():
+            assert sum(each.get(role, 0) for each in counts.values()) <= most, (role, counts)
+
+    def texts(self, *keys: str) -> list[str]:
+        """Rows as the specification writes them, revision by revision, role by role; "-" for none."""
+        lines: list[str] = []
+        for row in self.rows:
+            names = list(dict.fromkeys(role for counts in row.values() for role in counts))
+            order = [name for name in ("prefill", "decode", "router") if name in names]
+            rows = [[str(row[key].get(role, "-")) for role in order] if key in row else ["-"] for key in keys]
+            lines.append("|".join(",".join(each) for each in rows))
+        return lines
+
+
+def roles(prefill: int, decode: int, **more: Any) -> list[dict[str, Any]]:
+    return [make_role("prefill", prefill, **more), make_role("decode", decode, **more)]
+
+
+def only(world: World) -> str:
+    """The key of the one revision that there is."""
+    (key,) = world.counts()
+    return key
+
+
+@pytest.mark.parametrize(
+    ("before", "rolling", "most", "expected"),
+    [
+        pytest.param(
+            (4, 2),
+            {},
+            {"prefill": 5, "decode": 3},
+            "4,2|0,0 4,2|1,1 3,2|1,1 3,2|2,1 2,1|2,1 2,1|3,2 1,1|3,2 1,1|4,2 0,0|4,2",
+            id="one on top",
+        ),
+        pytest.param(
+            (3, 3),
+            {"rolling": {"maxSurge": 0, "maxUnavailable": 1}},
+            {"prefill": 3, "decode": 3},
+            "3,3|0,0 2,2|0,0 2,2|1,1 1,1|1,1 1,1|2,2 0,0|2,2",
+            id="one missing",
+        ),
+    ],
+)
+def test_a_rollout_takes_the_steps_of_the_original(
+    world: World, before: Any, rolling: Any, most: dict[str, int], expected: str
+) -> None:
+    add(world, roles=roles(*before, **rolling))
+    old, steps = only(world), Steps(world, most)
+    image(world, "app:2")
+    new = only(world)
+    assert new != old
+    assert [row for row in steps.texts(old, new) if "-" not in row] == expected.split()
+    assert world.conditions["Available"] == "True" and "rollouts" not in world.status
+    assert world.status["currentRevision"] == world.status["updateRevision"]
+    for reason, count in {"RollingUpdateStarted": 1, "RollingUpdateCompleted": 1, "LWSDeleted": 2}.items():
+        assert world.reasons.count(reason) == count
+
+
+def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> None:
+    """Record, baseline, creation: whatever is interrupted is not guessed at."""
+    add(world, roles=roles(2, 2))
+    image(world, "app:2")
+    revisions = list(world.cluster.of_kind("ControllerRevision"))
+    own = [each for each in revisions if each["metadata"]["ownerReferences"][0]["kind"] == KIND]
+    assert sorted(each["revision"] for each in own) == [1, 2]
+    log = world.cluster.log
+    created = min(
+        int(obj["metadata"]["resourceVersion"])
+        for gone, obj in log[CHILD]
+        if only(world) in obj["metadata"]["name"]
+    )
+    baselines = [
+        int(obj["metadata"]["resourceVersion"])
+        for _, obj in log[CHILD]
+        if INITIAL_REPLICAS_ANNOTATION in (obj["metadata"].get("annotations") or {})
+    ]
+    recorded = max(int(each["metadata"]["resourceVersion"]) for each in own)
+    assert recorded < min(baselines) < created
+
+
+def test_scaling_acts_at_once(world: World) -> None:
+    add(world)
+
+    def change(spec: dict[str, Any]) -> None:
+        spec["roles"][0]["spec"]["replicas"], spec["roles"][1]["spec"]["replicas"] = 5, 3
+
+    world.edit(change)
+    world.settle()
+    assert list(world.counts().values()) == [{"prefill": 5, "decode": 3}]
+    assert "ScalingUp" not in world.reasons and world.conditions["Available"] == "True"
+
+
+def test_a_rollout_that_is_overtaken_ends_at_the_newest_state(world: World) -> None:
+    add(world, roles=roles(4, 4))
+    seen: list[str] = []
+
+    def overtake() -> None:
+        counts = world.counts()
+        if not seen and len(counts) == 2 and min(sum(each.values()) for each in counts.values()) > 2:
+            seen.extend(counts)
+            template = {"image": "app:3"}
+            world.edit(lambda spec: _set_image(spec, template["image"]))
+
+    world.after_pass = overtake
+    image(world, "app:2")
+    assert seen and only(world) not in seen
+    assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
+
+
+def test_a_change_that_is_taken_back_brings_the_old_revision_back(world: World) -> None:
+    add(world, roles=roles(4, 4))
+    first = only(world)
+    uids = {each["metadata"]["uid"] for each in world.children}
+    taken_back: list[str] = []
+
+    def take_back() -> None:
+        counts = world.counts()
+        if not taken_back and len(counts) == 2 and counts.get(first, {}).get("prefill", 9) < 3:
+            taken_back.append(first)
+            world.edit(lambda spec: _set_image(spec, "app:1"))
+
+    world.after_pass = take_back
+    image(world, "app:2")
+    assert taken_back and only(world) == first
+    assert {each["metadata"]["uid"] for each in world.children} == uids
+    assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
+
+
+def test_a_lost_child_is_made_anew(world: World) -> None:
+    add(world)
+    before = {each["metadata"]["name"] for each in world.children}
+    world.cluster.condemn(world.children[0])
+    world.settle()
+    assert {each["metadata"]["name"] for each in world.children} == before
+    assert world.conditions["Available"] == "True"
+
+
+def test_a_child_that_is_scaled_by_hand_is_put_back(world: World) -> None:
+    add(world)
+    child = world.children[0]
+    world.cluster.change(child, spec={**child["spec"], "replicas": 7})
+    world.settle()
+    assert list(world.counts().values()) == [{"prefill": 2, "decode": 1}]
+
+
+def test_slices_come_and_go(world: World) -> None:
+    add(world)
+    world.edit(lambda spec: spec.update(slices=3))
+    world.settle()
+    assert list(world.counts().values()) == [{"prefill": 6, "decode": 3}]
+    assert len(world.children) == 6 and world.status["slices"] == 3
+    world.edit(lambda spec: spec.update(slices=1))
+    world.settle()
+    assert len(world.children) == 2 and world.conditions["Available"] == "True"
+    assert world.reasons.count("LWSDeleted") == 4
+
+
+def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
+    add(world, slices=3, rolloutStrategy={"maxUpdatingSlices": 1})
+    old = only(world)
+    most: list[int] = []
+
+    def look() -> None:
+        metadata = [each["metadata"] for each in world.children]
+        slices = [(each["labels"][SLICE_LABEL], each["name"]) for each in metadata]
+        begun = {index for index, name in slices if old not in name}
+        left = {index for index, name in slices if old in name}
+        most.append(len(begun & left))
+
+    world.after_pass = look
+    image(world, "app:2")
+    assert max(most) == 1 and only(world) != old
+    assert world.conditions["Available"] == "True"
+
+
+def external() -> list[dict[str, Any]]:
+    return [make_role("prefill", None), make_role("decode", 2)]
+
+
+def test_a_role_that_is_scaled_from_outside_follows_its_scaler(world: World) -> None:
+    add(world, roles=external())
+    scaler = world.get(SCALER_KIND, "demo-prefill")
+    assert scaler["spec"] == {"replicas": 1} and scaler["status"]["replicas"] == 1
+    assert list(world.counts().values()) == [{"prefill": 1, "decode": 2}]
+    world.edit(lambda spec: spec.update(replicas=4), SCALER_KIND, "demo-prefill")
+    world.settle()
+    assert list(world.counts().values()) == [{"prefill": 4, "decode": 2}]
+    assert world.get(SCALER_KIND, "demo-prefill")["status"]["replicas"] == 4
+    image(world, "app:2")
+    assert list(world.counts().values()) == [{"prefill": 4, "decode": 2}]
+    assert world.conditions["Available"] == "True"
+
+
+def test_a_scaler_counts_the_groups_of_all_slices(world: World) -> None:
+    add(world, roles=external(), slices=3)
+    world.edit(lambda spec: spec.update(replicas=4), SCALER_KIND, "demo-prefill")
+    world.settle()
+    of_slices = [
+        each["spec"]["replicas"]
+        for each in world.children
+        if each["metadata"]["labels"][ROLE_LABEL] == "prefill"
+    ]
+    assert of_slices == [2, 1, 1] and world.conditions["Available"] == "True"
+
+
+def test_a_lost_scaler_is_made_anew_with_what_the_role_has(world: World) -> None:
+    add(world, roles=external())
+    world.edit(lambda spec: spec.update(replicas=3), SCALER_KIND, "demo-prefill")
+    world.settle()
+    world.cluster.condemn(world.get(SCALER_KIND, "demo-prefill"))
+    world.settle()
+    assert world.get(SCALER_KIND, "demo-prefill")["spec"] == {"replicas": 3}
+    assert list(world.counts().values()) == [{"prefill": 3, "decode": 2}]
+
+
+def test_each_child_has_a_service_as_soon_as_its_revision_serves(world: World) -> None:
+    add(world)
+    names = {f"{each['metadata']['name']}-prv" for each in world.children}
+    assert names <= {each["metadata"]["name"] for each in world.cluster.of_kind("Service")}
+    world.cluster.condemn(world.get("Service", min(names)))
+    world.settle()
+    assert world.cluster.find("Service", min(names)) is not None
+    image(world, "app:2")
+    services = {each["metadata"]["name"] for each in world.cluster.of_kind("Service")}
+    assert not names & services
+    assert {f"{each['metadata']['name']}-prv" for each in world.children} <= services
+
+
+def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
+    """Per slice a child and a Service for each role, a revision, two statuses at most."""
+    add(world, slices=2)
+    world.cluster.pass_time(600.0)
+    own = [
+        (kind, obj["metadata"]["name"], obj["metadata"]["resourceVersion"])
+        for kind in (CHILD, "Service", "ControllerRevision")
+        for _, obj in world.cluster.log[kind]
+        if (controller_of(obj) or {}).get("kind") == KIND and not obj.get("status")
+    ]
+    assert len(own) == 4 + 4 + 1, own
+
+
+def test_edits_that_roll_no_pod_take_effect_in_place(world: World) -> None:
+    add(world)
+    uids = {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
+
+    def change(spec: dict[str, Any]) -> None:
+        spec["roles"][0]["spec"]["progressDeadlineSeconds"] = 60
+        spec["roles"][0]["metadata"] = {"labels": {"team": "a"}}
+        spec["roles"][1]["spec"]["networkConfig"] = {"subdomainPolicy": "UniquePerReplica"}
+
+    world.edit(change)
+    world.settle()
+    (prefill,) = [each for each in world.children if each["metadata"]["labels"][ROLE_LABEL] == "prefill"]
+    assert prefill["spec"]["progressDeadlineSeconds"] == 60
+    assert prefill["metadata"]["labels"]["team"] == "a"
+    assert {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")} == uids
+    assert world.status["pending"] == ["spec.roles[1].spec.networkConfig"]
+
+
+def test_a_paused_rollout_does_not_begin(world: World) -> None:
+    add(world, rolloutStrategy={"paused": True})
+    old = only(world)
+    image(world, "app:2")
+    assert only(world) == old and world.conditions["Available"] == "False"
+    world.edit(lambda spec: spec.update(rolloutStrategy={}))
+    world.settle()
+    assert only(world) != old and world.conditions["Available"] == "True"
+
+
+def test_roles_are_added_and_removed(world: World) -> None:
+    add(world, roles=roles(2, 2))
+    world.edit(lambda spec: spec["roles"].append(make_role("router", 1)))
+    world.settle()
+    assert list(world.counts().values()) == [{"prefill": 2, "decode": 2, "router": 1}]
+    world.edit(lambda spec: spec["roles"].pop(0))
+    world.settle()
+    assert list(world.counts().values()) == [{"decode": 2, "router": 1}]
+    assert world.conditions["Available"] == "True"
+
+
+def test_all_roles_are_renamed(world: World) -> None:
+    """The original leaves the former ones behind."""
+    add(world, roles=roles(2, 2))
+    world.edit(lambda spec: spec.update(roles=[make_role("a", 2), make_role("b", 2)]))
+    world.settle()
+    assert list(world.counts().values()) == [{"a": 2, "b": 2}]
+
+
+def test_a_role_waits_for_those_that_start_first(world: World) -> None:
+    order: list[str] = []
+
+    def look() -> None:
+        order.extend(
+            each["metadata"]["labels"][ROLE_LABEL]
+            for each in world.children
+            if each["metadata"]["labels"][ROLE_LABEL] not in order
+        )
+
+    world.after_pass = look
+    add(world, roles=[make_role("decode", 1, startAfter=["prefill"]), make_role("prefill", 1)])
+    assert order == ["prefill", "decode"] and world.conditions["Available"] == "True"
+
+
+@pytest.mark.parametrize("foreground", [False, True])
+def test_a_set_that_is_deleted_takes_everything_with_it(world: World, foreground: bool) -> None:
+    add(world)
+    world.cluster.condemn(world.get(KIND), foreground)
+    world.settle()
+    for _ in range(5):
+        world.cluster.pass_time(60.0)
+        world.settle()
+    kinds = {kind for kind, _ in world.cluster.objects}
+    assert not kinds & {KIND, CHILD, "StatefulSet", "Service"}
+
+
+def test_orphans_are_adopted_before_anything_is_made(world: World) -> None:
+    add(world)
+    uids = {each["metadata"]["uid"] for each in world.children}
+    for child in world.children:
+        world.cluster.change(child, {"ownerReferences": []})
+    world.settle()
+    assert {each["metadata"]["uid"] for each in world.children} == uids
+
+
+def test_what_has_the_name_of_a_child_is_left_alone_and_told(world: World) -> None:
+    add(world)
+    name, key = world.children[0]["metadata"]["name"], only(world)
+    world.cluster.condemn(world.get(KIND))
+    world.settle()
+    stranger = world.cluster.add(make_set(name, size=1))
+    assert key in name
+    add(world)
+    assert world.get(CHILD, name)["metadata"]["uid"] == stranger["metadata"]["uid"]
+    (problem,) = [each for each in world.status["conditions"] if each["type"] == "ReplicaFailure"]
+    assert problem["reason"] == "NameClash" and name in problem["message"]
+    assert [each["metadata"]["labels"][ROLE_LABEL] for each in world.children] == ["prefill"]
+
+
+def test_what_keeps_a_child_from_its_groups_is_told_in_its_own_words(world: World) -> None:
+    add(world)
+    child = world.children[0]
+    condition = {"type": "ReplicaFailure", "status": "True", "reason": "QuotaExceeded", "message": "no room"}
+    status = {**child["status"], "conditions": [*child["status"]["conditions"], condition]}
+    world.cluster.change(child, status=status)
+    world.manager.read(CHILD)
+    while world.manager.queue.keys:
+        key = min(world.manager.queue.keys)
+        if key.kind == "set":
+            del world.manager.queue.keys[key]
+        else:
+            world.manager.run_pass(key)
+    (problem,) = [each for each in world.status["conditions"] if each["type"] == "ReplicaFailure"]
+    assert problem["reason"] == "QuotaExceeded"
+    assert problem["message"] == f"role decode of slice 0 ({child['metadata']['name']}): no room"
+
+
+def _set_image(spec: dict[str, Any], name: str) -> None:
+    for role in spec["roles"]:
+        role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = name
