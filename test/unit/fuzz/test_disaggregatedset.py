@@ -11,16 +11,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
+from lws.admission import leaderworkerset
+from lws.admission.defaulting import default
 from lws.admission.disaggregatedset.validation import errors_in, warnings_in
 from lws.admission.errors import aggregate
+from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.spec import fault_of, parse
 from lws.group.gang.registry import PROVIDERS
 from lws_api.crds import defaulted, definitions
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND
+from lws_api.leaderworkerset import v1
 from test.integration.fields.random_values import Schema, a_value, disturbed
 from test.unit.fuzz.validity import is_valid
 
 SCHEMA: Schema = definitions()[KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+CHILD: Schema = definitions()[v1.KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 FIELDS: Schema = {
     "type": "object",
     "properties": {key: SCHEMA["properties"][key] for key in ("spec", "status")},
@@ -62,3 +67,22 @@ def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
     if is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) and not errors_in(stored):
         assert fault_of(stored) == ""
         parse(stored)
+
+
+# As above.
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sets())
+def test_every_child_of_a_set_that_is_stored_can_be_stored_too(raw: dict[str, Any]) -> None:
+    """Whatever a set asks for, no rollout is held up by the admission of its children."""
+    stored = defaulted(raw)
+    if not is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) or errors_in(stored):
+        return
+    stored["metadata"] |= {"namespace": "default", "uid": "u"}
+    spec = parse(stored)
+    for role in spec.roles:
+        for replicas in {0, 1, role.replicas}:
+            made = build_child(stored, role, spec.placement, (spec.slices - 1, "0" * 8), replicas)
+            child = defaulted(made)
+            default(child)
+            assert is_valid(child["spec"], CHILD["properties"]["spec"])
+            assert leaderworkerset.errors_in(child) == []
