@@ -147,9 +147,10 @@ class Promises:
                     assert is_ok, f"direction: {older.key} {role} before {newer.key}"
 
     def _present(self, role: str) -> int:
-        """Groups that a lost child of an old revision leaves behind are seen by no observer."""
+        """By what was known: groups of a lost old child are seen by nobody, nor what comes back meanwhile."""
+        known = {(each.key, role): each.of(role).present for each in self.state.old}
         return sum(
-            child.present
+            min(child.present, known.get((key, role), child.present))
             for key, name, child in self.children.all()
             if name == role and (child.is_there or key == self.key)
         )
