@@ -37,21 +37,30 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     if snapshot.fault:
         return plan_left_alone(snapshot)
     target = target_revision(snapshot)
-    if target.actions and not snapshot.obstructions:
-        # No child carries a key that is not recorded. What is recorded starts the next pass.
-        return Plan((target.actions,), announce=events.broken_revisions(snapshot.obj, snapshot.revisions))
+    wanted = Wanted(snapshot, parse(snapshot.obj), target.key)
+    if target.actions:
+        return _plan_record(wanted, target)
     if snapshot.orphans:
         # They count in every step: nothing else is done before they are ours.
         return together(*(adopt(snapshot.owner, each) for each in snapshot.orphans))
-    return _plan_whole(snapshot, parse(snapshot.obj), target)
+    return _plan_whole(wanted, target)
 
 
-def _plan_whole(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Target) -> Plan:
-    wanted = Wanted(snapshot, spec, target.key)
+def _plan_record(wanted: Wanted, target: Target) -> Plan:
+    """No child carries a key that is not recorded: what is recorded starts the next pass."""
+    snapshot = wanted.snapshot
+    broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
+    recording = Plan((target.actions,), announce=broken)
+    if not snapshot.obstructions:
+        return recording
+    return together(recording, _status(wanted, target, courses(wanted), recording))
+
+
+def _plan_whole(wanted: Wanted, target: Target) -> Plan:
+    snapshot, spec = wanted.snapshot, wanted.spec
     steps = courses(wanted)
     roles = {key: tuple(each.roles) for key, each in target.records.items()}
     planned = together(
-        Plan((target.actions,) if target.actions else ()),
         plan_scalers(snapshot, spec, target.key),
         *(each.plan for each in steps),
         plan_removed_slices(snapshot, spec),
