@@ -14,12 +14,14 @@ import pytest
 import yaml
 
 from lws.admission.defaulting import default
+from lws.admission.disaggregatedset import validation
 from lws.admission.leaderworkerset import errors_in
 from lws.cli.arguments.go_flags import as_double_dashed
 from lws.cli.main import commands
 from lws.config import load
 from lws_api.config.v1alpha1 import API_VERSION, KIND
 from lws_api.crds import defaulted
+from lws_api.disaggregatedset import v1 as disaggregatedset
 from lws_api.leaderworkerset import v1
 
 ROOT = Path(__file__).parents[3]
@@ -72,7 +74,11 @@ def lost(written: Any, stored: Any, path: str = "") -> Iterator[str]:
 @pytest.mark.parametrize("text", blocks("yaml"))
 def test_what_is_shown_as_yaml_is_accepted(text: str, tmp_path: Path) -> None:
     document = yaml.safe_load(text)
-    if document.get("kind") == v1.KIND or document.keys() <= {"metadata", "spec", "status"}:
+    if document.get("kind") == disaggregatedset.KIND:
+        stored = defaulted(document)
+        assert list(lost(document, stored)) == []
+        assert validation.errors_in(stored) == []
+    elif document.get("kind") == v1.KIND or document.keys() <= {"metadata", "spec", "status"}:
         manifest = merged(SET, document)
         lws = defaulted(manifest)
         assert list(lost(manifest, lws)) == []
