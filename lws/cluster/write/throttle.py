@@ -28,14 +28,19 @@ class Throttle:
         # By UID, the latest write last.
         self._written: OrderedDict[str, float] = OrderedDict()
         self._moving: OrderedDict[str, float] = OrderedDict()
+        # UIDs of what has a status that waits.
+        self._waiting: set[str] = set()
 
     def note(self, obj: Mapping[str, Any]) -> None:
         """Take in what a write returned."""
-        for noted in (self._written,) if obj["kind"] == "StatefulSet" else (self._written, self._moving):
-            noted[obj["metadata"]["uid"]] = self._clock()
-            noted.move_to_end(obj["metadata"]["uid"])
+        uid = obj["metadata"]["uid"]
+        # What passes over groups remember in a status does not bring what waits, and must not put it off.
+        latest = () if uid in self._waiting else (self._written,)
+        for noted in latest if obj["kind"] == "StatefulSet" else (*latest, self._moving):
+            noted[uid] = self._clock()
+            noted.move_to_end(uid)
         if len(self._written) > _WRITTEN:
-            self._written.popitem(last=False)
+            self._waiting.discard(self._written.popitem(last=False)[0])
 
     def due(self, plan: Plan) -> Plan:
         """The plan without what can wait a little longer, and the time when it has waited enough."""
@@ -54,6 +59,8 @@ class Throttle:
             (each, self._wait_of_status(each) if each.target.uid not in remembered else None)
             for each in plan.statuses
         ]
+        self._waiting -= remembered | {each.target.uid for each, wait in statuses if wait is None}
+        self._waiting |= {each.target.uid for each, wait in statuses if wait is not None}
         return replace(
             plan,
             sequences=sequences,

@@ -54,6 +54,31 @@ def test_the_first_status_of_a_process_is_written_at_once(throttle: Throttle) ->
     assert throttle.due(_status()) == _status()
 
 
+def test_what_others_remember_in_the_status_does_not_put_it_off_for_ever(
+    throttle: Throttle, now: list[float]
+) -> None:
+    """Groups that restart one after the other, each with a write of its own."""
+    throttle.note(WRITTEN)
+    written = 0
+    for _ in range(20):
+        now[0] += 4.0
+        if throttle.due(_status()).statuses:
+            written += 1
+            throttle.note(WRITTEN)
+        throttle.note(WRITTEN)
+    assert written == 10, "every 8 s: the first look after 5 s"
+
+
+def test_a_status_that_was_written_waits_anew(throttle: Throttle, now: list[float]) -> None:
+    throttle.note(WRITTEN)
+    now[0] += 1.0
+    assert throttle.due(_status()) == Plan(again_after=4.0)
+    assert throttle.due(_status(can_wait=False)).statuses
+    throttle.note(WRITTEN)
+    now[0] += 1.0
+    assert throttle.due(_status()) == Plan(again_after=4.0)
+
+
 def test_a_pass_that_comes_sooner_anyway_stays_where_it_is(throttle: Throttle) -> None:
     throttle.note(WRITTEN)
     status = _status().statuses
@@ -66,6 +91,7 @@ def test_the_more_sets_move_the_less_each_of_them_tells(throttle: Throttle, now:
     for moving in (1, 20, 60, 120, 200, 400):
         for other in range(1, moving):
             throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": f"u-{other}"}})
+        assert throttle.due(_status(can_wait=False)).statuses
         throttle.note(WRITTEN)
         now[0] += 1.0
         found[moving] = throttle.due(_status()).again_after
@@ -88,7 +114,9 @@ def test_sets_move_whose_status_was_written_in_the_last_minute(throttle: Throttl
 def test_only_the_latest_writes_are_remembered(throttle: Throttle, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_WRITTEN", 1)
     throttle.note(WRITTEN)
+    assert throttle.due(_status()).statuses == ()
     throttle.note({"kind": "LeaderWorkerSet", "metadata": {"uid": "u-other"}})
+    assert not throttle._waiting, "nor is that anything waits"
     assert throttle.due(_status()) == _status()
 
 
