@@ -1,0 +1,674 @@
+"""DisaggregatedSets taken over from the original: what rests is left alone, what rolls goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lws.kube.metadata import controller_of
+from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL, SCALER_KIND
+from test.unit.stories.disaggregated_world import CHILD, World
+from test.unit.stories.original_sets import VERSIONS, Left, original_key, role
+
+V1 = "980bcb92"
+DRIFTED = "0badc0de"
+OURS = "disaggregatedset"
+"""The kind of the passes that take sets over."""
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    loop = asyncio.new_event_loop()
+    yield World(loop)
+    loop.close()
+
+
+def bring_up(world: World) -> int:
+    """LeaderWorkerSets get their groups while nobody looks after their set; the version at that moment."""
+    _let_others_go_on(world)
+    return int(world.cluster.version)
+
+
+def _let_others_go_on(world: World) -> None:
+    version = ""
+    while version != world.cluster.version:
+        version = world.cluster.version
+        for kind in world.manager.late:
+            world.manager.read(kind)
+        keys = [each for each in world.manager.queue.keys if each.kind != OURS]
+        for key in keys:
+            world.manager.run_pass(key)
+        world.nodes.sync_all()
+        for move in world.nodes.moves():
+            move()
+    assert any(each.kind == OURS for each in world.manager.queue.keys)
+
+
+def own_writes(world: World, since: int) -> list[tuple[str, str]]:
+    """Kind and name of what was written since then of the set, its scalers, Services and revisions, and of
+    its children but for their statuses.
+    """
+    found = []
+    for kind in (KIND, SCALER_KIND, CHILD, "Service", "ControllerRevision"):
+        before: dict[str, Any] = {}
+        for gone, obj in world.cluster.log[kind]:
+            name = obj["metadata"]["name"]
+            former, before[name] = before.get(name), obj
+            is_own = kind == KIND or (controller_of(obj) or {}).get("kind") == KIND
+            if not is_own or int(obj["metadata"]["resourceVersion"]) <= since:
+                continue
+            is_status = former is not None and _but_status(former) == _but_status(obj) and not gone
+            if not (kind == CHILD and is_status):
+                found.append((kind, name))
+    return found
+
+
+def _but_status(obj: dict[str, Any]) -> dict[str, Any]:
+    metadata = {field: value for field, value in obj["metadata"].items() if field != "resourceVersion"}
+    return {**obj, "metadata": metadata, "status": None}
+
+
+@dataclass
+class Rest:
+    """A set at rest. counts: of its roles, in each slice; None for the role that is scaled from outside."""
+
+    version: str
+    slices: int = 1
+    external: bool = False
+    key: str = ""
+    counts: tuple[int, int] = (2, 3)
+
+    def leave(self, world: World) -> str:
+        """The key that runs."""
+        prefill, decode = self.counts
+        roles = [role("prefill", prefill), role("decode", None if self.external else decode)]
+        left = Left(world.cluster, self.version, roles, {} if self.slices == 1 else {"slices": self.slices})
+        key = self.key or left.key
+        counts = {"prefill": prefill, "decode": decode}
+        for index in range(self.slices):
+            for given in left.obj["spec"]["roles"]:
+                left.child(key, given, counts[given["name"]], index=index)
+                if any(self.counts):
+                    left.service(key, given, index)
+        if self.external:
+            left.scaler("decode", decode * self.slices)
+        left.status({name: count * self.slices for name, count in counts.items()}, True)
+        return key
+
+
+RESTS = [
+    *(Rest(version) for version in VERSIONS),
+    *(Rest(version, key=DRIFTED) for version in VERSIONS),
+    *(Rest(version, counts=(0, 0)) for version in VERSIONS),
+    *(Rest(version, slices=3) for version in VERSIONS[1:]),
+    *(Rest(version, external=True) for version in VERSIONS[1:]),
+    *(Rest(version, slices=3, external=True, key=DRIFTED) for version in VERSIONS[1:]),
+]
+
+
+@pytest.mark.parametrize("rest", RESTS, ids=str)
+def test_what_rests_is_recorded_and_left_alone(world: World, rest: Rest) -> None:
+    key = rest.leave(world)
+    since = bring_up(world)
+    pods = {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
+    stored = {
+        (kind, each["metadata"]["name"]): each["metadata"]["resourceVersion"]
+        for kind in (CHILD, "Service", SCALER_KIND)
+        for each in world.cluster.of_kind(kind)
+    }
+    world.settle()
+    assert sorted(own_writes(world, since)) == [("ControllerRevision", f"demo-{key}-1"), (KIND, "demo")]
+    for (kind, name), version in stored.items():
+        assert world.get(kind, name)["metadata"]["resourceVersion"] == version
+    assert {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")} == pods
+    assert world.conditions["Available"] == "True"
+    assert world.status["updateRevision"] == f"demo-{key}-1"
+    before = world.cluster.writes
+    world.manager.resync()
+    world.settle()
+    assert world.cluster.writes == before, "none on the next pass"
+
+
+def test_the_way_back_is_open_where_nothing_drifted(world: World) -> None:
+    """The original computes the key that children carry."""
+    assert Rest("reference", slices=3).leave(world) == V1
+    bring_up(world)
+    world.settle()
+    assert original_key(world.get(KIND)["spec"]["roles"]) == V1
+    assert {each["metadata"]["labels"][REVISION_LABEL] for each in world.children} == {V1}
+
+
+Counts = tuple[int, ...]
+Row = tuple[Counts, Counts]
+NAMES = ("prefill", "decode", "router")
+
+
+@dataclass
+class Example:
+    """A rollout of §8. steps: old|new, row by row. before, after: names of roles. budgets: surge, then
+    unavailable.
+    """
+
+    name: str
+    steps: str
+    before: tuple[str, ...] = NAMES[:2]
+    after: tuple[str, ...] = NAMES[:2]
+    budgets: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def rows(self) -> list[Row]:
+        return [_row(each) for each in self.steps.split()]
+
+    def roles(self, names: tuple[str, ...], counts: Counts, image: str) -> list[dict[str, Any]]:
+        made = []
+        for index, (name, count) in enumerate(zip(NAMES, counts, strict=False)):
+            fields = ("maxSurge", "maxUnavailable")
+            budget = dict(zip(fields, self.budgets[index], strict=True)) if self.budgets else {}
+            if name in names:
+                made.append(role(name, count, image, **budget))
+        return made
+
+
+def _row(text: str) -> Row:
+    old, new = ([int(each) for each in side.split(",")] for side in text.split("|"))
+    return tuple(old), tuple(new)
+
+
+EXAMPLES = [
+    Example("A", "4,2|0,0 4,2|1,1 3,2|1,1 3,2|2,1 2,1|2,1 2,1|3,2 1,1|3,2 1,1|4,2 0,0|4,2"),
+    Example("B", "3,3|0,0 2,2|0,0 2,2|1,1 1,1|1,1 1,1|2,2 0,0|2,2 0,0|3,3", budgets=((0, 1), (0, 1))),
+    Example("C", "7,3|0,0 7,3|3,1 5,2|3,1 5,2|5,2 3,1|5,2 3,1|7,3 0,0|7,3", budgets=((3, 0), (1, 0))),
+    Example("D", "2,4|0,0 2,4|1,1 2,3|2,2 2,2|3,3 1,2|3,3 1,1|4,4 1,1|5,4 0,0|5,4"),
+    Example(
+        "E",
+        "6,2|0,0 5,2|0,0 4,2|0,0 3,2|0,0 3,2|1,1 2,1|1,1 2,1|2,1 2,1|2,2 1,1|2,2 1,1|3,2 0,0|3,2",
+    ),
+    Example(
+        "F",
+        "4,6,0|0,0,0 4,6,0|1,1,1 4,5,0|1,1,1 3,5,0|1,1,1 3,5,0|2,2,1 3,4,0|2,2,1 3,4,0|2,3,1 2,3,0|2,3,1 "
+        "2,3,0|3,4,2 2,2,0|3,4,2 1,2,0|3,4,2 1,2,0|4,5,2 1,1,0|4,5,2 1,1,0|4,6,2 0,0,0|4,6,2",
+        after=NAMES,
+    ),
+    Example(
+        "G",
+        "4,6,2|0,0,0 4,6,2|1,1,0 4,5,2|1,1,0 3,5,2|1,1,0 3,5,2|2,2,0 3,4,2|2,2,0 3,4,2|2,3,0 2,3,1|2,3,0 "
+        "2,3,1|3,4,0 2,2,1|3,4,0 1,2,1|3,4,0 1,2,1|4,5,0 1,1,1|4,5,0 1,1,1|4,6,0 0,0,0|4,6,0",
+        before=NAMES,
+    ),
+]
+STEPS = [
+    (version, example, at)
+    for example in EXAMPLES
+    for at in range(len(example.rows) - 1)
+    for version in (VERSIONS if example.name == "A" else (VERSIONS[at % 3],))
+]
+
+
+class Watch:
+    """What children want after each pass, as it changes. keys: of the old revisions, then of the new one."""
+
+    def __init__(self, world: World, width: int, *keys: str) -> None:
+        self.rows: list[tuple[Counts, ...]] = []
+        self._world, self._width, self._keys = world, width, keys
+        world.after_pass = self._look
+
+    def _look(self) -> None:
+        counts = self._world.counts()
+        names = NAMES[: self._width]
+        row = tuple(tuple(counts.get(key, {}).get(name, 0) for name in names) for key in self._keys)
+        if not self.rows or self.rows[-1] != row:
+            self.rows.append(row)
+
+    def steps(self, expected: Sequence[tuple[Counts, ...]]) -> list[tuple[Counts, ...]]:
+        """Rows without those in which the rest of a step waits for groups that terminate."""
+        found: list[tuple[Counts, ...]] = []
+        for row in self.rows:
+            *old, new = row
+            whole = expected[len(found)] if 0 < len(found) < len(expected) else row
+            is_open = old == [*whole[:-1]] and all(map(int.__le__, new, whole[-1])) and row != whole
+            if not is_open:
+                found.append(row)
+        return found
+
+
+def leave_in_rollout(world: World, version: str, example: Example, at: int) -> tuple[str, str]:
+    """The old key and the new one, as the original has them in that row."""
+    (initial, _), (old, new) = example.rows[0], example.rows[at]
+    roles = example.roles(example.after, example.rows[-1][1], "nginx:2")
+    left = Left(world.cluster, version, roles)
+    before = Left.completed(example.roles(example.before, initial, "nginx:1"))
+    for given, start, count in zip(before, initial, old, strict=False):
+        left.child(original_key(before), given, count, start)
+        left.service(original_key(before), given)
+    for given, count in zip(left.obj["spec"]["roles"], new, strict=False):
+        left.child(left.key, given, count)
+        if all(new[: len(example.after)]):
+            left.service(left.key, given)
+    sums = {each["name"]: old[i] + new[i] for i, each in enumerate(left.obj["spec"]["roles"])}
+    left.status(sums, False)
+    return original_key(before), left.key
+
+
+@pytest.mark.parametrize(
+    ("version", "example", "at"), STEPS, ids=[f"{each.name}{at}-{version}" for version, each, at in STEPS]
+)
+def test_a_rollout_goes_on_with_the_next_step(world: World, version: str, example: Example, at: int) -> None:
+    keys = leave_in_rollout(world, version, example, at)
+    since = bring_up(world)
+    watch = Watch(world, len(example.rows[0][0]), *keys)
+    world.settle()
+    assert watch.steps(example.rows[at:]) == example.rows[at:]
+    assert touched(world, since) == counted(world, since), "nothing but counts is written"
+    assert set(world.counts()) == {keys[1]} and world.conditions["Available"] == "True"
+
+
+def touched(world: World, since: int) -> int:
+    """Writes to children, deletions left out."""
+    return sum(
+        1
+        for before, after in _changes(world, since)
+        if after is not None and (before is None or _but_status(before) != _but_status(after))
+    )
+
+
+def counted(world: World, since: int) -> int:
+    """Writes that change the count of a child, and nothing else."""
+    return sum(
+        1
+        for before, after in _changes(world, since)
+        if before is not None and after is not None and _is_scaled(before, after)
+    )
+
+
+def _is_scaled(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    same = [
+        {**_but_status(each), "metadata": {**each["metadata"], "generation": 0, "resourceVersion": ""}}
+        for each in (before, after)
+    ]
+    specs = [{**each["spec"], "replicas": 0} for each in (before, after)]
+    return (
+        {**same[0], "spec": None} == {**same[1], "spec": None}
+        and specs[0] == specs[1]
+        and before["spec"]["replicas"] != after["spec"]["replicas"]
+    )
+
+
+def _changes(world: World, since: int) -> Iterator[tuple[dict[str, Any] | None, dict[str, Any] | None]]:
+    """Of children since then: before and after."""
+    before: dict[str, dict[str, Any]] = {}
+    for gone, obj in world.cluster.log[CHILD]:
+        name = obj["metadata"]["name"]
+        former = before.pop(name, None)
+        if not gone:
+            before[name] = obj
+        if int(obj["metadata"]["resourceVersion"]) > since:
+            yield former, None if gone else obj
+
+
+def test_a_rollout_whose_children_are_not_all_made_goes_on(world: World) -> None:
+    """The original ended between two creations."""
+    example = EXAMPLES[0]
+    left = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    for given, count in zip(before, (4, 2), strict=True):
+        left.child(original_key(before), given, count, count)
+    left.child(left.key, left.obj["spec"]["roles"][0], 0)
+    bring_up(world)
+    watch = Watch(world, 2, original_key(before), left.key)
+    world.settle()
+    assert watch.steps(example.rows) == example.rows
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("has_baseline", [False, True])
+def test_a_rollout_that_has_not_begun_begins(world: World, version: str, has_baseline: bool) -> None:
+    example = EXAMPLES[0]
+    left = Left(world.cluster, version, example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    for given, count in zip(before, (4, 2), strict=True):
+        left.child(original_key(before), given, count, count if has_baseline else None)
+    bring_up(world)
+    watch = Watch(world, 2, original_key(before), left.key)
+    world.settle()
+    assert watch.steps(example.rows) == example.rows
+
+
+def test_each_slice_goes_on_where_it_is(world: World) -> None:
+    example = EXAMPLES[0]
+    left = Left(world.cluster, "reference", example.roles(NAMES[:2], (4, 2), "nginx:2"), {"slices": 3})
+    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    for index, at in enumerate((1, 4, 6)):
+        old, new = example.rows[at]
+        for given, start, count in zip(before, (4, 2), old, strict=True):
+            left.child(original_key(before), given, count, start, index)
+        for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
+            left.child(left.key, given, count, index=index)
+    since = bring_up(world)
+    seen: dict[int, list[Row]] = {0: [], 1: [], 2: []}
+
+    def look() -> None:
+        for index, found in seen.items():
+            of_slice = {
+                each["metadata"]["name"]: each["spec"]["replicas"]
+                for each in world.children
+                if each["metadata"]["name"].startswith(f"demo-{index}-")
+            }
+            old, new = (
+                tuple(of_slice.get(f"demo-{index}-{key}-{name}", 0) for name in NAMES[:2])
+                for key in (original_key(before), left.key)
+            )
+            if not found or found[-1] != (old, new):
+                found.append((old, new))
+
+    world.after_pass = look
+    world.settle()
+    assert seen == {0: example.rows[1:], 1: example.rows[4:], 2: example.rows[6:]}
+    assert touched(world, since) == counted(world, since)
+
+
+@pytest.mark.parametrize("drifted", ["old", "new", "both"])
+@pytest.mark.parametrize("at", [1, 4, 7])
+def test_a_rollout_under_other_keys_goes_on(world: World, drifted: str, at: int) -> None:
+    """Keys that a library hashed otherwise, or labels of users that the set overwrote."""
+    example = EXAMPLES[0]
+    old, new = example.rows[at]
+    left = Left(world.cluster, "v0.10.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    keys = [
+        "0ddba11a" if drifted in ("old", "both") else original_key(before),
+        DRIFTED if drifted in ("new", "both") else left.key,
+    ]
+    for given, start, count in zip(before, (4, 2), old, strict=True):
+        left.child(keys[0], given, count, start)
+    for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
+        left.child(keys[1], given, count)
+    since = bring_up(world)
+    watch = Watch(world, 2, *keys)
+    world.settle()
+    assert watch.rows == example.rows[at:]
+    assert touched(world, since) == counted(world, since)
+
+
+@pytest.mark.parametrize("at", [1, 2, 4, 6])
+def test_a_role_that_is_scaled_from_outside_rolls_on(world: World, at: int) -> None:
+    example = EXAMPLES[0]
+    old, new = example.rows[at]
+    counts = (4, None)
+    left = Left(
+        world.cluster, "reference", [role(*each, "nginx:2") for each in zip(NAMES, counts, strict=False)]
+    )
+    before = Left.completed([role(*each, "nginx:1") for each in zip(NAMES, counts, strict=False)])
+    for given, start, count in zip(before, (4, 2), old, strict=True):
+        left.child(original_key(before), given, count, start)
+    for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
+        left.child(left.key, given, count)
+    left.scaler("decode", 2)
+    since = bring_up(world)
+    watch = Watch(world, 2, original_key(before), left.key)
+    world.settle()
+    assert watch.rows == example.rows[at:]
+    assert touched(world, since) == counted(world, since)
+    assert world.get(SCALER_KIND, "demo-decode")["spec"] == {"replicas": 2}
+
+
+OVERTAKEN = [
+    ((2, 2), (2, 2), (0, 0)),
+    ((2, 2), (2, 2), (1, 1)),
+    ((2, 2), (1, 1), (1, 1)),
+    ((2, 2), (1, 1), (2, 2)),
+    ((2, 2), (0, 0), (2, 2)),
+    ((2, 2), (0, 0), (3, 3)),
+    ((1, 1), (0, 0), (3, 3)),
+    ((1, 1), (0, 0), (4, 4)),
+    ((0, 0), (0, 0), (4, 4)),
+]
+"""By §7 and §9, (4,4) with one group on top: A, B, C."""
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("at", range(8))
+def test_a_rollout_that_was_overtaken_goes_on(world: World, version: str, at: int) -> None:
+    """A→B→C: B goes before A; baselines are those at the start of C."""
+    expected = OVERTAKEN
+    images = {"nginx:1": (2, 2), "nginx:2": (2, 2)}
+    left = Left(world.cluster, version, [role(name, 4, "nginx:3") for name in NAMES[:2]])
+    keys = []
+    for (image, starts), counts in zip(images.items(), expected[at], strict=False):
+        before = Left.completed([role(name, 4, image) for name in NAMES[:2]])
+        keys.append(original_key(before))
+        for given, start, count in zip(before, starts, counts, strict=True):
+            if any(counts):
+                left.child(keys[-1], given, count, start)
+        world.cluster.pass_time(60)
+    for given, count in zip(left.obj["spec"]["roles"], expected[at][2], strict=True):
+        left.child(left.key, given, count)
+    since = bring_up(world)
+    watch = Watch(world, 2, *keys, left.key)
+    world.settle()
+    assert watch.steps(expected[at:]) == expected[at:]
+    assert touched(world, since) == counted(world, since)
+
+
+def test_a_legacy_set_with_a_scaler_rests(world: World) -> None:
+    """Set up by v0.9.0, scaled from outside since v0.10.0."""
+    left = Left(world.cluster, "v0.9.0", [role("prefill", 2), role("decode", None)])
+    for given, count in zip(left.obj["spec"]["roles"], (2, 3), strict=True):
+        left.child(left.key, given, count)
+        left.service(left.key, given)
+    left.scaler("decode", 3)
+    since = bring_up(world)
+    world.settle()
+    assert sorted(own_writes(world, since)) == [("ControllerRevision", f"demo-{left.key}-1"), (KIND, "demo")]
+
+
+def _with_leader(given: dict[str, Any]) -> None:
+    template = given["spec"]["leaderWorkerTemplate"]
+    template["leaderTemplate"] = {
+        "metadata": {"labels": {"tier": "front"}, "annotations": {"a": "b"}},
+        "spec": {"containers": [{"name": "leader", "image": "nginx:1", "resources": {}}]},
+    }
+
+
+def _with_own_app(given: dict[str, Any]) -> None:
+    template = given["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    template["metadata"] = {"labels": {"app": "mine", "tier": "back"}}
+
+
+def _with_metadata(given: dict[str, Any]) -> None:
+    given["metadata"] = {"labels": {"team": "a", "app": "mine"}, "annotations": {"note": "x"}}
+
+
+def _with_percentages(given: dict[str, Any]) -> None:
+    rolling = {"maxSurge": 0, "maxUnavailable": "20%"}
+    given["spec"]["rolloutStrategy"] = {"rollingUpdateConfiguration": rolling}
+
+
+def _with_policies(given: dict[str, Any]) -> None:
+    given["spec"] |= {
+        "startupPolicy": "LeaderReady",
+        "networkConfig": {"subdomainPolicy": "UniquePerReplica"},
+    }
+    given["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
+
+
+def _with_odd_spellings(given: dict[str, Any]) -> None:
+    (container,) = given["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"]
+    container["resources"] = {"limits": {"cpu": "1000m", "memory": "1024Mi"}}
+    container["env"] = [{"name": "A", "value": "<&>"}, {"name": "B", "value": ""}]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "change",
+    [_with_leader, _with_own_app, _with_metadata, _with_percentages, _with_policies, _with_odd_spellings],
+)
+@pytest.mark.parametrize("key", ["", DRIFTED])
+def test_whatever_roles_say_they_rest(world: World, version: str, change: Any, key: str) -> None:
+    roles = [role("prefill", 2), role("decode", 1)]
+    for each in roles:
+        change(each)
+    left = Left(world.cluster, version, roles)
+    for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
+        left.child(key or left.key, given, count, initial=7)
+        left.service(key or left.key, given)
+    left.status({"prefill": 2, "decode": 1}, True)
+    since = bring_up(world)
+    world.settle()
+    name = f"demo-{key or left.key}-1"
+    assert sorted(own_writes(world, since)) == [("ControllerRevision", name), (KIND, "demo")]
+
+
+@pytest.mark.parametrize("before", ["0,1|4,2", "1,0|4,2", "4,2|1,0", "4,2|0,1", "2,1|3,1", "2,1|2,2"])
+def test_a_step_that_was_cut_off_is_finished(world: World, before: str) -> None:
+    """The original ended between two writes of a step of §8 A."""
+    old, new = _row(before)
+    left = Left(world.cluster, "reference", [role("prefill", 4, "nginx:2"), role("decode", 2, "nginx:2")])
+    roles = Left.completed([role("prefill", 4, "nginx:1"), role("decode", 2, "nginx:1")])
+    for given, start, count in zip(roles, (4, 2), old, strict=True):
+        left.child(original_key(roles), given, count, start)
+    for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
+        left.child(left.key, given, count)
+    bring_up(world)
+    watch = Watch(world, 2, original_key(roles), left.key)
+    world.settle()
+    following = {
+        "0,1|4,2": "0,0|4,2",
+        "1,0|4,2": "0,0|4,2",
+        "4,2|1,0": "4,2|1,1",
+        "4,2|0,1": "4,2|1,1",
+        "2,1|3,1": "2,1|3,2",
+        "2,1|2,2": "2,1|3,2",
+    }
+    assert watch.rows[:2] == [_row(before), _row(following[before])]
+    assert watch.rows[-1] == _row("0,0|4,2")
+
+
+def test_a_legacy_slice_beside_others_is_made_anew_and_nothing_else(world: World) -> None:
+    """The original does so, too: its pods lack the label that tells slices apart."""
+    roles = [role("prefill", 2), role("decode", 1)]
+    left = Left(world.cluster, "v0.9.0", roles, {"slices": 3})
+    for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
+        left.child(left.key, given, count)
+        left.service(left.key, given)
+    left.version = "v0.10.0"
+    for index in (1, 2):
+        for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
+            left.child(left.key, given, count, index=index)
+            left.service(left.key, given, index)
+    since = bring_up(world)
+    world.settle()
+    touched_names = {name for kind, name in own_writes(world, since) if kind in (CHILD, "Service")}
+    assert not any(name.startswith(("demo-1-", "demo-2-")) for name in touched_names), touched_names
+    assert {each["metadata"]["name"] for each in world.children} == {
+        f"demo-{index}-{left.key}-{name}" for index in range(3) for name in NAMES[:2]
+    }
+    assert world.conditions["Available"] == "True"
+
+
+@pytest.mark.parametrize("at", [1, 3, 5, 7])
+def test_a_rollout_from_legacy_names_to_those_with_slices_goes_on(world: World, at: int) -> None:
+    example = EXAMPLES[0]
+    old, new = example.rows[at]
+    left = Left(world.cluster, "v0.9.0", example.roles(NAMES[:2], (4, 2), "nginx:2"))
+    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    for given, start, count in zip(before, (4, 2), old, strict=True):
+        left.child(original_key(before), given, count, start)
+        left.service(original_key(before), given)
+    left.version = "v0.10.0"
+    for given, count in zip(left.obj["spec"]["roles"], new, strict=True):
+        left.child(left.key, given, count)
+    since = bring_up(world)
+    watch = Watch(world, 2, original_key(before), left.key)
+    world.settle()
+    assert watch.rows == example.rows[at:]
+    assert touched(world, since) == counted(world, since)
+
+
+def test_a_change_that_was_taken_back_goes_on(world: World) -> None:
+    """A→B→A: the original writes no baselines where the target has children."""
+    left = Left(world.cluster, "reference", [role(name, 4, "nginx:1") for name in NAMES[:2]])
+    other = Left.completed([role(name, 4, "nginx:2") for name in NAMES[:2]])
+    for given in left.obj["spec"]["roles"]:
+        left.child(left.key, given, 2, 4)
+    for given in other:
+        left.child(original_key(other), given, 2)
+    bring_up(world)
+    watch = Watch(world, 2, original_key(other), left.key)
+    world.settle()
+    expected = "2,2|2,2 2,2|3,3 1,1|3,3 1,1|4,4 0,0|4,4"
+    assert watch.rows == [_row(each) for each in expected.split()]
+    assert world.conditions["Available"] == "True"
+
+
+@pytest.mark.parametrize("kind", ["ExclusiveSlice", "ExclusiveTopology"])
+@pytest.mark.parametrize("key", ["", DRIFTED])
+def test_slices_in_their_places_rest(world: World, kind: str, key: str) -> None:
+    spec = {"slices": 3, "placementPolicy": {"type": kind, "topology": "rack"}}
+    left = Left(world.cluster, "reference", [role("prefill", 2), role("decode", 1)], spec)
+    for index in range(3):
+        for given, count in zip(left.obj["spec"]["roles"], (2, 1), strict=True):
+            left.child(key or left.key, given, count, index=index)
+            left.service(key or left.key, given, index)
+    left.status({"prefill": 6, "decode": 3}, True)
+    since = bring_up(world)
+    world.settle()
+    name = f"demo-{key or left.key}-1"
+    assert sorted(own_writes(world, since)) == [("ControllerRevision", name), (KIND, "demo")]
+
+
+def _reordered(roles: list[dict[str, Any]]) -> None:
+    roles.reverse()
+
+
+def _restarting_otherwise(roles: list[dict[str, Any]]) -> None:
+    for each in roles:
+        each["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
+
+
+def _spelled_otherwise(roles: list[dict[str, Any]]) -> None:
+    for each in roles:
+        each["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["dnsPolicy"] = "ClusterFirst"
+
+
+@pytest.mark.parametrize("change", [_reordered, _restarting_otherwise, _spelled_otherwise])
+@pytest.mark.parametrize("at", [0, 1, 4, 7])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_rollout_that_we_would_not_have_begun_goes_on(
+    world: World, version: str, at: int, change: Any
+) -> None:
+    """The original hashes what means the same to us: what it has begun is brought to its end."""
+    example = EXAMPLES[0]
+    old, new = example.rows[at]
+    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    roles = example.roles(NAMES[:2], (4, 2), "nginx:1")
+    change(roles)
+    left = Left(world.cluster, version, roles)
+    assert left.key != original_key(before)
+    for given, start, count in zip(before, (4, 2), old, strict=True):
+        left.child(original_key(before), given, count, start)
+    counts = dict(zip(NAMES, new, strict=False))
+    for given in left.obj["spec"]["roles"]:
+        left.child(left.key, given, counts[given["name"]])
+    since = bring_up(world)
+    watch = Watch(world, 2, original_key(before), left.key)
+    world.settle()
+    assert watch.rows == example.rows[at:]
+    assert touched(world, since) == counted(world, since)
+
+
+def test_a_state_in_which_everything_was_renamed_goes_on(world: World) -> None:
+    """The original leaves the former roles behind, drained by nobody (wart)."""
+    left = Left(world.cluster, "reference", [role("a", 2), role("b", 2)])
+    before = Left.completed([role("prefill", 2), role("decode", 2)])
+    for given in before:
+        left.child(original_key(before), given, 2)
+    for given in left.obj["spec"]["roles"]:
+        left.child(left.key, given, 2)
+    bring_up(world)
+    world.settle()
+    assert world.counts() == {left.key: {"a": 2, "b": 2}}
+    assert world.conditions["Available"] == "True"
