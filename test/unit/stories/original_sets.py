@@ -55,11 +55,6 @@ class Left:
         return self.version == "v0.9.0"
 
     @property
-    def slices(self) -> int:
-        slices: int = self.obj["spec"]["slices"]
-        return slices
-
-    @property
     def key(self) -> str:
         """What the original computes for the roles."""
         return original_key(self.obj["spec"]["roles"])
@@ -90,6 +85,9 @@ class Left:
                 _label(template, labels)
                 if policy is not None:
                     template["spec"]["affinity"] = _affinity(policy, index)
+        for claim in spec["leaderWorkerTemplate"].get("volumeClaimTemplates", ()):
+            claim["status"] = {}
+            claim["spec"].setdefault("resources", {})
         rolling = (spec.get("rolloutStrategy") or {}).get("rollingUpdateConfiguration") or {}
         rolling = {"maxSurge": 0, "maxUnavailable": 1, "partition": 0, **rolling}
         spec["rolloutStrategy"] = {"type": "RollingUpdate", "rollingUpdateConfiguration": rolling}

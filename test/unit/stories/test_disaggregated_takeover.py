@@ -81,6 +81,7 @@ class Rest:
     external: bool = False
     key: str = ""
     counts: tuple[int, int] = (2, 3)
+    has_served: bool = True
 
     def leave(self, world: World) -> str:
         """The key that runs."""
@@ -92,7 +93,7 @@ class Rest:
         for index in range(self.slices):
             for given in left.obj["spec"]["roles"]:
                 left.child(key, given, counts[given["name"]], index=index)
-                if any(self.counts):
+                if self.has_served:
                     left.service(key, given, index)
         if self.external:
             left.scaler("decode", decode * self.slices)
@@ -103,7 +104,9 @@ class Rest:
 RESTS = [
     *(Rest(version) for version in VERSIONS),
     *(Rest(version, key=DRIFTED) for version in VERSIONS),
+    *(Rest(version, counts=(0, 0), has_served=False) for version in VERSIONS),
     *(Rest(version, counts=(0, 0)) for version in VERSIONS),
+    *(Rest(version, counts=(2, 0), external=True) for version in VERSIONS),
     *(Rest(version, slices=3) for version in VERSIONS[1:]),
     *(Rest(version, external=True) for version in VERSIONS[1:]),
     *(Rest(version, slices=3, external=True, key=DRIFTED) for version in VERSIONS[1:]),
@@ -127,6 +130,9 @@ def test_what_rests_is_recorded_and_left_alone(world: World, rest: Rest) -> None
     assert {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")} == pods
     assert world.conditions["Available"] == "True"
     assert world.status["updateRevision"] == f"demo-{key}-1"
+    if rest.version == "reference":
+        (available,) = [each for each in world.status["conditions"] if each["type"] == "Available"]
+        assert available["lastTransitionTime"] == "2026-02-01T00:00:00Z"
     before = world.cluster.writes
     world.manager.resync()
     world.settle()
@@ -495,6 +501,11 @@ def _with_policies(given: dict[str, Any]) -> None:
     given["spec"]["leaderWorkerTemplate"]["restartPolicy"] = "None"
 
 
+def _with_claims(given: dict[str, Any]) -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+    given["spec"]["leaderWorkerTemplate"]["volumeClaimTemplates"] = [claim]
+
+
 def _with_odd_spellings(given: dict[str, Any]) -> None:
     (container,) = given["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"]
     container["resources"] = {"limits": {"cpu": "1000m", "memory": "1024Mi"}}
@@ -504,7 +515,15 @@ def _with_odd_spellings(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(
     "change",
-    [_with_leader, _with_own_app, _with_metadata, _with_percentages, _with_policies, _with_odd_spellings],
+    [
+        _with_leader,
+        _with_own_app,
+        _with_metadata,
+        _with_percentages,
+        _with_policies,
+        _with_odd_spellings,
+        _with_claims,
+    ],
 )
 @pytest.mark.parametrize("key", ["", DRIFTED])
 def test_whatever_roles_say_they_rest(world: World, version: str, change: Any, key: str) -> None:
@@ -672,3 +691,34 @@ def test_a_state_in_which_everything_was_renamed_goes_on(world: World) -> None:
     world.settle()
     assert world.counts() == {left.key: {"a": 2, "b": 2}}
     assert world.conditions["Available"] == "True"
+
+
+@pytest.mark.parametrize("at", [1, 4, 7, 8])
+def test_edits_on_which_the_original_did_not_act_wait_for_the_next_one(world: World, at: int) -> None:
+    """Budgets, labels, network and placement are read when a child is made, and by it never again."""
+    example = EXAMPLES[0]
+    old, new = example.rows[at]
+    plain = example.roles(NAMES[:2], (4, 2), "nginx:2")
+    edited = example.roles(NAMES[:2], (4, 2), "nginx:2")
+    for each in edited:
+        _with_metadata(each)
+        each["spec"]["startupPolicy"] = "LeaderReady"
+        each["spec"]["networkConfig"] = {"subdomainPolicy": "UniquePerReplica"}
+        each["spec"]["rolloutStrategy"] = {"rollingUpdateConfiguration": {"maxSurge": 1, "maxUnavailable": 0}}
+    left = Left(world.cluster, "reference", edited)
+    before = Left.completed(example.roles(NAMES[:2], (4, 2), "nginx:1"))
+    for given, start, count in zip(before, (4, 2), old, strict=True):
+        if any(old):
+            left.child(original_key(before), given, count, start)
+    for given, count in zip(Left.completed(plain), new, strict=True):
+        left.child(left.key, given, count)
+    since = bring_up(world)
+    watch = Watch(world, 2, original_key(before), left.key)
+    world.settle()
+    assert watch.rows == example.rows[at:]
+    assert touched(world, since) == counted(world, since)
+    pods = {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
+    world.edit(lambda spec: spec["roles"][0]["spec"].update(replicas=5))
+    world.settle()
+    assert pods < {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
+    assert world.counts() == {left.key: {"prefill": 5, "decode": 2}}
