@@ -45,9 +45,15 @@ class World:
         self.cluster = FakeCluster(has_feature=False)
         self.nodes = FakeNodes(self.cluster)
         self.passes: list[Key] = []
-        registrations = REGISTRATIONS if REGISTRATION in REGISTRATIONS else (*REGISTRATIONS, REGISTRATION)
-        self.manager = FakeManager(self.cluster, loop, self._on_plan, registrations)
+        self._loop = loop
         self.after_pass: Callable[[], None] = lambda: None
+        self.restart()
+
+    def restart(self) -> None:
+        """The manager is another process now."""
+        registrations = REGISTRATIONS if REGISTRATION in REGISTRATIONS else (*REGISTRATIONS, REGISTRATION)
+        self.cluster.before_write = lambda: None
+        self.manager = FakeManager(self.cluster, self._loop, self._on_plan, registrations)
 
     def _on_plan(self, key: Key, snapshot: Any, plan: Any) -> None:
         self.passes.append(key)

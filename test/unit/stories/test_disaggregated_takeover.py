@@ -12,6 +12,7 @@ import pytest
 from lws.kube.metadata import controller_of
 from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL, SCALER_KIND
 from test.unit.stories.disaggregated_world import CHILD, World
+from test.unit.stories.fake_manager import Crash
 from test.unit.stories.original_sets import VERSIONS, Left, original_key, role
 
 V1 = "980bcb92"
@@ -722,3 +723,52 @@ def test_edits_on_which_the_original_did_not_act_wait_for_the_next_one(world: Wo
     world.settle()
     assert pods < {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
     assert world.counts() == {left.key: {"prefill": 5, "decode": 2}}
+
+
+@pytest.mark.parametrize("example", [EXAMPLES[0], EXAMPLES[1]], ids=["A", "B"])
+@pytest.mark.parametrize("at", [1, 3, 5])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_set_that_is_looked_at_before_its_children_waits_for_them(
+    world: World, version: str, at: int, example: Example
+) -> None:
+    """What the original says of LeaderWorkerSets is less than what we would."""
+    keys = leave_in_rollout(world, version, example, at)
+    bring_up(world)
+    for child in world.children:
+        counts = {field: child["status"].get(field, 0) for field in ("replicas", "readyReplicas")}
+        world.cluster.change(child, status=counts)
+    world.restart()
+    since = int(world.cluster.version)
+    watch = Watch(world, 2, *keys)
+    for _ in range(3):
+        for kind in world.manager.late:
+            world.manager.read(kind)
+        for key in [each for each in world.manager.queue.keys if each.kind == OURS]:
+            world.manager.run_pass(key)
+            world.after_pass()
+    world.settle()
+    assert watch.rows == example.rows[at:]
+    assert touched(world, since) == counted(world, since)
+
+
+@pytest.mark.parametrize("write", range(1, 7))
+@pytest.mark.parametrize("at", [0, 1, 4, 7])
+def test_a_takeover_that_is_cut_off_is_taken_up(world: World, at: int, write: int) -> None:
+    example = EXAMPLES[0]
+    keys = leave_in_rollout(world, VERSIONS[at % 3], example, at)
+    since = bring_up(world)
+    watch = Watch(world, 2, *keys)
+    writes = iter(range(write - 1, -1, -1))
+
+    def crash() -> None:
+        if next(writes, 1) == 0:
+            raise Crash
+
+    world.cluster.before_write = crash
+    with pytest.raises(Crash):
+        world.settle()
+    world.restart()
+    world.settle()
+    expected = example.rows[at:]
+    assert [each for each in watch.rows if each in expected] == expected
+    assert touched(world, since) == counted(world, since)
