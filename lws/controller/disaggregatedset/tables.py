@@ -38,10 +38,12 @@ _WHOLE = (
     Field("metadata.managedFields", NOBODY, _nothing),
     *(Field(f"metadata.{name}") for name in _METADATA),
 )
+# Changes once in a rollout. A status that somebody took away would stay away while nothing moves.
+_IN_STATUS = Field("status.updateRevision")
 _COUNTS = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas", "conditions")
 
 TABLES = (
-    Table(KIND, _WHOLE, others=NOBODY),
+    Table(KIND, (*_WHOLE, _IN_STATUS), others=NOBODY),
     Table(SCALER_KIND, _WHOLE, others=NOBODY),
     Table(
         "LeaderWorkerSet",

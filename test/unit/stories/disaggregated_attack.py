@@ -1,0 +1,245 @@
+"""A DisaggregatedSet in a cluster in memory while everything goes wrong, every write of its passes judged.
+
+In: a scenario, the write at which something happens, and what happens. Out: an AssertionError that begins
+with the promise that was broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any, cast
+
+from lws.cluster.errors import ApiError, Conflict, Forbidden, Unreachable
+from lws.controller.manager import REGISTRATIONS
+from lws.controller.triggers.keys import Key
+from lws.disaggregatedset.names import identity_of
+from lws.disaggregatedset.revisions.target import target_revision
+from lws.disaggregatedset.slices.state import remembered
+from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.spec import parse
+from lws.kube.metadata import is_terminating
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL
+from test.unit.stories.disaggregated_world import CHILD, World
+from test.unit.stories.fake_manager import Crash, FakeManager
+
+FAULTS: dict[str, Callable[[], Exception]] = {
+    "500": lambda: ApiError(500, "InternalError", "broken"),
+    "409": lambda: Conflict(409, "Conflict", "changed meanwhile"),
+    "403": lambda: Forbidden(403, "Forbidden", "not allowed"),
+    "late": lambda: Unreachable("timed out"),
+    "crash": Crash,
+    "crash late": Crash,
+}
+
+
+class Attack:
+    """at: number of the write, from 1 on. hit: called before it. fault: how it fails; "" for not at all.
+    dice: whether streams are read late; None for at once. floors: groups wanted when the target changed.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, dice: random.Random | None = None) -> None:
+        self.world, self.loop, self.dice = World(loop), loop, dice
+        self.at, self.fault = 0, ""
+        self.hit: Callable[[World], None] = lambda world: None
+        self.writes: list[str] = []
+        self.floors: Counter[tuple[int, str]] = Counter()
+        self.is_judged = True
+        self.roles: dict[tuple[int, str], Any] = {}
+        self.key, self.spec = "", cast(Any, None)
+        cluster: Any = self.world.cluster
+        for verb in ("create", "apply", "merge", "delete"):
+            setattr(cluster, verb, self._around(verb, getattr(cluster, verb)))
+        self.restart()
+
+    def _on_plan(self, key: Key, snapshot: Any, planned: Any) -> None:
+        self.world.passes.append(key)
+        if key.kind != "disaggregatedset" or snapshot.fault or is_terminating(snapshot.obj):
+            return
+        former, self.key = self.key, target_revision(snapshot).key
+        self.spec = parse(snapshot.obj)
+        self.is_judged = True
+        if self.key != former:
+            self.floors = self._wanted()
+        wanted = Wanted(snapshot, self.spec, self.key)
+        self.roles = {
+            (index, each.name): each
+            for index in range(self.spec.slices)
+            for each in wanted.in_slice(index, remembered(snapshot.obj, index)).targets
+        }
+
+    def _around(self, verb: str, call: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
+        async def write(*args: Any, **more: Any) -> Any:
+            if self.world.passes[-1].kind != "disaggregatedset":
+                return await call(*args, **more)
+            target = args[0]
+            kind = target["kind"] if isinstance(target, dict) else target.kind
+            name = target["metadata"]["name"] if isinstance(target, dict) else target.name
+            what = f"{verb} {kind} {name} {args[1] if verb == 'merge' else ''}"
+            self.writes.append(what)
+            is_it = len(self.writes) == self.at
+            if is_it:
+                version = self.world.cluster.version
+                self.hit(self.world)
+                # What is lost after a pass has looked is known to the next one.
+                self.is_judged = version == self.world.cluster.version
+                if self.fault and "late" not in self.fault:
+                    raise FAULTS[self.fault]()
+            before, child = self._serving(), self._child(name) if kind == CHILD else None
+            total = self._present()
+            answer = await call(*args, **more)
+            if kind == CHILD and self.is_judged:
+                self._judge(verb, args, child, self._child(name), before, total)
+            if is_it and self.fault:
+                raise FAULTS[self.fault]()
+            return answer
+
+        return write
+
+    def _child(self, name: str) -> Any:
+        return self.world.cluster.find(CHILD, name)
+
+    def _where(self, child: Any) -> tuple[int, str]:
+        identity = identity_of("demo", child["metadata"]["name"])
+        assert identity is not None
+        return identity.slice_index, identity.role
+
+    def _groups(self) -> Any:
+        for child in self.world.children:
+            name = child["metadata"]["name"]
+            pods = {
+                int(pod["metadata"]["name"].rpartition("-")[2]): pod
+                for pod in self.world.cluster.of_kind("Pod")
+                if pod["metadata"]["name"].rpartition("-")[0] == name
+            }
+            yield child, 0 if is_terminating(child) else child["spec"]["replicas"], pods
+
+    def _wanted(self) -> Counter[tuple[int, str]]:
+        counts: Counter[tuple[int, str]] = Counter()
+        for child, wanted, _ in self._groups():
+            counts[self._where(child)] += wanted
+        return counts
+
+    def _serving(self) -> Counter[tuple[int, str]]:
+        counts: Counter[tuple[int, str]] = Counter()
+        for child, wanted, pods in self._groups():
+            counts[self._where(child)] += sum(
+                index < wanted and not is_terminating(pod) and _is_ready(pod) for index, pod in pods.items()
+            )
+        return counts
+
+    def _present(self) -> Counter[tuple[int, str]]:
+        counts: Counter[tuple[int, str]] = Counter()
+        for child, wanted, pods in self._groups():
+            counts[self._where(child)] += max(wanted, len(pods))
+        return counts
+
+    def _judge(self, verb: str, args: Any, old: Any, new: Any, serving: Any, total: Any) -> None:
+        known = new or old
+        where, replicas = self._where(known), new["spec"]["replicas"] if new else 0
+        key = known["metadata"]["labels"][REVISION_LABEL]
+        before = old["spec"]["replicas"] if old else 0
+        role = self.roles.get(where)
+        what = self.writes[-1]
+        if verb == "create":
+            keys = {
+                each["metadata"]["labels"].get(REVISION_LABEL)
+                for each in self.world.cluster.of_kind("ControllerRevision")
+                if NAME_LABEL in each["metadata"].get("labels", {})
+            }
+            assert key in keys, f"record: {what} {keys}"
+        if verb == "delete":
+            assert where[0] >= self.spec.slices or not before, f"reason: {what}"
+            return
+        if role is None:
+            assert replicas == before, f"reason: {what}"
+            return
+        if replicas > before:
+            assert key == self.key or verb == "create", f"direction: {what} target {self.key}"
+            most = max(role.target + role.surge, total[where])
+            assert self._present()[where] <= most, f"surge: {what} {self._present()[where]} > {most}"
+        if replicas < before and key == self.key:
+            assert replicas == role.target, f"direction: {what} target {role.target}"
+        if replicas < before:
+            after = self._serving()[where]
+            least = min(self.floors[where], role.target) - role.unavailable
+            assert after >= min(least, serving[where]), f"floor: {what} {serving[where]} -> {after} < {least}"
+
+    def go(self) -> None:
+        """Until nothing moves any more, whatever time it takes."""
+        for _ in range(600):
+            moved = self._round()
+            if not moved and not self.world.manager.ring():
+                return
+            if not moved and self._is_quiet():
+                return
+        raise AssertionError(f"end: it does not come to rest {self.writes[-6:]}")
+
+    def _is_quiet(self) -> bool:
+        """Several turns of the clock change nothing."""
+        for _ in range(4):
+            version = self.world.cluster.version
+            if self._round() or version != self.world.cluster.version:
+                return False
+            self.world.manager.ring()
+        return not self._round()
+
+    def _round(self) -> bool:
+        world, manager = self.world, self.world.manager
+        version = world.cluster.version
+        for _ in range(400):
+            manager = world.manager
+            for kind in manager.late:
+                if self.dice is None or self.dice.random() < 0.3 or not manager.queue.keys:
+                    manager.read(kind)
+            if not manager.queue.keys:
+                if not manager.late:
+                    break
+                continue
+            try:
+                manager.run_pass()
+            except Crash:
+                self.restart()
+        else:
+            raise AssertionError(f"end: passes without end {self.writes[-4:]}")
+        world.nodes.sync_all()
+        world.cluster.collect()
+        for move in world.nodes.moves():
+            if self.dice is None or self.dice.random() < 0.7:
+                move()
+        return version != world.cluster.version
+
+    def restart(self) -> None:
+        """Another process goes on."""
+        self.world.manager = FakeManager(self.world.cluster, self.loop, self._on_plan, REGISTRATIONS)
+
+    def check_end(self) -> None:
+        """At rest, at the newest state, and no pass writes."""
+        spec = self.world.get(KIND)["spec"]
+        slices = spec.get("slices", 1)
+        there: dict[tuple[int, str, str], int] = {}
+        for each in self.world.children:
+            where = (*self._where(each), each["metadata"]["labels"][REVISION_LABEL])
+            there[where] = each["spec"]["replicas"]
+        wanted = {
+            (index, role["name"], self.key): self.roles[index, role["name"]].target
+            for index in range(slices)
+            for role in spec["roles"]
+        }
+        assert there == wanted, f"end: {there} != {wanted} {self.world.status}"
+        status = self.world.status
+        assert status["currentRevision"] == status["updateRevision"], f"end: {status}"
+        assert self.world.conditions.get("Available") == "True", f"end: {status}"
+        assert self.world.conditions.get("Progressing") != "True", f"end: {status}"
+        before = len(self.writes)
+        for _ in range(3):
+            self.world.manager.resync()
+            self.go()
+        assert len(self.writes) == before, f"end: a settled set writes {self.writes[before:]}"
+
+
+def _is_ready(pod: Any) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

@@ -1,0 +1,135 @@
+"""DisaggregatedSets while writes fail, processes end, caches lag, and users change everything."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lws_api.disaggregatedset.v1 import KIND
+from test.unit.disaggregated import make_disaggregated, make_role
+from test.unit.stories.disaggregated_attack import FAULTS, Attack
+from test.unit.stories.disaggregated_world import World
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def image(name: str) -> Edit:
+    def edit(spec: dict[str, Any]) -> None:
+        for role in spec["roles"]:
+            pod = role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+            pod["containers"][0]["image"] = name
+
+    return edit
+
+
+def rename_all(spec: dict[str, Any]) -> None:
+    for role in spec["roles"]:
+        role["name"] += "x"
+
+
+def replace_a_role(spec: dict[str, Any]) -> None:
+    spec["roles"][0] = make_role("router", 1)
+
+
+def two_slices(spec: dict[str, Any]) -> None:
+    image("b")(spec)
+    spec["slices"] = 2
+
+
+def scale_from_outside(spec: dict[str, Any]) -> None:
+    image("b")(spec)
+    del spec["roles"][0]["spec"]["replicas"]
+    spec["roles"][0]["scaling"] = {"mode": "External"}
+
+
+EDITS: tuple[Edit, ...] = (image("b"), rename_all, replace_a_role, two_slices, scale_from_outside)
+LATER: tuple[Edit, ...] = (image("app:1"), image("c"), rename_all, lambda spec: spec.update(slices=1))
+BUDGETS = ({"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}, {"maxSurge": 2})
+
+
+def begin(loop: asyncio.AbstractEventLoop, rolling: dict[str, Any]) -> Attack:
+    """At rest."""
+    attack = Attack(loop)
+    roles = [make_role("prefill", 3, rolling=rolling), make_role("decode", 2, rolling=rolling)]
+    obj = make_disaggregated(roles=roles)
+    del obj["metadata"]["uid"]
+    attack.world.cluster.add(obj)
+    attack.go()
+    attack.writes.clear()
+    return attack
+
+
+def lose(kind: str) -> Callable[[World], None]:
+    def hit(world: World) -> None:
+        owned = world.cluster.owned_by(world.get(KIND)["metadata"]["uid"], kind)
+        if owned:
+            world.cluster.condemn(owned[0])
+
+    return hit
+
+
+def lose_status(world: World) -> None:
+    world.cluster.change(world.get(KIND), status={})
+
+
+HITS: tuple[Callable[[World], None], ...] = (
+    lose("LeaderWorkerSet"),
+    lose("Service"),
+    lose("DisaggregatedSetRoleScaler"),
+    lose_status,
+    *(lambda world, edit=edit: world.edit(edit) for edit in LATER),
+)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_write_that_fails_breaks_no_promise(loop: asyncio.AbstractEventLoop, fault: str) -> None:
+    dice = random.Random(fault)
+    for edit in dice.sample(EDITS, 2):
+        attack = begin(loop, dice.choice(BUDGETS))
+        attack.at, attack.fault = dice.randint(1, 20), fault
+        attack.world.edit(edit)
+        attack.go()
+        attack.check_end()
+
+
+@pytest.mark.parametrize("hit", range(len(HITS)))
+def test_what_happens_in_the_middle_of_a_step_breaks_no_promise(
+    loop: asyncio.AbstractEventLoop, hit: int
+) -> None:
+    dice = random.Random(hit)
+    attack = begin(loop, dice.choice(BUDGETS))
+    attack.at, attack.hit = dice.randint(1, 20), HITS[hit]
+    attack.world.edit(dice.choice(EDITS))
+    attack.go()
+    attack.check_end()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_caches_that_lag_break_no_promise(loop: asyncio.AbstractEventLoop, seed: int) -> None:
+    attack = begin(loop, BUDGETS[seed % len(BUDGETS)])
+    attack.dice = random.Random(seed)
+    attack.world.edit(EDITS[seed])
+    attack.go()
+    attack.dice = None
+    attack.go()
+    attack.check_end()
+
+
+def test_a_status_that_is_lost_at_rest_comes_back(loop: asyncio.AbstractEventLoop) -> None:
+    attack = begin(loop, BUDGETS[0])
+    known = attack.world.status
+    lose_status(attack.world)
+    attack.go()
+    assert attack.world.status["updateRevision"] == known["updateRevision"]
+    attack.check_end()
