@@ -26,6 +26,8 @@ from tools.localcluster import ClusterAccess, CommandError
 
 ALL_ON = ("--set", "enableCertManager=true,enablePrometheus=true")
 EVERYWHERE = [
+    ("CustomResourceDefinition", "disaggregatedsetrolescalers.disaggregatedset.x-k8s.io"),
+    ("CustomResourceDefinition", "disaggregatedsets.disaggregatedset.x-k8s.io"),
     ("CustomResourceDefinition", "leaderworkersets.leaderworkerset.x-k8s.io"),
     ("MutatingWebhookConfiguration", "lws-mutating-webhook-configuration"),
     ("Secret", "lws-webhook-server-cert"),
@@ -34,12 +36,16 @@ EVERYWHERE = [
 ]
 OF_THE_RELEASE = [
     ("ClusterRole", "certificates-role"),
+    ("ClusterRole", "disaggregatedset-editor-role"),
+    ("ClusterRole", "disaggregatedset-role"),
+    ("ClusterRole", "disaggregatedset-viewer-role"),
     ("ClusterRole", "leaderworkerset-editor-role"),
     ("ClusterRole", "leaderworkerset-viewer-role"),
     ("ClusterRole", "manager-role"),
     ("ClusterRole", "metrics-reader"),
     ("ClusterRole", "proxy-role"),
     ("ClusterRoleBinding", "certificates-rolebinding"),
+    ("ClusterRoleBinding", "disaggregatedset-rolebinding"),
     ("ClusterRoleBinding", "manager-rolebinding"),
     ("ClusterRoleBinding", "proxy-rolebinding"),
     ("ConfigMap", "manager-config"),
@@ -100,7 +106,7 @@ def test_the_webhooks_reach_the_manager(cluster: ClusterAccess, arguments: tuple
     objects = render(cluster, *arguments)
     service = find(objects, "Service", "lws-webhook-service")
     (port,) = service["spec"]["ports"]
-    assert len(webhooks(objects)) == 3
+    assert len(webhooks(objects)) == 4
     for entry in webhooks(objects):
         target = dict(entry["clientConfig"]["service"])
         target.pop("path")

@@ -56,6 +56,9 @@ ALLOWED = [
     ("patch", "apps", "statefulsets", "other", ""),
     ("patch", "leaderworkerset.x-k8s.io", "leaderworkersets/status", "other", ""),
     ("update", "leaderworkerset.x-k8s.io", "leaderworkersets/finalizers", "other", ""),
+    ("delete", "leaderworkerset.x-k8s.io", "leaderworkersets", "other", ""),
+    ("patch", "disaggregatedset.x-k8s.io", "disaggregatedsets/status", "other", ""),
+    ("create", "disaggregatedset.x-k8s.io", "disaggregatedsetrolescalers", "other", ""),
     ("update", "", "pods/finalizers", "other", ""),
     ("create", "events.k8s.io", "events", "other", ""),
     ("get", "", "secrets", NAMESPACE, "lws-webhook-server-cert"),
@@ -83,7 +86,8 @@ FORBIDDEN = [
     ("patch", "", "nodes", "", ""),
     ("create", "", "pods", "other", ""),
     ("update", "leaderworkerset.x-k8s.io", "leaderworkersets", "other", ""),
-    ("delete", "leaderworkerset.x-k8s.io", "leaderworkersets", "other", ""),
+    ("update", "disaggregatedset.x-k8s.io", "disaggregatedsets", "other", ""),
+    ("delete", "disaggregatedset.x-k8s.io", "disaggregatedsets", "other", ""),
     ("get", "", "configmaps", NAMESPACE, ""),
 ]
 

@@ -29,7 +29,7 @@ from tools.localcluster import CommandError, LocalCluster, Options
 pytestmark = pytest.mark.local_only
 
 LEASE = ("lease", "b8b2488c.x-k8s.io")
-ENTRIES = {"mleaderworkerset.kb.io", "mpod.kb.io", "vleaderworkerset.kb.io"}
+ENTRIES = {"mleaderworkerset.kb.io", "mpod.kb.io", "vdisaggregatedset.kb.io", "vleaderworkerset.kb.io"}
 
 
 @pytest.fixture
