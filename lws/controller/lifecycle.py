@@ -11,6 +11,7 @@ import signal
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from lws import timing
 from lws.cluster.errors import ClusterError
 
 log = logging.getLogger(__name__)
@@ -53,8 +54,12 @@ def start(name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
 
 async def cancel(tasks: list[asyncio.Task[Any]]) -> None:
     """End parts and wait until they have."""
-    for task in tasks:
-        task.cancel()
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        # kopf forgets a cancellation that meets it while a stream begins.
+        _, pending = await asyncio.wait(pending, timeout=timing.FAREWELL_SECONDS)
     await asyncio.gather(*tasks, return_exceptions=True)
 
 

@@ -38,7 +38,7 @@ def test_two_managers_that_start_at_once_agree(stage: Stage, cluster: LocalClust
         manager.wait_ready()
     authority = secret_of(cluster)["ca.crt"]
     assert authority.count(b"BEGIN CERTIFICATE") == 1
-    eventually("all trust it", lambda: ca_bundles(cluster), lambda found: found == [authority] * 3)
+    eventually("all trust it", lambda: ca_bundles(cluster), lambda found: found == [authority] * 4)
     eventually("both show one", lambda: len({served_by(each, cluster) for each in managers}) == 1)
     for manager in managers:
         stage.serve(manager)
@@ -54,7 +54,7 @@ def test_what_somebody_spoils_is_repaired_while_the_manager_runs(
     store_certificate_that_ends_tomorrow(cluster)
     empty_bundles(cluster)
     eventually("the bundles are back", lambda: all(ca_bundles(cluster)))
-    assert ca_bundles(cluster) == [authority] * 3
+    assert ca_bundles(cluster) == [authority] * 4
     eventually("another certificate is shown", lambda: served_by(manager, cluster) != shown)
     assert ends_at(served_by(manager, cluster)) > datetime.now(UTC) + timedelta(days=300)
     assert secret_of(cluster)["tls.crt"] == ssl.DER_cert_to_PEM_cert(served_by(manager, cluster)).encode()
