@@ -5,17 +5,22 @@ In: handlers by id; the ids are the paths that webhook configurations call. Out:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
-from typing import NoReturn
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, NoReturn
 
 import kopf
 
+from lws.actions import Object
+from lws.admission.errors import FieldError, aggregate
+from lws.cluster.cache.store import Store
 from lws.cluster.client.resources import Resource
 from lws.controller.webhooks.mutation import is_mutating
 
 _FORBIDDEN = 403
 
 Handler = Callable[..., Coroutine[None, None, None]]
+Siblings = Callable[[str], Iterable[Object]]
+"""The sets of a namespace, as far as they are known."""
 
 
 def register(
@@ -37,3 +42,33 @@ def register(
 def refuse(message: str, error: Exception | None = None) -> NoReturn:
     """What is reviewed is not admitted."""
     raise kopf.AdmissionError(message, code=_FORBIDDEN) from error
+
+
+def siblings_of(store: Store, kind: str) -> Siblings:
+    """The sets of one kind."""
+
+    def siblings(namespace: str) -> Iterable[Object]:
+        return (each for each in store.of_kind(kind) if each["metadata"]["namespace"] == namespace)
+
+    return siblings
+
+
+def validator(
+    warnings_in: Callable[[Object, Object | None], Iterable[str]],
+    errors_in: Callable[[Object, Object | None, Iterable[Object]], list[FieldError]],
+    siblings: Siblings,
+) -> Handler:
+    """What lets a set be stored or not, by the set as it is to be and as it was, and by its siblings."""
+
+    async def validate_set(*, warnings: list[str], namespace: str | None, **review: Any) -> None:
+        new, old = review["new"], review["old"]
+        # Nothing is new when a set is deleted.
+        if new is None:
+            return
+        after, before = dict(new), None if old is None else dict(old)
+        warnings.extend(warnings_in(after, before))
+        errors = errors_in(after, before, siblings(namespace or ""))
+        if errors:
+            refuse(aggregate(errors))
+
+    return validate_set
