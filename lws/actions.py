@@ -226,8 +226,15 @@ class Plan:
         return not (any(self.sequences) or self.statuses or self.announce)
 
 
+_NOTHING = Plan()
+
+
 def together(*parts: Plan) -> Plan:
     """One plan of all parts, in their order."""
+    # Most parts of most passes want nothing.
+    parts = tuple(each for each in parts if each != _NOTHING)
+    if not parts:
+        return _NOTHING
     return Plan(
         sequences=tuple(sequence for each in parts for sequence in each.sequences if sequence),
         statuses=tuple(status for each in parts for status in each.statuses),

@@ -44,6 +44,8 @@ class Throttle:
 
     def due(self, plan: Plan) -> Plan:
         """The plan without what can wait a little longer, and the time when it has waited enough."""
+        if not (plan.postponable or plan.statuses or (plan.sequences and self._waiting)):
+            return plan
         waits = [(each, self._wait_of_step(each)) for each in plan.postponable]
         later = {id(action) for each, wait in waits if wait is not None for action in each.actions}
         sequences = tuple(

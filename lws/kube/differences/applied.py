@@ -145,9 +145,12 @@ def _unlike_lists(
 
 
 def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
-    intended, existing = _selected(owned, intent), _selected(owned, stored)
     for selector, below in owned.items():
         kind, _, rest = selector.partition(":")
+        if kind == "k":
+            # Whoever owns an element owns none of the fields that objects have.
+            yield from _abandoned_elements(owned, intent, stored, path)
+            return
         if kind == "f":
             actual = stored.get(rest) if is_mapping(stored) else None
             if not is_mapping(intent) or rest not in intent:
@@ -155,14 +158,21 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
                     yield (*path, rest)
             elif below:
                 yield from _abandoned(below, intent[rest], actual, (*path, rest))
-        elif kind == "k" and existing[selector]:
-            if intended[selector]:
-                one, two = intended[selector][0], existing[selector][0]
-                yield from _abandoned(below, one, two, (*path, rest))
-            else:
-                yield (*path, rest)
         elif kind == "v" and json.loads(rest) not in (intent or ()) and json.loads(rest) in (stored or ()):
             yield (*path, rest)
+
+
+def _abandoned_elements(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -> Iterator[Path]:
+    """The same in a list that is merged by keys."""
+    intended, existing = _selected(owned, intent), _selected(owned, stored)
+    for selector, elements in existing.items():
+        below = (*path, selector[2:])
+        if not elements:
+            continue
+        if intended[selector]:
+            yield from _abandoned(owned[selector], intended[selector][0], elements[0], below)
+        else:
+            yield below
 
 
 def _selected(owned: Mapping[str, Any], elements: Any) -> dict[str, list[Mapping[str, Any]]]:

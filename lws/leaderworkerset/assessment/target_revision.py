@@ -104,6 +104,8 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> Choice:
         chosen = _reused(snapshot, known, len(fills))
     else:
         chosen = _recorded(snapshot, template, running, fills)
+    if not fills:
+        return chosen
     return replace(
         chosen,
         actions=(*(fill.create for fill in fills), *chosen.actions),

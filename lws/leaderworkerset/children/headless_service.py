@@ -39,8 +39,10 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
 
 def _is_needed(snapshot: SetSnapshot) -> bool:
     """Groups whose turn in a rollout has not come keep the subdomain of their own revision."""
-    running = [each for each in snapshot.revisions if each.key in snapshot.live_keys and not each.broken]
-    return SubdomainPolicy.SHARED in {snapshot.spec.subdomain_policy, *_policies(snapshot, running)}
+    if snapshot.spec.subdomain_policy == SubdomainPolicy.SHARED:
+        return True
+    running = (each for each in snapshot.revisions if each.key in snapshot.live_keys and not each.broken)
+    return SubdomainPolicy.SHARED in _policies(snapshot, running)
 
 
 def _was_needed(snapshot: SetSnapshot) -> bool:

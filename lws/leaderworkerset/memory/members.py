@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from lws.actions import Object
-from lws.kube.quantities import whole_number
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
@@ -41,14 +40,8 @@ class Members:
         return f"{self.leader}-{self.workers}"
 
 
-def remembered_members(lws: Object) -> dict[int, Members]:
-    """The members of each group when it was last complete, by index; what cannot be read is left out."""
-    read = ((whole_number(key), key, _read(text)) for key, text in _stored(lws).items())
-    return {index: each for index, key, each in read if index is not None and str(index) == key and each}
-
-
 def remembered_of(lws: Object, index: int) -> Members | None:
-    """The same of one group: there may be thousands, and each has its own pass."""
+    """The members of a group when it was last complete; None where nothing that can be read says."""
     return _read(_stored(lws).get(str(index)))
 
 
@@ -77,10 +70,10 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
     """
     if snapshot.spec.restart_policy == RestartPolicy.NONE:
         return {}
-    known = remembered_members(snapshot.lws)
+    stored = _stored(snapshot.lws)
     current: dict[int, Members] = {}
     for group in snapshot.groups:
-        uid, before = group.leader["metadata"]["uid"], known.get(group.index)
+        uid, before = group.leader["metadata"]["uid"], _read(stored.get(str(group.index)))
         if before is not None and before.leader == _hash(uid):
             current[group.index] = before
         elif group.index in ready and group.is_complete:

@@ -51,7 +51,8 @@ class GroupState:
     @property
     def settled(self) -> bool:
         """Ready and on the wanted revision."""
-        return self.ready and self.updated
+        # Asked of every group several times in each pass over its set.
+        return self.ready and self.formed and not self.outdated
 
     @property
     def broken(self) -> bool:

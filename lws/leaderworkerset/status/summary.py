@@ -99,10 +99,10 @@ def _stands(
 def _stand(group: GroupState | None) -> tuple[str, str]:
     if group is None:
         return _MISSING, "it has no leader pod"
-    if group.terminating:
-        return _TERMINATING, "its leader pod is being deleted"
     if group.settled:
         return READY, ""
+    if group.terminating:
+        return _TERMINATING, "its leader pod is being deleted"
     if group.serves_outdated:
         return OUTDATED, "it waits for its turn in the rollout"
     return _BROKEN if group.broken else _NOT_READY, next(_lacking(group))
