@@ -209,6 +209,7 @@ class Plan:
     stuck_pods: pods that a lost node keeps from going.
     problems: what stands in the way; whoever puts the parts together says it in a condition or an Event.
     postponable: which of the actions in `sequences` can wait.
+    standing: words for how its owner stands, which metrics count owners by.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -219,6 +220,7 @@ class Plan:
     stuck_pods: int = 0
     problems: tuple[Problem, ...] = ()
     postponable: tuple[Postponable, ...] = ()
+    standing: frozenset[str] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -244,6 +246,7 @@ def together(*parts: Plan) -> Plan:
         stuck_pods=sum(each.stuck_pods for each in parts),
         problems=tuple(problem for each in parts for problem in each.problems),
         postponable=tuple(postponable for each in parts for postponable in each.postponable),
+        standing=frozenset().union(*(each.standing for each in parts)),
     )
 
 

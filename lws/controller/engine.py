@@ -87,6 +87,7 @@ class Engine:
         ]
         for each in self._controllers:
             self._triggers.add(each.routes, each.keys)
+        metrics.count(standing for each in within.registrations for standing in each.standings)
         self._loop = Loop(passes_of(self._controllers), metrics)
         workloads = [each.workload for each in within.registrations]
         cluster.learn(*(each for workload in workloads for each in (workload.resource, *workload.children)))

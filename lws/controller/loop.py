@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -53,6 +54,8 @@ class Loop:
         self._kinds = kinds
         self._metrics = metrics
         self._stuck_pods: dict[Key, int] = {}
+        self._standing: dict[Key, frozenset[str]] = {}
+        self._standings: Counter[tuple[str, str]] = Counter()
 
     async def work(self, key: Key) -> Again:
         """One pass over a key; never raises for anything that a cluster can do to us."""
@@ -74,10 +77,12 @@ class Loop:
         snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
         if snapshot is None:
             self._count_stuck(key, 0)
+            self._count_standing(key, frozenset())
             # What comes back under this name, such as the next leader of a group, is new.
             return Again(rest=0.0)
         plan = kind.due(kind.plan(snapshot))
         self._count_stuck(key, plan.stuck_pods)
+        self._count_standing(key, plan.standing)
         rest = timing.REST_PER_SECOND * (self._clock() - began)
         rest = min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
         if plan.waiting_for:
@@ -90,10 +95,12 @@ class Loop:
         return replace(_again(key, plan, outcome), rest=rest)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
-        """Whoever leads these namespaces from now on counts what is held there."""
+        """Whoever leads these namespaces from now on counts what is held there, and how keys stand."""
         for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
             del self._stuck_pods[key]
         self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
+        for key in [key for key in self._standing if is_meant(key.namespace)]:
+            self._count_standing(key, frozenset())
 
     def _count_stuck(self, key: Key, pods: int) -> None:
         if pods == self._stuck_pods.get(key, 0):
@@ -102,6 +109,15 @@ class Loop:
         if not pods:
             del self._stuck_pods[key]
         self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
+
+    def _count_standing(self, key: Key, standing: frozenset[str]) -> None:
+        former = self._standing.pop(key, frozenset())
+        if standing:
+            self._standing[key] = standing
+        if standing != former:
+            self._standings.update((key.kind, word) for word in standing - former)
+            self._standings.subtract((key.kind, word) for word in former - standing)
+            self._metrics.observe_standings(self._standings)
 
 
 def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:

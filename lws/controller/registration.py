@@ -21,6 +21,7 @@ from lws.cluster.write.owner_locks import Turns
 from lws.config import Settings
 from lws.controller.election.election import Scope
 from lws.controller.endpoints.health import Check
+from lws.controller.endpoints.metrics import Standing
 from lws.controller.loop import Kind
 from lws.controller.triggers.keys import Key, Route
 from lws.controller.webhooks.handlers import Handler
@@ -77,7 +78,7 @@ class Registration:
     """A kind of workload. reporter: the controller that its Events name. endpoints: handler id → what it
     reviews; handlers: those of all endpoints. reads: fields that its passes read of kinds that passes over
     sets and groups read too. is_optional: its definitions need not be there; as long as they are not, it is
-    not served.
+    not served. standings: what metrics count its keys by.
     """
 
     workload: Workload
@@ -87,6 +88,7 @@ class Registration:
     handlers: Callable[[Settings, Store], Mapping[str, Handler]] = _unreviewed
     reads: tuple[Table, ...] = ()
     is_optional: bool = False
+    standings: tuple[Standing, ...] = ()
 
 
 def passes_of(controllers: Iterable[Controller]) -> dict[str, Kind]:

@@ -25,8 +25,9 @@ from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, parse
 from lws.disaggregatedset.status.problems import plan_left_alone, problems_of
-from lws.disaggregatedset.status.status import Observed, can_wait, disaggregated_status
+from lws.disaggregatedset.status.status import IN_ROLLOUT, Observed, can_wait, disaggregated_status
 from lws.kube.metadata import is_terminating
+from lws.leaderworkerset.status.progress import STALLED
 
 
 def plan(snapshot: DisaggregatedSnapshot) -> Plan:
@@ -124,10 +125,12 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, rolling) else ()
     announce = (*status.announce, *completed)
     patch = status.patch
+    standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(
         statuses=(Status(Reference.to(obj), patch, announce, can_wait(stored, patch)),) if patch else (),
         announce=events.problems(obj, problems),
         again_after=status.due_in,
+        standing=frozenset(word for word, holds in standing if holds),
     )
 
 

@@ -14,10 +14,13 @@ from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
 from lws.controller.disaggregatedset.admission import ENDPOINTS, handlers
 from lws.controller.disaggregatedset.routes import PASS, Routes
 from lws.controller.disaggregatedset.tables import TABLES
+from lws.controller.endpoints.metrics import Standing
 from lws.controller.loop import Kind
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
 from lws.disaggregatedset.plan import plan
+from lws.disaggregatedset.status.status import IN_ROLLOUT
+from lws.leaderworkerset.status.progress import STALLED
 
 
 def _build(parts: Parts) -> Controller:
@@ -42,6 +45,21 @@ def _applier(parts: Parts, memory: DisaggregatedMemory) -> Applier:
     return Applier(parts.cluster, parts.recorder, written, parts.turns)
 
 
+_STANDINGS = (
+    Standing(
+        PASS,
+        IN_ROLLOUT,
+        "lws_disaggregatedsets_in_rollout",
+        "DisaggregatedSets that are being moved to another revision.",
+    ),
+    Standing(
+        PASS,
+        STALLED,
+        "lws_disaggregatedsets_stalled",
+        "DisaggregatedSets without progress for longer than their progressDeadlineSeconds.",
+    ),
+)
+
 REGISTRATION = Registration(
     workload=DISAGGREGATED_SET,
     reporter=PASS,
@@ -50,4 +68,5 @@ REGISTRATION = Registration(
     handlers=handlers,
     reads=TABLES,
     is_optional=True,
+    standings=_STANDINGS,
 )

@@ -6,7 +6,8 @@ own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from prometheus_client import (
     CollectorRegistry,
@@ -25,6 +26,16 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _PASS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How keys of a kind may stand, and the gauge that says how many do. word: as plans have it."""
+
+    kind: str
+    word: str
+    series: str
+    documentation: str
+
+
 class Metrics:
     """Every series of the process."""
 
@@ -39,6 +50,7 @@ class Metrics:
         self._count_requests(registry)
         self._count_reviews(registry)
         self._count_pods(registry)
+        self._standings: dict[Standing, Gauge] = {}
         self._leading = Gauge(
             "leader_election_master_status",
             "1 while this process holds the Lease.",
@@ -138,6 +150,17 @@ class Metrics:
     def observe_stuck_pods(self, pods: int) -> None:
         """A pass has found another number of pods that lost nodes hold, all groups together."""
         self._stuck_pods.set(pods)
+
+    def count(self, standings: Iterable[Standing]) -> None:
+        """Have a gauge for each from now on; those that are there already go on."""
+        for each in standings:
+            if each not in self._standings:
+                self._standings[each] = Gauge(each.series, each.documentation, registry=self._registry)
+
+    def observe_standings(self, keys: Mapping[tuple[str, str], int]) -> None:
+        """Passes have found other keys to stand in some way. keys: how many, by kind and word."""
+        for each, gauge in self._standings.items():
+            gauge.set(keys.get((each.kind, each.word), 0))
 
     def observe_forced(self, pods: int) -> None:
         """Pods were deleted by force."""

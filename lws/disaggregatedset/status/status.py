@@ -28,6 +28,9 @@ AVAILABLE = "Available"
 PROGRESSING = "Progressing"
 REPLICA_FAILURE = "ReplicaFailure"
 
+IN_ROLLOUT = "InRollout"
+"""How a set stands whose slices are not all on the wanted revision; no condition says so."""
+
 _REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
 _UNDER_WAY = f"Not {_REACHED[0].lower()}{_REACHED[1:]}"
 # metav1.Condition allows no longer messages.
@@ -70,13 +73,14 @@ class Observed:
 class DisaggregatedStatus:
     """patch: JSON merge patch from the stored status, None where that is as good. due_in: seconds until the
     set counts as stalled if nothing happens; None where it does, or cannot. is_available: every role has what
-    is wanted.
+    is wanted. is_stalled: nothing has moved for as long as the set allows.
     """
 
     patch: Mapping[str, Any] | None
     announce: tuple[Announce, ...] = ()
     due_in: float | None = None
     is_available: bool = False
+    is_stalled: bool = False
 
 
 def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus:
@@ -108,7 +112,8 @@ def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus
     intended = {name: value for name, value in {**stored, **made}.items() if value}
     patch = merge_patch(stored, intended)
     announce = tuple(_announcements(obj, before, conditions))
-    return DisaggregatedStatus(patch, announce, due_in or None, is_available)
+    is_stalled = is_true(conditions, STALLED)
+    return DisaggregatedStatus(patch, announce, due_in or None, is_available, is_stalled)
 
 
 def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:

@@ -156,12 +156,13 @@ def test_repairs(patches: Mapping[str, Object], why: str, patch: Object | None) 
 
 
 def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
-    clash, leaving = CLASH, Plan(again_after=5.0, waiting_for="a", stuck_pods=1)
+    clash, leaving = CLASH, Plan(again_after=5.0, waiting_for="a", stuck_pods=1, standing=frozenset({"late"}))
     assert together(one(CREATE), Plan(((),)), clash, leaving, ADOPTED) == Plan(
         sequences=((CREATE,), *ADOPTED.sequences),
         again_after=5.0,
         waiting_for=f"{NOTE}; a",
         stuck_pods=1,
         problems=clash.problems,
+        standing=frozenset({"late"}),
     )
     assert together(Plan(), Plan()) == Plan()

@@ -43,6 +43,13 @@ async def test_no_pass_is_made_between_the_lease_and_the_lists_that_follow_it() 
 
 
 @in_fake_time
+async def test_gauges_of_kinds_of_workload_are_there_before_anything_is() -> None:
+    async with an_engine() as engine:
+        lines = engine._within.metrics.text().decode().splitlines()
+        assert {"lws_disaggregatedsets_in_rollout 0.0", "lws_disaggregatedsets_stalled 0.0"} <= {*lines}
+
+
+@in_fake_time
 async def test_nothing_is_written_once_the_cluster_has_gone_back_and_the_engine_ends() -> None:
     async with an_engine() as engine:
         assert engine._may_write("ns")

@@ -22,7 +22,7 @@ from lws.cluster.errors import (
     api_error,
 )
 from lws.cluster.write.apply import Outcome
-from lws.controller.endpoints.metrics import Metrics
+from lws.controller.endpoints.metrics import Metrics, Standing
 from lws.controller.loop import Kind, Loop
 from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key
@@ -255,6 +255,30 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
     assert shown("lws_pods_held_by_lost_nodes") == 1
     loop.forget(lambda namespace: True)
     assert shown("lws_pods_held_by_lost_nodes") == 0
+
+
+async def test_keys_are_counted_by_how_they_stand(bench: _Bench) -> None:
+    def shown() -> list[str]:
+        lines = bench.metrics.text().decode().splitlines()
+        return [line for line in lines if line.startswith("fleets_")]
+
+    words = ("Late", "Lost")
+    bench.metrics.count(Standing("fleet", word, f"fleets_{word.lower()}", word) for word in words)
+    kinds = {"fleet": Kind(bench.observe, bench.make_plan, bench.apply, "fleet")}
+    loop = Loop(kinds, bench.metrics)
+    one, two = Key("fleet", "ns", "one"), Key("fleet", "elsewhere", "two")
+    bench.plan = Plan(standing=frozenset({"Late"}))
+    for key in (one, one, two):
+        await loop.work(key)
+    assert shown() == ["fleets_late 2.0", "fleets_lost 0.0"]
+    bench.plan = Plan(sequences=((CREATE,),), standing=frozenset({"Lost"}))
+    await loop.work(one)
+    assert shown() == ["fleets_late 1.0", "fleets_lost 1.0"]
+    loop.forget(lambda namespace: namespace == "elsewhere")
+    assert shown() == ["fleets_late 0.0", "fleets_lost 1.0"]
+    bench.snapshot = None
+    await loop.work(one)
+    assert shown() == ["fleets_late 0.0", "fleets_lost 0.0"]
 
 
 async def test_what_a_throttle_leaves_of_a_plan_is_carried_out(bench: _Bench) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 from lws.actions import Create
+from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.kube.refusals import Obstruction
 from test.unit.builders import NOW
-from test.unit.disaggregated import make_disaggregated
+from test.unit.disaggregated import ROLES, make_disaggregated, make_facts, make_role
+from test.unit.lws.disaggregatedset.revisions.histories import recorded
 
 
 def kinds(snapshot: DisaggregatedSnapshot) -> list[str]:
@@ -40,3 +45,27 @@ def test_a_set_that_goes_or_cannot_be_read_is_left_alone() -> None:
     assert not planned.sequences and "spec.roles is 7" in planned.waiting_for
     (status,) = planned.statuses
     assert status.patch["conditions"][0]["reason"] == "UnreadableSpec"
+
+
+def test_metrics_learn_which_sets_are_in_a_rollout_and_which_are_stalled() -> None:
+    former, obj = (
+        make_disaggregated(
+            roles=[make_role(*each, image) for each in ROLES.items()], progressDeadlineSeconds=60
+        )
+        for image in ("app:1", "app:2")
+    )
+    revisions = recorded(former, 1), recorded(obj, 2)
+    old, new = (
+        tuple(make_facts(obj, Identity(0, each.key, role), count) for role, count in ROLES.items())
+        for each in revisions
+    )
+    rolled = DisaggregatedSnapshot(obj, NOW, new, revisions=revisions)
+    assert plan(rolled).standing == frozenset()
+    rolling = DisaggregatedSnapshot(obj, NOW, (*old, *new), revisions=revisions)
+    assert plan(rolling).standing == {"InRollout"}
+    unready = tuple(replace(each, ready=0, is_settled=False) for each in new)
+    (status,) = plan(DisaggregatedSnapshot(obj, NOW, unready, revisions=revisions)).statuses
+    for seconds, expected in ((59, frozenset()), (60, {"Stalled"})):
+        then = NOW + timedelta(seconds=seconds)
+        waiting = DisaggregatedSnapshot({**obj, "status": status.patch}, then, unready, revisions=revisions)
+        assert plan(waiting).standing == expected

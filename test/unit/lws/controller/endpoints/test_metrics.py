@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lws.controller.endpoints.metrics import CONTENT_TYPE, Metrics
+from lws.controller.endpoints.metrics import CONTENT_TYPE, Metrics, Standing
 
 
 def _lines(metrics: Metrics) -> list[str]:
@@ -62,6 +62,18 @@ def test_pods_of_lost_nodes(metrics: Metrics) -> None:
     metrics.observe_forced(1)
     assert "lws_pods_held_by_lost_nodes 3.0" in _lines(metrics)
     assert "lws_pods_deleted_by_force_total 3.0" in _lines(metrics)
+
+
+def test_standings_of_kinds_of_workload(metrics: Metrics) -> None:
+    late = Standing("fleet", "Late", "fleets_late", "Fleets that are late.")
+    metrics.count([late])
+    assert "fleets_late 0.0" in _lines(metrics)
+    metrics.observe_standings({("fleet", "Late"): 2, ("fleet", "Early"): 5, ("set", "Late"): 7})
+    assert "fleets_late 2.0" in _lines(metrics)
+    metrics.count([late])
+    assert "fleets_late 2.0" in _lines(metrics), "the next engine counts on"
+    metrics.observe_standings({})
+    assert "fleets_late 0.0" in _lines(metrics)
 
 
 def test_reviews_in_flight_are_counted_when_somebody_looks(metrics: Metrics) -> None:
