@@ -154,6 +154,11 @@ ENDED_WITHIN = timedelta(seconds=5)
 SCHEDULED_AT_ONCE = timedelta(seconds=2)
 """A pod that was bound within this time did not wait: condition and creation are in whole seconds."""
 
+GROUP_STARTS_WITHIN = timedelta(minutes=10)
+"""Of a group that was not ready for so long nobody expects any more that it will be, unless its set names a
+`progressDeadlineSeconds`: as long as Deployments wait by default.
+"""
+
 # --- Streams and requests
 
 REQUEST_SECONDS = 30.0

@@ -1,26 +1,22 @@
 """What one pass over a DisaggregatedSet knows: the set and its children, at one moment.
 
-In: nothing. Out: frozen facts, and how a child stands.
+In: nothing. Out: frozen facts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from lws.actions import Object
 from lws.children import Owner
-from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.revisions.record import Recorded
-from lws.kube.conditions import find
 from lws.kube.metadata import is_terminating, owner_reference
 from lws.kube.ownership import may_adopt
 from lws.kube.refusals import Obstruction
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import Field
-from lws.leaderworkerset.snapshot import GroupFacts
-from lws.leaderworkerset.status.status import AVAILABLE
 from lws_api.disaggregatedset.v1 import KIND
 
 
@@ -31,7 +27,9 @@ class ChildFacts:
 
     existing: groups that are there; those that end count too. ready: groups that serve. is_settled: its
     controller has acted on what it wants, and all of that is ready. broken_on_top: how many groups in a row,
-    from the highest index that it wants down, do not serve.
+    from the highest index that it wants down, do not serve. starting: those that it wants, do not serve, and
+    may any moment. failed_on_top: how many of `broken_on_top`, in a row from the top, are not among them.
+    judged_in: seconds until one that is starting has had its time; None where none is.
     """
 
     obj: Object
@@ -43,6 +41,9 @@ class ChildFacts:
     ready: int = 0
     is_settled: bool = False
     broken_on_top: int = 0
+    starting: int = 0
+    failed_on_top: int = 0
+    judged_in: float | None = None
 
     @property
     def name(self) -> str:
@@ -53,7 +54,7 @@ class ChildFacts:
     @property
     def wanted(self) -> int:
         """Groups that it wants; none once it is being deleted."""
-        return 0 if self.is_leaving else _number(self.obj, fields.REPLICAS)
+        return 0 if self.is_leaving else number_of(self.obj, fields.REPLICAS)
 
     @property
     def present(self) -> int:
@@ -110,43 +111,7 @@ class DisaggregatedSnapshot:
         return tuple(each for each in self.children if each.slice_index == index)
 
 
-def child_facts(child: Object, identity: Identity, groups: Iterable[GroupFacts] | None) -> ChildFacts:
-    """How a child stands. groups: those that its leader pods show; None where they are not watched, and then
-    its status says it.
-    """
-    wanted, status = _number(child, fields.REPLICAS), child.get("status") or {}
-    has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
-    if groups is None:
-        available = find(status.get("conditions"), AVAILABLE) or {}
-        is_settled = has_acted and available.get("status") == "True"
-        # Its counters are written now and then; its conditions as soon as they change.
-        ready = wanted if is_settled else min(int(status.get("readyReplicas") or 0), wanted)
-        existing, broken_on_top = int(status.get("replicas") or 0), 0
-    else:
-        known, size = tuple(groups), _number(child, fields.SIZE)
-        serving = {each.index for each in known if _serves(each, size)}
-        is_settled = has_acted and serving.issuperset(range(wanted))
-        ready, existing = len(serving), len(known)
-        broken_on_top = wanted - 1 - max((each for each in serving if each < wanted), default=-1)
-    return ChildFacts(
-        obj=child,
-        role=identity.role,
-        slice_index=identity.slice_index,
-        key=identity.key,
-        is_legacy=identity.is_legacy,
-        existing=existing,
-        ready=ready,
-        is_settled=is_settled and not is_terminating(child),
-        broken_on_top=broken_on_top,
-    )
-
-
-def _number(child: Object, of: Field) -> int:
+def number_of(child: Object, of: Field) -> int:
+    """The number in a field of a child, or what stands for none."""
     value = of.of(child)
     return int(of.default if value is None else value)
-
-
-def _serves(group: GroupFacts, size: int) -> bool:
-    if group.leader_terminating or group.going or not group.leader_up:
-        return False
-    return size == 1 or group.workers_settled

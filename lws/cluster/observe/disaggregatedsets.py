@@ -18,9 +18,10 @@ from lws.cluster.observe.owners import Owners
 from lws.cluster.workloads import DISAGGREGATED_SET
 from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
 from lws.disaggregatedset import spec
+from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
 from lws.disaggregatedset.revisions.record import Recorded, is_ours
-from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot, child_facts
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
@@ -56,7 +57,7 @@ class DisaggregatedObserver:
     async def _observe_whole(self, obj: Object, now: datetime) -> DisaggregatedSnapshot | None:
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
         uid = obj["metadata"]["uid"]
-        children, revisions = self._children(obj), self._revisions(obj)
+        children, revisions = self._children(obj, now), self._revisions(obj)
         orphans = self._orphans(obj)
         scalers = tuple(self._store.controlled_by(uid, SCALER_KIND))
         wanted = _Wanted(obj, children, revisions)
@@ -81,12 +82,12 @@ class DisaggregatedObserver:
             obstructions=self._memory.refusals.of_set(namespace, name),
         )
 
-    def _children(self, obj: Object) -> tuple[ChildFacts, ...]:
+    def _children(self, obj: Object, now: datetime) -> tuple[ChildFacts, ...]:
         known = []
         for each in self._store.controlled_by(obj["metadata"]["uid"], CHILD_KIND):
             identity = identity_of(obj["metadata"]["name"], each["metadata"]["name"])
             if identity is not None and not self._memory.fault_of(each):
-                known.append(child_facts(each, identity, self._groups_of(each)))
+                known.append(child_facts(each, identity, self._groups_of(each), now))
         return tuple(sorted(known, key=lambda each: each.name))
 
     def _groups_of(self, child: Object) -> Iterable[GroupFacts] | None:

@@ -21,18 +21,22 @@ class Drain:
     """One drain while it is put together.
 
     may_empty: whether a revision may go as a whole. budget: groups that are to go. spare: ready groups that
-    may go.
+    may go. hope: the same, those counted in that are starting: what will serve any moment is not given up
+    faster than what serves.
     """
 
     state: SliceState
     may_empty: bool = True
     budget: dict[str, int] = field(default_factory=dict)
     spare: dict[str, int] = field(default_factory=dict)
+    hope: dict[str, int] = field(default_factory=dict)
     left: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for role in self.state.roles:
-            self.spare[role.name] = max(0, self.state.serving(role.name) - self.state.floor(role))
+            floor = self.state.floor(role)
+            self.spare[role.name] = max(0, self.state.serving(role.name) - floor)
+            self.hope[role.name] = max(0, self.state.hoped(role.name) - floor)
         self.left = {each.key: {r: c.wanted for r, c in each.counts.items()} for each in self.state.old}
 
     def to(self, planned: Mapping[str, int]) -> Drain:
@@ -48,8 +52,7 @@ class Drain:
     def whole(self, revision: RevisionCounts) -> bool:
         """Lower a revision to nothing, if the floor lets it."""
         left = self.left[revision.key]
-        costs = {role: self._cost(revision.of(role), left[role], 0) for role in left}
-        if any(cost > self.spare[role] for role, cost in costs.items()):
+        if not all(self._may_be(revision, role, 0) for role in left):
             return False
         for role in left:
             self._take(revision, role, 0)
@@ -58,7 +61,7 @@ class Drain:
     def last(self, revision: RevisionCounts, role: str) -> bool:
         """Lower one child by one group although its siblings stay, if the floor lets it."""
         left = self.left[revision.key].get(role, 0)
-        if not left or self._cost(revision.of(role), left, left - 1) > self.spare[role]:
+        if not left or not self._may_be(revision, role, left - 1):
             return False
         self._take(revision, role, left - 1)
         return True
@@ -81,7 +84,7 @@ class Drain:
         for role, left in self.left[revision.key].items():
             going = min(revision.of(role).broken_on_top, left - 1, self.budget[role])
             if going > 0:
-                self._take(revision, role, left - going)
+                self._take(revision, role, max(left - going, self._lowest(revision, role)))
 
     def _lower(self, revision: RevisionCounts) -> None:
         planned = dict(self._planned(revision))
@@ -99,20 +102,32 @@ class Drain:
 
     def _planned(self, revision: RevisionCounts) -> Iterator[tuple[str, int]]:
         for role, left in self.left[revision.key].items():
-            child = revision.of(role)
-            lowest = child.lowest(self.spare[role] + child.cost(left))
-            count = max(0, left - max(0, self.budget[role]), min(left, lowest))
+            count = max(0, left - max(0, self.budget[role]), self._lowest(revision, role))
             yield role, count
+
+    def _lowest(self, revision: RevisionCounts, role: str) -> int:
+        """The lowest count of the child that the floor allows."""
+        left, child = self.left[revision.key][role], revision.of(role)
+        ready = child.lowest(self.spare[role] + child.cost(left))
+        return min(left, max(ready, child.hoped.lowest(self.hope[role] + child.hoped.cost(left))))
+
+    def _may_be(self, revision: RevisionCounts, role: str, count: int) -> bool:
+        """Whether the floor lets the child be lowered to so many groups."""
+        left, child = self.left[revision.key][role], revision.of(role)
+        is_spare = _cost(child, left, count) <= self.spare[role]
+        return is_spare and _cost(child.hoped, left, count) <= self.hope[role]
 
     def _has_siblings(self, revision: RevisionCounts, role: str) -> bool:
         return any(count for other, count in self.left[revision.key].items() if other != role)
 
     def _take(self, revision: RevisionCounts, role: str, count: int) -> None:
-        left = self.left[revision.key][role]
-        self.spare[role] -= self._cost(revision.of(role), left, count)
+        left, child = self.left[revision.key][role], revision.of(role)
+        self.spare[role] -= _cost(child, left, count)
+        self.hope[role] -= _cost(child.hoped, left, count)
         self.budget[role] = self.budget.get(role, 0) - (left - count)
         self.left[revision.key][role] = count
 
-    def _cost(self, child: Count, left: int, count: int) -> int:
-        """What lowering from `left` to `count` takes, where the child was lowered to `left` before."""
-        return child.cost(count) - child.cost(left)
+
+def _cost(child: Count, left: int, count: int) -> int:
+    """What lowering from `left` to `count` takes, where the child was lowered to `left` before."""
+    return child.cost(count) - child.cost(left)

@@ -154,10 +154,12 @@ def _exchanged(state: SliceState, wanted: Counts, drain: Drain) -> Step | None:
 
 
 def _past_broken_groups(state: SliceState) -> Step | None:
-    """One healthy old group goes, where broken ones below it alone have used up what may be missing."""
+    """One healthy old group goes, where broken ones below it alone have used up what may be missing. Those
+    that are starting may still get ready.
+    """
     for role in state.roles:
         wanted = state.old_wanted(role.name) + state.new.of(role.name).wanted
-        if wanted - 1 < state.floor(role):
+        if wanted - 1 < state.floor(role) or state.old_starting(role.name):
             continue
         for revision in state.old:
             count = revision.of(role.name)

@@ -12,7 +12,7 @@ PAUSED = "the rollout is paused"
 
 def still_waiting_for(state: SliceState) -> str:
     """Why there is no step now."""
-    return unready(state) or _terminating(state) or _blocked(state)
+    return unready(state) or _terminating(state) or _starting(state) or _blocked(state)
 
 
 def unready(state: SliceState) -> str:
@@ -32,6 +32,13 @@ def _terminating(state: SliceState) -> str:
         surplus = sum(max(0, each.of(role.name).present - each.of(role.name).wanted) for each in state.old)
         if surplus:
             return f"role {role.name}: {surplus} old groups are still terminating"
+    return ""
+
+
+def _starting(state: SliceState) -> str:
+    for role in state.roles:
+        if count := state.old_starting(role.name):
+            return f"role {role.name}: {count} old groups are still starting"
     return ""
 
 

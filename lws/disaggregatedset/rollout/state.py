@@ -6,7 +6,7 @@ In: numbers of groups, child by child; no object is known here. Out: the same, i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Count:
     initial: `wanted` when the rollout to the present target began; None where nobody knows.
     broken_on_top: how many groups in a row, from the highest index of `wanted` down, are not ready: lowering
     the child by so many takes nothing from anybody.
+    starting: those of `wanted` that are not ready yet and may be so any moment. failed_on_top: how many of
+    `broken_on_top`, in a row from the top, are not among them.
     """
 
     wanted: int
@@ -26,6 +28,15 @@ class Count:
     is_settled: bool
     initial: int | None = None
     broken_on_top: int = 0
+    starting: int = 0
+    failed_on_top: int = 0
+
+    @property
+    def hoped(self) -> Count:
+        """The same child as it is when the groups that are starting have become ready."""
+        if not self.starting:
+            return self
+        return replace(self, ready=self.ready + self.starting, broken_on_top=self.failed_on_top, starting=0)
 
     @property
     def serving(self) -> int:
@@ -110,6 +121,14 @@ class SliceState:
     def serving(self, role: str) -> int:
         """Its ready groups over all revisions."""
         return sum(each.of(role).serving for each in (*self.old, self.new))
+
+    def old_starting(self, role: str) -> int:
+        """Its groups of old revisions that may be ready any moment."""
+        return sum(each.of(role).starting for each in self.old)
+
+    def hoped(self, role: str) -> int:
+        """Its ready groups once those of old revisions that are starting are ready too."""
+        return sum(each.of(role).hoped.serving for each in self.old) + self.new.of(role).serving
 
     @property
     def is_known(self) -> bool:

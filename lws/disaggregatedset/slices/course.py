@@ -6,9 +6,10 @@ remembered of its rollout.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lws.actions import Plan
+from lws.actions import Plan, soonest
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.scaling import is_settled
 from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
@@ -90,8 +91,17 @@ def _course(standing: _Standing, may_step: bool) -> Course:
     planned = plan_step(within, standing.state, step)
     waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
+    again_after = soonest((planned.again_after, *_judgements(within)))
     memory = baseline(within, standing.roles) if step.starts else within.memory
     is_known = memory is not None and memory.key == within.key and within.is_rolling
     return Course(
-        within.index, replace(planned, waiting_for=where), memory if is_known else None, within.is_rolling
+        within.index,
+        replace(planned, waiting_for=where, again_after=again_after),
+        memory if is_known else None,
+        within.is_rolling,
     )
+
+
+def _judgements(within: Slice) -> Iterator[float | None]:
+    """Seconds until an old group that is starting has had its time, which no event tells."""
+    return (each.judged_in for each in within.children if each.key != within.key)

@@ -92,6 +92,8 @@ def counts_of(children: Iterable[ChildFacts], key: str, memory: Memory | None) -
             is_settled=each.is_settled,
             initial=initial_of(each, key, memory),
             broken_on_top=each.broken_on_top,
+            starting=each.starting,
+            failed_on_top=each.failed_on_top,
         )
     return counts
 

@@ -167,8 +167,12 @@ class Attack:
             least = min(self.floors[where], role.target) - role.unavailable
             assert after >= min(least, serving[where]), f"floor: {what} {serving[where]} -> {after} < {least}"
 
-    def go(self) -> None:
-        """Until nothing moves any more, whatever time it takes."""
+    def go(self, rounds: int = 0) -> None:
+        """So many rounds, or until nothing moves any more, whatever time it takes."""
+        if rounds:
+            for _ in range(rounds):
+                self._round()
+            return
         for _ in range(600):
             moved = self._round()
             if not moved and not self.world.manager.ring():

@@ -133,3 +133,22 @@ def test_a_status_that_is_lost_at_rest_comes_back(loop: asyncio.AbstractEventLoo
     attack.go()
     assert attack.world.status["updateRevision"] == known["updateRevision"]
     attack.check_end()
+
+
+@pytest.mark.parametrize(("seed", "rounds"), [(0, 1), (1, 1), (2, 1)])
+def test_slices_that_are_being_created_are_not_taken_for_broken_ones(
+    loop: asyncio.AbstractEventLoop, seed: int, rounds: int
+) -> None:
+    attack = Attack(loop)
+    rolling = {"maxSurge": 0, "maxUnavailable": 1}
+    roles = [make_role("prefill", 3, rolling=rolling), make_role("decode", 1, rolling=rolling)]
+    attack.world.cluster.add(make_disaggregated(roles=roles))
+    attack.go()
+    attack.dice = random.Random(seed) if seed else None
+    attack.world.edit(lambda spec: spec.update(slices=3))
+    attack.go(rounds)
+    attack.world.edit(image("b"))
+    attack.go()
+    attack.dice = None
+    attack.go()
+    attack.check_end()

@@ -58,6 +58,13 @@ class Child:
             self.groups.setdefault(index, Group.STARTING)
         self.has_acted = True
 
+    @property
+    def hoped(self) -> int:
+        """The same, once the groups that are starting are ready."""
+        wanted = self.wanted if self.is_there else 0
+        hopeful = (Group.READY, Group.STARTING)
+        return sum(each in hopeful for index, each in self.groups.items() if index < wanted)
+
     def move(self, dice: random.Random, speed: float) -> None:
         """Groups make a step of their own, each with some probability."""
         for index, group in list(self.groups.items()):
@@ -72,17 +79,25 @@ class Child:
     def count(self, initial: int | None, knows_broken: bool) -> Count:
         ready = sum(each is Group.READY for each in self.groups.values())
         is_settled = self.has_acted and self.is_healthy
+        if not knows_broken:
+            return Count(self.wanted, self.present, ready, is_settled, initial)
+        states = [self.groups.get(index) for index in reversed(range(self.wanted))]
+        on_top = _before(states, Group.READY)
         return Count(
-            self.wanted, self.present, ready, is_settled, initial, self._on_top() if knows_broken else 0
+            self.wanted,
+            self.present,
+            ready,
+            is_settled,
+            initial,
+            on_top,
+            starting=states.count(Group.STARTING),
+            failed_on_top=min(on_top, _before(states, Group.STARTING)),
         )
 
-    def _on_top(self) -> int:
-        top = 0
-        for index in reversed(range(self.wanted)):
-            if self.groups.get(index) is Group.READY:
-                break
-            top += 1
-        return top
+
+def _before(states: list[Group | None], state: Group) -> int:
+    """How many come before the first in this state."""
+    return states.index(state) if state in states else len(states)
 
 
 @dataclass

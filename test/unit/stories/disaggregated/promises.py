@@ -23,17 +23,21 @@ class Promises:
         self.roles = {role.name: role for role in state.roles}
         self.halves = self._halves()
         self.present_before = {name: state.present(name) for name in self.roles}
-        self.ready = {
-            (k, r, index)
-            for k, r, child in children.all()
-            for index, group in child.groups.items()
-            if group is Group.READY
-        }
+        self.ready = self._in_state(Group.READY)
+        self.starting = self._in_state(Group.STARTING)
         self.before = {(k, r): each.wanted for k, r, each in children.all() if each.is_there}
         self.is_rolling = any(n for (k, _), n in self.before.items() if k != key)
         self.new_is_ready = all(
             (child := children.get(key, name)) is not None and child.is_healthy for name in self._spec_roles()
         )
+
+    def _in_state(self, state: Group) -> set[tuple[str, str, int]]:
+        return {
+            (key, role, index)
+            for key, role, child in self.children.all()
+            for index, group in child.groups.items()
+            if group is state
+        }
 
     def _spec_roles(self) -> set[str]:
         return set(self.state.missing) | set(self.state.new.counts)
@@ -53,8 +57,9 @@ class Promises:
             self._check_surge(role, present)
             self._check_ratio(role, wanted)
         if key != self.key and wanted < before:
-            taken = {(key, role, index) for index in range(wanted, before)} & self.ready
-            self._check_floor(key, role, serving, taken)
+            taken = {(key, role, index) for index in range(wanted, before)}
+            self._check_floor(key, role, serving, taken & self.ready)
+            self._check_hope(key, role, taken & (self.ready | self.starting))
 
     def _check_surge(self, role: str, present: int) -> None:
         most = max(self.roles[role].ceiling, present)
@@ -67,7 +72,15 @@ class Promises:
             return
         count = next(each for each in self.state.old if each.key == key).of(role)
         is_passing = len(taken) == 1 and count.ready < count.wanted and self.new_is_ready
+        is_passing &= not self._starting(role)
         assert is_passing, f"floor: {role} {serving} -> {after} < {least}"
+
+    def _check_hope(self, key: str, role: str, taken: set[tuple[str, str, int]]) -> None:
+        """Groups that will serve any moment are given up no faster than those that serve."""
+        if not taken or not self._starting(role):
+            return
+        after, least = self._hoped(role), self._least(self.roles[role])
+        assert after >= least, f"floor: {role} {after} < {least} although some of {key} are only starting"
 
     def _check_ratio(self, role: str, wanted: int) -> None:
         """No role gets further than one step ahead of the last one; the steady state has no steps."""
@@ -157,6 +170,15 @@ class Promises:
 
     def _serving(self, role: str) -> int:
         return sum(child.serving for child in self.children.of_role(role))
+
+    def _starting(self, role: str) -> int:
+        """Old groups of the role of which it was known that they only start."""
+        return sum(each.of(role).starting for each in self.state.old)
+
+    def _hoped(self, role: str) -> int:
+        """Groups that are starting on old revisions counted in."""
+        of_role = [(key, child) for key, name, child in self.children.all() if name == role]
+        return sum(child.serving if key == self.key else child.hoped for key, child in of_role)
 
     def _initial(self, role: RoleTarget) -> int:
         return sum(each.of(role.name).initial or 0 for each in self.state.old)

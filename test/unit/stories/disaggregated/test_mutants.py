@@ -52,6 +52,8 @@ MUTANTS = {
     "old groups cost nothing": (Count, "cost", lambda *_: 0, "floor"),
     "every group counts as ready": (Count, "serving", property(trusting), "floor"),
     "there is no floor": (SliceState, "floor", lambda *_: -99, "floor"),
+    "groups that start count as broken": (Count, "hoped", property(lambda self: self), "floor"),
+    "groups that start do not hold up the last resort": (SliceState, "old_starting", lambda *_: 0, "floor"),
     "a role may go alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
     "new roles come one by one": (raising, "_would_be_half", lambda *_: False, "pairs"),
     "new groups come at once": (

@@ -18,6 +18,15 @@ def broken(wanted: int, working: int = 0, initial: int | None = None, on_top: in
     return Count(wanted, wanted, working, False, initial, on_top)
 
 
+def starting(wanted: int, working: int = 0, on_top: int = 0, failed: int = 0) -> Count:
+    """A child of which all groups that are not ready may get ready any moment, but for some that have failed,
+    in a row from the top.
+    """
+    unready = wanted - working
+    on_top = max(on_top, failed)
+    return Count(wanted, wanted, working, False, wanted, on_top, unready - failed, failed)
+
+
 def roles(
     targets: tuple[int, ...], surge: tuple[int, ...] = (), unavailable: tuple[int, ...] = ()
 ) -> tuple[RoleTarget, ...]:

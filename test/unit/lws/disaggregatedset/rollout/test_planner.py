@@ -5,7 +5,7 @@ from dataclasses import replace
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.simulation import apply
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, SliceState, Step
-from test.unit.lws.disaggregatedset.rollout.slices import beginning, broken, ready, revision, roles
+from test.unit.lws.disaggregatedset.rollout.slices import beginning, broken, ready, revision, roles, starting
 
 TERMINATING = Count(wanted=0, present=1, ready=0, is_settled=True, initial=1)
 
@@ -127,6 +127,33 @@ def test_one_healthy_group_goes_where_only_broken_ones_below_it_are_in_the_way()
     assert next_step(state) == Step(old={"a": {"x": 3}})
     unready = SliceState(roles((4,)), (old,), revision("b", broken(1, initial=0)))
     assert next_step(unready).is_empty
+
+
+def test_no_healthy_group_goes_for_one_below_it_that_is_merely_starting() -> None:
+    old = revision("a", starting(3, working=1))
+    state = SliceState(roles((3,), (0,), (1,)), (old,), revision("b", 0))
+    step = next_step(state)
+    assert step == Step(waiting_for="role x: 2 old groups are still starting")
+    failed = revision("a", broken(3, working=1, initial=3))
+    assert next_step(replace(state, old=(failed,))) == Step(old={"a": {"x": 2}})
+
+
+def test_groups_that_start_are_not_taken_for_broken_ones() -> None:
+    # A slice that is being created when its template changes: it goes by the pace of any rollout.
+    old = revision("a", starting(3, on_top=3), starting(1, on_top=1))
+    state = SliceState(roles((3, 1), (0, 0), (1, 1)), (old,), revision("b", 0, 0))
+    assert next_step(state) == Step(old={"a": {"x": 2}})
+    further = revision("a", replace(starting(2, on_top=2), initial=3), starting(1, on_top=1))
+    assert next_step(replace(state, old=(further,))).old == {"a": {"y": 0}}
+    broken_now = revision("a", broken(3, initial=3, on_top=3), broken(1, initial=1, on_top=1))
+    assert next_step(replace(state, old=(broken_now,))) == Step(old={"a": {"x": 0, "y": 0}})
+
+
+def test_a_revision_that_starts_beside_enough_others_goes_at_once() -> None:
+    # A, B, C: what serves is A, and B has only begun.
+    old = (revision("b", starting(1, on_top=1), starting(1, on_top=1)), revision("a", 3, 2))
+    state = SliceState(roles((3, 2)), old, revision("c", 0, 0))
+    assert next_step(state) == Step(old={"b": {"x": 0, "y": 0}})
 
 
 def test_wart_11_a_broken_revision_does_not_hold_up_scaling() -> None:

@@ -35,6 +35,13 @@ def test_lowering_takes_ready_groups_first_unless_the_highest_are_known_to_be_br
     assert (lingering.serving, lingering.cost(0)) == (0, 1)
 
 
+def test_groups_that_start_serve_nobody_and_may_serve_soon() -> None:
+    count = Count(4, 4, 1, False, broken_on_top=2, starting=2, failed_on_top=1)
+    assert (count.serving, count.cost(2)) == (1, 0)
+    assert (count.hoped.serving, count.hoped.cost(3), count.hoped.cost(2)) == (3, 0, 1)
+    assert healthy(4).hoped == healthy(4)
+
+
 @pytest.mark.parametrize(
     "count",
     [healthy(4), Count(4, 4, 2, False), Count(4, 4, 2, False, broken_on_top=2), Count(1, 2, 1, False)],

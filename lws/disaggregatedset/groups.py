@@ -1,0 +1,111 @@
+"""How does a child stand: which of its groups serve, which are starting, and which have failed?
+
+In: a LeaderWorkerSet, its groups, and the time. Out: facts about the child. A group that does not serve
+counts as starting until it shows that it fails, or has had its time: losing it costs nothing now, but it may
+serve any moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+
+from lws import timing
+from lws.actions import Object
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.snapshot import ChildFacts, number_of
+from lws.kube import pods
+from lws.kube.conditions import find, is_true, moment_of
+from lws.kube.metadata import is_terminating
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.memory.restarts import key_of, restarts_of
+from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
+
+
+def child_facts(
+    child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime
+) -> ChildFacts:
+    """How a child stands. groups: those that its leader pods show; None where they are not watched, and then
+    its status says it.
+    """
+    wanted, status = number_of(child, fields.REPLICAS), child.get("status") or {}
+    has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
+    if groups is None:
+        is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
+        # Its counters are written now and then; its conditions as soon as they change.
+        ready = wanted if is_settled else min(int(status.get("readyReplicas") or 0), wanted)
+        existing, on_top, failed_on_top = int(status.get("replicas") or 0), 0, 0
+        starting = _starting(child, {}, range(ready, wanted), now)
+    else:
+        known, size = {each.index: each for each in groups}, number_of(child, fields.SIZE)
+        serving = {index for index, each in known.items() if _serves(each, size)}
+        is_settled = has_acted and serving.issuperset(range(wanted))
+        ready, existing = len(serving), len(known)
+        starting = _starting(child, known, set(range(wanted)) - serving, now)
+        on_top = _on_top(wanted, serving)
+        failed_on_top = min(on_top, _on_top(wanted, starting))
+    return ChildFacts(
+        obj=child,
+        role=identity.role,
+        slice_index=identity.slice_index,
+        key=identity.key,
+        is_legacy=identity.is_legacy,
+        existing=existing,
+        ready=ready,
+        is_settled=is_settled and not is_terminating(child),
+        broken_on_top=on_top,
+        starting=len(starting),
+        failed_on_top=failed_on_top,
+        judged_in=(min(starting.values()) - now).total_seconds() if starting else None,
+    )
+
+
+def _starting(
+    child: Object, known: Mapping[int, GroupFacts], unready: Iterable[int], now: datetime
+) -> dict[int, datetime]:
+    """Of the groups that do not serve those that may any moment: until when they are given time, by index."""
+    since, time = _unready_since(child, now), _time_of(child)
+    are_refused = is_true((child.get("status") or {}).get("conditions"), REPLICA_FAILURE)
+    until = {}
+    for index in unready if since is not None else ():
+        group = known.get(index)
+        if are_refused if group is None else _has_failed(child, group, now):
+            continue
+        made = moment_of(group.leader["metadata"].get("creationTimestamp")) if group is not None else None
+        until[index] = max(filter(None, (since, made))) + time
+    return {index: end for index, end in until.items() if end > now}
+
+
+def _unready_since(child: Object, now: datetime) -> datetime | None:
+    """When some group of the child has ceased to be ready, by its status; None where nobody knows."""
+    available = find((child.get("status") or {}).get("conditions"), AVAILABLE)
+    if available is None:
+        return moment_of(child["metadata"].get("creationTimestamp"))
+    # A status that says True does not know yet what its groups show.
+    return now if available.get("status") == "True" else moment_of(available.get("lastTransitionTime"))
+
+
+def _time_of(child: Object) -> timedelta:
+    """How long a group of the child may take to be ready."""
+    deadline = fields.PROGRESS_DEADLINE.of(child)
+    return timedelta(seconds=deadline) if deadline is not None else timing.GROUP_STARTS_WITHIN
+
+
+def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
+    """Its leader has failed or restarted, or the whole group was recreated for a failure lately."""
+    leader = group.leader
+    if pods.is_failed(leader) or pods.restarted_containers(leader) or pods.ended_containers(leader):
+        return True
+    return restarts_of(child, group.index, key_of(leader), now).consecutive > 0
+
+
+def _serves(group: GroupFacts, size: int) -> bool:
+    if group.leader_terminating or group.going or not group.leader_up:
+        return False
+    return size == 1 or group.workers_settled
+
+
+def _on_top(wanted: int, indices: Iterable[int]) -> int:
+    """How many of so many groups, from the top down, come before the first of these."""
+    return wanted - 1 - max((each for each in indices if each < wanted), default=-1)

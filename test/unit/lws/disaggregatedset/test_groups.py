@@ -1,0 +1,121 @@
+"""lws.disaggregatedset.groups: which groups of a child serve, which are starting, and which have failed?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.groups import child_facts
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.snapshot import ChildFacts
+from lws.kube.conditions import timestamp
+from lws.leaderworkerset.snapshot import GroupFacts
+from test.unit.builders import NOW, make_group
+from test.unit.disaggregated import make_child, make_disaggregated
+
+PREFILL = Identity(0, "1" * 8, "prefill")
+LONG_AGO, LATELY = timestamp(NOW - timedelta(hours=1)), timestamp(NOW - timedelta(seconds=60))
+RESTARTED = {"name": "main", "restartCount": 1}
+
+
+def condition(kind: str, status: str, since: str = LONG_AGO) -> dict[str, str]:
+    return {"type": kind, "status": status, "lastTransitionTime": since}
+
+
+def a_child(made: str = LONG_AGO, *conditions: Mapping[str, str], **more: Any) -> dict[str, Any]:
+    status = {"observedGeneration": 1, "conditions": list(conditions), **more.pop("status", {})}
+    child = make_child(make_disaggregated(), PREFILL, 3, status=status)
+    child["metadata"]["creationTimestamp"] = made
+    child["spec"] |= more
+    return child
+
+
+def group(
+    child: dict[str, Any], index: int, made: str = LONG_AGO, is_ready: bool = False, **status: Any
+) -> GroupFacts:
+    facts = make_group(child, index, ready=is_ready)
+    pod = dict(facts.leader)
+    metadata = {**pod["metadata"], "creationTimestamp": made}
+    return replace(facts, leader={**pod, "metadata": metadata, "status": {**pod["status"], **status}})
+
+
+def judged(child: dict[str, Any], *groups: GroupFacts) -> ChildFacts:
+    return child_facts(child, PREFILL, groups, NOW)
+
+
+def counts(facts: ChildFacts) -> tuple[int, int, int, int]:
+    return facts.ready, facts.broken_on_top, facts.starting, facts.failed_on_top
+
+
+def test_groups_of_a_child_that_was_just_made_are_starting() -> None:
+    child = a_child(LATELY)
+    facts = judged(child, group(child, 0, LATELY, is_ready=True), group(child, 1, LATELY))
+    assert counts(facts) == (1, 2, 2, 0)
+    assert facts.judged_in == 540.0
+
+
+def test_groups_of_a_child_that_was_never_available_have_had_their_time() -> None:
+    child = a_child()
+    assert counts(judged(child, group(child, 0), group(child, 1))) == (0, 3, 0, 3)
+    # One of them is young: it was recreated, not for a failure.
+    assert counts(judged(child, group(child, 0), group(child, 1, LATELY))) == (0, 3, 1, 1)
+    assert judged(child, group(child, 0)).judged_in is None
+
+
+@pytest.mark.parametrize(
+    ("available", "starting"),
+    [
+        pytest.param(condition("Available", "False", LATELY), 2, id="it was available a while ago"),
+        pytest.param(condition("Available", "False"), 0, id="it is not for long"),
+        pytest.param(condition("Available", "True"), 2, id="its status does not know yet"),
+    ],
+)
+def test_what_a_child_was_counts(available: Mapping[str, str], starting: int) -> None:
+    child = a_child(LONG_AGO, available)
+    facts = judged(child, group(child, 0), group(child, 1, is_ready=True), group(child, 2))
+    assert facts.starting == starting
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({"phase": "Failed"}, id="its pod has failed"),
+        pytest.param({"containerStatuses": [RESTARTED]}, id="a container was started again"),
+    ],
+)
+def test_a_group_that_shows_that_it_fails_is_not_starting(status: dict[str, Any]) -> None:
+    child = a_child(LATELY)
+    others = group(child, 0, LATELY, is_ready=True), group(child, 1, LATELY)
+    assert counts(judged(child, *others, group(child, 2, LATELY, **status))) == (1, 2, 1, 1)
+
+
+def test_a_group_that_was_recreated_for_a_failure_is_not_starting() -> None:
+    child = a_child(LATELY)
+    key = group(child, 0).leader["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/template-revision-hash"]
+    child["status"]["restarts"] = {"0": f"1.1.{int(NOW.timestamp()) - 20}.{key}"}
+    facts = judged(child, *(group(child, index, LATELY) for index in range(3)))
+    assert counts(facts) == (0, 3, 2, 0)
+
+
+def test_groups_whose_pods_are_refused_are_not_starting() -> None:
+    child = a_child(LATELY, condition("ReplicaFailure", "True"))
+    assert counts(judged(child, group(child, 0, LATELY))) == (0, 3, 1, 2)
+    assert child_facts(child, PREFILL, None, NOW).starting == 0
+
+
+def test_a_deadline_of_the_role_says_how_long_a_group_may_take() -> None:
+    child = a_child(LONG_AGO, progressDeadlineSeconds=7200)
+    facts = judged(child, group(child, 0), group(child, 1), group(child, 2))
+    assert (facts.starting, facts.judged_in) == (3, 3600.0)
+    child = a_child(LATELY, progressDeadlineSeconds=30)
+    assert judged(child, group(child, 0)).starting == 0
+
+
+def test_where_groups_are_not_watched_the_status_of_the_child_says_it() -> None:
+    young = child_facts(a_child(LATELY, status={"readyReplicas": 1}), PREFILL, None, NOW)
+    assert counts(young) == (1, 0, 2, 0)
+    assert child_facts(a_child(status={"readyReplicas": 1}), PREFILL, None, NOW).starting == 0
