@@ -17,6 +17,7 @@ from lws.admission.rules.gangs import gang_warnings
 from lws.admission.rules.later_fields import later_field_change_errors, later_field_errors
 from lws.admission.rules.leader_service import leader_service_errors
 from lws.admission.rules.placement import placement_errors, placement_warnings
+from lws.admission.rules.restarts import restart_warnings
 from lws.admission.rules.scaling import scaling_warnings
 from lws.admission.rules.siblings import clash_errors
 from lws.admission.rules.storage import claim_change_errors, storage_errors, storage_warnings
@@ -105,7 +106,8 @@ def warnings_in(
     before = SetSpec.of(old)
     known = _unwise(old, before, gang)
     scaled = [*_empty_budget_warnings(spec, before), *scaling_warnings(old, spec, before)]
-    return [*scaled, *(each for each in found if each not in known)]
+    restarted = restart_warnings(new, old, spec, before)
+    return [*restarted, *scaled, *(each for each in found if each not in known)]
 
 
 def _unwise(raw: Mapping[str, Any], spec: SetSpec, gang: GangProvider | None) -> list[str]:

@@ -19,6 +19,7 @@ from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.rollout import outlook
 from lws.leaderworkerset.rollout.reasons import counted, named
 from lws.leaderworkerset.snapshot import SetSnapshot
 
@@ -87,8 +88,7 @@ def impact_lines(what: Impact) -> Iterator[Text]:
     for index, why in sorted(what.recreated.items()):
         yield Text(f"  group {index} is recreated at once: {why}", "red")
     if pinned := what.after.rollout.pinned:
-        keep = _verb(pinned, "keeps its", "keep their")
-        yield Text(f"  {named(pinned)} {keep} revision until the partition is lowered")
+        yield Text(f"  {outlook.pinned(pinned)}")
     if what.moving:
         yield Text(f"  {named(what.moving)} {_verb(what.moving)} anyway: a rollout is under way")
     if what.added:
@@ -104,10 +104,8 @@ def impact_lines(what: Impact) -> Iterator[Text]:
 def _verdict(what: Impact) -> Text:
     now, then = what.before.rollout, what.after.rollout
     said = []
-    if what.restarts and then.paused:
-        said.append(f"{named(what.restarts)} {_verb(what.restarts)} once the rollout is resumed")
-    elif what.restarts:
-        said.append(f"{named(what.restarts)} {_verb(what.restarts)}, by a rollout")
+    if what.restarts:
+        said.append(outlook.restarts(what.restarts, then.budget, then.paused))
     if what.recreated:
         said.append(f"{named(what.recreated)} {_verb(what.recreated)} at once")
     if what.removed:

@@ -15,6 +15,7 @@ from test.harness.manifests import a_set, new_image, rolling
 from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 from test.integration.cli.command import Caller
+from tools.localcluster import CommandError
 from tools.localcluster.api import Call
 
 EXAMPLES = sorted((Path(__file__).parents[3] / "examples").rglob("*.yaml"))
@@ -101,10 +102,14 @@ def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
     said = lws.well("plan", "-f", "-", "--steps", stdin=yaml.safe_dump(manifest))
     assert said.lines[:4] == [
         "leaderworkerset.leaderworkerset.x-k8s.io/demo would be changed",
-        "groups 1 to 2 restart, by a rollout",
+        "groups 1 to 2 restart, by a rollout, one at a time",
         "  group 0 keeps its revision until the partition is lowered",
         "  worker template container server image: server:1 → server:2",
     ]
+    # Those who have no command of ours hear it as well.
+    with pytest.raises(CommandError) as warned:
+        world.kubectl("apply", "--dry-run=server", "--warnings-as-errors", "-f", "-", input=manifest)
+    assert f"Warning: {said.lines[1]}; {said.lines[2].strip()}: {said.lines[3].strip()}" in str(warned.value)
     steps = [line.split()[0] for line in said.lines[6:]]
     assert steps == ["1", "2", "3"]
     (data,) = lws.well("plan", "-f", "-", "--steps", "-o", "json", stdin=yaml.safe_dump(manifest)).data[

@@ -56,7 +56,7 @@ def test_a_limit_of_restarts_takes_effect_at_once() -> None:
 
 
 def test_a_new_template() -> None:
-    assert lines(change(B)) == ["groups 0 to 3 restart, by a rollout", IMAGE]
+    assert lines(change(B)) == ["groups 0 to 3 restart, by a rollout, one at a time", IMAGE]
     assert lines(change(sets("app:2", replicas=1)[0], sets("app:1", replicas=1)[0])) == [
         "group 0 restarts, by a rollout",
         IMAGE,
@@ -66,7 +66,8 @@ def test_a_new_template() -> None:
 def test_back_to_what_some_groups_still_run() -> None:
     back = change(A, before=B, running=[A, A, B, B])
     assert (back.restarts, back.staying) == ((2, 3), (0, 1))
-    assert lines(back)[0] == "groups 2 to 3 restart, by a rollout; groups 0 to 1 stay as they are"
+    said = "groups 2 to 3 restart, by a rollout, one at a time; groups 0 to 1 stay as they are"
+    assert lines(back)[0] == said
 
 
 def test_a_third_template_in_the_middle_of_a_rollout() -> None:
@@ -117,7 +118,7 @@ def test_a_partition_that_is_lowered_lets_groups_go() -> None:
     before = make_set(image="app:2", replicas=4, partition=3)
     after = make_set(image="app:2", replicas=4, partition=1)
     what = change(after, before, running=[A, A, A, B])
-    assert lines(what)[0] == "groups 1 to 2 restart, by a rollout"
+    assert lines(what)[0] == "groups 1 to 2 restart, by a rollout, one at a time"
     assert "  group 0 keeps its revision until the partition is lowered" in lines(what)
 
 
@@ -126,7 +127,7 @@ def test_while_it_is_paused() -> None:
     after = make_set(image="app:2", replicas=4, **paused)
     assert lines(change(after))[0] == "groups 0 to 3 restart once the rollout is resumed"
     resumed = change(B, before=after, running=[A, A, A, B])
-    assert lines(resumed)[0] == "groups 0 to 2 restart, by a rollout"
+    assert lines(resumed)[0] == "groups 0 to 2 restart, by a rollout, one at a time"
 
 
 def test_a_restart_policy_that_strikes_at_once() -> None:

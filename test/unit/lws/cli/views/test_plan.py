@@ -20,7 +20,7 @@ def test_an_update() -> None:
     plan = SetPlan(B, "configured", effect, simulate(effect.after.rollout))
     lines = list(plain(plan_blocks(plan)))
     assert lines[:3] == [
-        "groups 0 to 2 restart, by a rollout",
+        "groups 0 to 2 restart, by a rollout, one at a time",
         f"  {CHANGE}",
         "steps, if every new group gets ready:",
     ]
