@@ -22,6 +22,8 @@ from tools.localcluster.build import find_programs
 from tools.localcluster.progress import LinePrinter
 
 LOCAL, EXISTING, KIND = "local", "existing", "kind"
+# An autoscaler would look every 15 s.
+_FLAGS = {"kube-controller-manager": ("--horizontal-pod-autoscaler-sync-period=1s",)}
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterAccess]
     """The cluster that the whole test run shares."""
     kind = chosen()
     if kind == LOCAL:
-        with LocalCluster(Options(audit_policy=AUDIT_METADATA)) as local:
+        with LocalCluster(Options(audit_policy=AUDIT_METADATA, extra_flags=_FLAGS)) as local:
             yield local
     elif kind == EXISTING:
         yield ForeignCluster(_existing_kubeconfig(), tmp_path_factory.mktemp("cluster"))

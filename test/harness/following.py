@@ -1,8 +1,8 @@
 """Which states did the objects of one collection go through? Every single one, written down as they happen.
 
 In: a client, a collection, a label selector, and an event that is set when nobody asks any more. Out: frames,
-each with the version of the store that it is of. Nothing is sampled, and nothing is left to the API server's
-own record, which is shorter than a test on a slow machine.
+or single changes, each with the version of the store that it is of. Nothing is sampled, and nothing is left
+to the API server's own record, which is shorter than a test on a slow machine.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from test.harness.waiting import eventually
 from tools.localcluster import Api, ApiError
 from tools.localcluster.api import Call
 
@@ -36,6 +37,15 @@ class Moment(NamedTuple):
     frame: Frame
 
 
+class Change(NamedTuple):
+    """What became of one object, None where it is gone. at: when that was told, in seconds of a clock."""
+
+    version: int
+    at: float
+    name: str
+    obj: Object | None
+
+
 class Following:
     """Begins at once, and goes on in a thread of its own until `ended` is set."""
 
@@ -45,7 +55,8 @@ class Following:
         self._selector = selector
         self._ended = ended
         self._began = self._list()
-        self._events: list[Object] = []
+        self._changes: list[Change] = []
+        self._latest = _by_name(self._began)
         self._lost = ""
         threading.Thread(target=self._follow, name=f"following {path}", daemon=True).start()
 
@@ -59,21 +70,61 @@ class Following:
                 return found
         pytest.fail(f"the stream of {self._path} did not come to the present {self._lost}")
 
+    def catch_up(self) -> None:
+        """Wait until all was told that there is now."""
+        found = self._list()
+        last, listed = int(found["metadata"]["resourceVersion"]), _versions(_by_name(found))
+        began = _versions(_by_name(self._began))
+
+        def missing() -> list[str]:
+            told = {(each.name, str(each.version)) for each in self._changes} | set(began.items())
+            gone = [
+                name
+                for name, version in _versions(self._latest).items()
+                if name not in listed and int(version) <= last
+            ]
+            return [*gone, *(name for name, version in listed.items() if (name, version) not in told)]
+
+        eventually(
+            f"the stream of {self._path} is up to date", missing, lambda names: not names or self._lost
+        )
+        if self._lost:
+            pytest.fail(f"the stream of {self._path} broke off: {self._lost}")
+
+    def beginning(self) -> Moment:
+        """All objects when this began."""
+        return Moment(int(self._began["metadata"]["resourceVersion"]), _by_name(self._began))
+
+    def changes(self) -> list[Change]:
+        """All that was told until now; nothing is waited for."""
+        return list(self._changes)
+
+    def latest(self) -> list[Object]:
+        """All objects, as far as it was told."""
+        return list(self._latest.values())
+
+    def _note(self, event: Object) -> None:
+        changed = event["object"]
+        name, version = changed["metadata"]["name"], int(changed["metadata"]["resourceVersion"])
+        is_gone = event["type"] == "DELETED"
+        self._latest = {each: obj for each, obj in self._latest.items() if each != name}
+        if not is_gone:
+            self._latest[name] = changed
+        self._changes.append(Change(version, time.monotonic(), name, None if is_gone else changed))
+
     def _told(self) -> Iterator[Moment]:
         """What has been told, and what is told within a while."""
         deadline = time.monotonic() + _PRESENT_SECONDS
         frame = _by_name(self._began)
-        yield Moment(int(self._began["metadata"]["resourceVersion"]), frame)
+        yield self.beginning()
         place = 0
         while time.monotonic() < deadline and not self._lost:
-            for event in self._events[place:]:
+            for change in self._changes[place:]:
                 place += 1
-                changed = event["object"]
-                name = changed["metadata"]["name"]
-                frame = {each: obj for each, obj in frame.items() if each != name}
-                if event["type"] != "DELETED":
-                    frame[name] = changed
-                yield Moment(int(changed["metadata"]["resourceVersion"]), frame)
+                frame = {each: obj for each, obj in frame.items() if each != change.name}
+                if change.obj is not None:
+                    frame[change.name] = change.obj
+                yield Moment(change.version, frame)
             time.sleep(0.05)
 
     def _list(self) -> Object:
@@ -86,7 +137,7 @@ class Following:
                 for event in self._api.watch(self._stream(version)):
                     version = event["object"]["metadata"]["resourceVersion"]
                     if event["type"] != "BOOKMARK":
-                        self._events.append(event)
+                        self._note(event)
             except ApiError as error:
                 if error.status == _GONE:
                     self._lost = str(error)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from test.harness.fixtures import product, pytest_runtest_makereport, world
+from test.harness.fixtures import api, product, pytest_runtest_makereport, shared_world, world
 
-__all__ = ["product", "pytest_runtest_makereport", "world"]
+__all__ = ["api", "product", "pytest_runtest_makereport", "shared_world", "world"]

@@ -1,0 +1,1 @@
+"""DisaggregatedSets in tests on a cluster: manifests, how they stand, what was promised."""

@@ -1,0 +1,300 @@
+"""Did everything hold that must hold of a DisaggregatedSet, at every moment? Knows what is promised, and
+nothing of how it is kept.
+
+In: steps of one set. Out: one sentence for each promise that was broken.
+
+A manager sees what others do a moment later. So a write counts as wrong only if it was wrong by all that the
+manager may have seen: the scene as it was at any time within `_UNSEEN_SECONDS`. Nobody but managers changes
+the number of groups of a child; children that somebody else deletes are named (`lost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from lws_api.disaggregatedset.v1 import KIND
+from test.harness.disaggregated.scenes import Child, Place, Scene, Step
+from test.harness.world import SET
+
+_UNSEEN_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Violation:
+    """position: of the step that broke a promise. It begins with the name of that."""
+
+    position: int
+    what: str
+
+
+@dataclass(frozen=True)
+class _Write:
+    """One child before and after a step that changed how many groups it is to have, made or deleted it."""
+
+    position: int
+    step: Step
+    recent: Sequence[Scene]
+    before: Child | None
+    after: Child | None
+
+    @property
+    def child(self) -> Child:
+        found = self.after or self.before
+        assert found is not None
+        return found
+
+    @property
+    def had(self) -> int:
+        return self.before.wanted if self.before is not None else 0
+
+    @property
+    def has(self) -> int:
+        return self.after.wanted if self.after is not None else 0
+
+    @property
+    def is_of_target(self) -> bool:
+        """The child is of the revision that is wanted, or was a moment ago."""
+        return any(scene.target == self.child.key for scene in self.recent)
+
+    def violation(self, what: str) -> Violation:
+        child = self.child
+        return Violation(self.position, f"{what}: {child.name} {self.had} → {self.has}")
+
+
+def violations(steps: Sequence[Step], lost: Collection[str] = ()) -> list[Violation]:
+    """What was wrong with the set. lost: names of children that others have deleted."""
+    found: list[Violation] = []
+    starts = _Starts()
+    keys: dict[tuple[str, str], frozenset[str]] = {}
+    for position, step in enumerate(steps):
+        starts.follow(step.before, step.after)
+        recent = _recent(steps, position)
+        if step.kind == "Pod":
+            found += _restarts(position, step, recent, lost)
+        if step.kind == KIND:
+            found += _said_too_early(position, step, recent)
+        if step.kind != SET or step.before.asked is None:
+            continue
+        for write in _writes(position, step, recent):
+            found += [
+                *_too_many(write),
+                *_too_few(write, starts, lost),
+                *_wrong_way(write, lost),
+                *_unrecorded(write, keys),
+                *_halves(write, starts, lost),
+                *_deletions(write, lost),
+            ]
+    return found
+
+
+class _Starts:
+    """What was there when the wanted revision became the wanted one."""
+
+    def __init__(self) -> None:
+        self.key = ""
+        self.wanted: dict[Place, dict[str, int]] = {}
+        self.had_groups: set[str] = set()
+
+    def follow(self, before: Scene, after: Scene) -> None:
+        self.had_groups |= {each.uid for each in after.children.values() if each.wanted}
+        if after.target == self.key or not after.target:
+            return
+        self.key, self.wanted = after.target, {}
+        for each in before.children.values():
+            if not each.is_leaving:
+                self.wanted.setdefault(each.place, {})[each.name] = each.wanted
+
+    def initial(self, place: Place, lost: Collection[str]) -> int:
+        """Groups at that moment; nobody counts those of children that somebody has deleted since."""
+        return sum(count for name, count in self.wanted.get(place, {}).items() if name not in lost)
+
+
+def _writes(position: int, step: Step, recent: Sequence[Scene]) -> Iterator[_Write]:
+    before, after = step.before.children, step.after.children
+    for name in before.keys() | after.keys():
+        old, new = before.get(name), after.get(name)
+        if old is not None and new is not None and old.uid != new.uid:
+            old = None
+        if old is None or new is None or old.wanted != new.wanted:
+            yield _Write(position, step, recent, old, new)
+
+
+def _too_many(write: _Write) -> Iterator[Violation]:
+    """Surge: never raised above the target and what may come on top."""
+    if write.after is None or write.has <= write.had:
+        return
+    place = write.after.place
+    most = max(scene.wish(place).ceiling for scene in write.recent)
+    most = max(most, write.step.before.present(place))
+    if (now := write.step.after.present(place)) > most:
+        yield write.violation(f"surge: {place} {now} > {most}")
+
+
+def _too_few(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[Violation]:
+    """Floor: no write takes ready groups below what was there or is wanted, less what may be missing."""
+    if write.has >= write.had or write.child.name in lost:
+        return
+    place = write.child.place
+    targets = {scene.wish(place).target for scene in write.recent}
+    if write.is_of_target and write.has in targets:
+        # A wish for fewer groups.
+        return
+    gone = range(write.has, write.had)
+    if not all(scene.ready.get(write.child.name, frozenset()).intersection(gone) for scene in write.recent):
+        return
+    initial = starts.initial(place, lost)
+    worst = max(
+        _serving(scene, write.step.after, place, lost)
+        - (min(initial, scene.wish(place).target) - scene.wish(place).unavailable)
+        for scene in write.recent
+    )
+    if worst < 0:
+        yield write.violation(f"floor: {place} {-worst} groups too few, {initial} were there")
+
+
+def _serving(scene: Scene, after: Scene, place: Place, lost: Collection[str]) -> int:
+    """Ready groups of a scene that stay, by what is wanted afterwards."""
+    total = 0
+    for child in scene.at(place):
+        now = after.children.get(child.name)
+        wanted = now.wanted if now is not None and now.uid == child.uid else 0
+        if now is None and child.name in lost:
+            wanted = child.wanted
+        total += sum(group < wanted for group in scene.ready.get(child.name, ()))
+    return total
+
+
+def _wrong_way(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
+    """Direction: old counts never rise, new ones fall only with their target."""
+    if write.has > write.had and not write.is_of_target:
+        if write.before is None and write.child.name in lost:
+            return
+        yield write.violation("direction: an old revision grows")
+    targets = {scene.wish(write.child.place).target for scene in write.recent}
+    is_only_target = all(scene.target == write.child.key for scene in write.recent)
+    if write.after is not None and write.has < write.had and is_only_target and write.has not in targets:
+        yield write.violation("direction: the new revision shrinks")
+
+
+def _unrecorded(write: _Write, keys: dict[tuple[str, str], frozenset[str]]) -> Iterator[Violation]:
+    """Record: no child carries a key that no revision records, and no two templates share one."""
+    if write.before is not None or write.after is None:
+        return
+    if all(write.after.key not in scene.keys for scene in write.recent):
+        yield write.violation("record: no revision has its key")
+    known = keys.setdefault((write.after.key, write.after.place[1]), write.after.images)
+    if known != write.after.images:
+        yield write.violation(f"record: {sorted(known)} had the key of {sorted(write.after.images)}")
+
+
+def _halves(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[Violation]:
+    """Pairs: while a revision has some of its roles and lacks others, the next write is about it.
+
+    Counts of one step are written one by one; so between two of them there may be a half.
+    """
+    if write.has == write.had or write.after is None or write.before is None:
+        return
+    if write.has < write.had and write.is_of_target:
+        return
+    for key, role in half_revisions(write.step.before, write.child.place[0], starts.had_groups, lost):
+        if key != write.child.key:
+            yield write.violation(f"pairs: {key} has no {role} when another revision steps on")
+
+
+def half_revisions(
+    scene: Scene, index: int, had_groups: Collection[str], lost: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """Keys that have groups of some of their roles in a slice, with a role of which they have none though
+    they had, or are to have. had_groups: UIDs of children that had any.
+    """
+    by_key: dict[str, list[Child]] = {}
+    for child in scene.children.values():
+        if child.place[0] == index and not child.is_leaving:
+            by_key.setdefault(child.key, []).append(child)
+    found = []
+    for key, children in by_key.items():
+        if not any(each.wanted for each in children):
+            continue
+        for each in children:
+            is_wanted = scene.wish(each.place).target > 0 if key == scene.target else each.uid in had_groups
+            if not each.wanted and is_wanted and each.name not in lost:
+                found.append((key, each.place[1]))
+    return found
+
+
+def _deletions(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
+    """Reason: a child goes when it has no group left, or its slice is not wanted."""
+    if write.after is not None or write.before is None or write.child.name in lost:
+        return
+    index = write.child.place[0]
+    asked = [scene.asked for scene in write.recent]
+    if write.had and all(each is not None and index < each.slices for each in asked):
+        yield write.violation("reason: it is deleted with its groups")
+
+
+def _restarts(
+    position: int, step: Step, recent: Sequence[Scene], lost: Collection[str]
+) -> Iterator[Violation]:
+    """Reason: a pod goes because its child is gone, or wants fewer groups.
+
+    The StatefulSet of a lost child makes pods anew while the garbage collector takes it down.
+    """
+    for name, pod in step.before.pods.items():
+        now = step.after.pods.get(name)
+        if pod.is_going or (now is not None and now.uid == pod.uid and not now.is_going):
+            continue
+        children = [scene.children.get(pod.child) for scene in recent]
+        stays = all(
+            each is not None and each.uid == pod.born_of and not each.is_leaving and pod.group < each.wanted
+            for each in children
+        )
+        if stays and pod.child not in lost and step.before.asked is not None:
+            yield Violation(position, f"reason: pod {name} went although its group is wanted")
+
+
+def _said_too_early(position: int, step: Step, recent: Sequence[Scene]) -> Iterator[Violation]:
+    """End: “done” is said only when it is done."""
+    before, after = step.before.asked, step.after.asked
+    if after is None or not after.is_done or (before is not None and before.is_done):
+        return
+    if not any(_is_done(scene) for scene in (*recent, step.after)):
+        yield Violation(position, f"end: it says that it is available, with {_counts(step.after)}")
+
+
+def _is_done(scene: Scene) -> bool:
+    there: dict[Place, int] = {}
+    for child in scene.children.values():
+        if child.key != scene.target and (child.wanted or scene.leaders.get(child.name)):
+            return False
+        ready = scene.ready.get(child.name, frozenset())
+        if child.key == scene.target and ready.issuperset(range(child.wanted)):
+            there[child.place] = child.wanted
+    return all(there.get(place, 0) == wish.target for place, wish in scene.wishes.items())
+
+
+def _counts(scene: Scene) -> list[str]:
+    return sorted(
+        f"{each.name}: {len(scene.ready.get(each.name, ()))} of {each.wanted} ready"
+        for each in scene.children.values()
+    )
+
+
+def told(steps: Sequence[Step], last: int = 40) -> list[str]:
+    """The last steps, for people: what changed, and how the set stood then."""
+    return [
+        f"{step.at:.1f} {step.who} {step.kind} {step.name} → {step.after.target}: "
+        f"{', '.join(_counts(step.after))}"
+        for step in steps[-last:]
+    ]
+
+
+def _recent(steps: Sequence[Step], position: int) -> list[Scene]:
+    """The scene right before a step, and as it was within the time that a manager may not have seen."""
+    scenes = [steps[position].before]
+    since = steps[position].at - _UNSEEN_SECONDS
+    for step in reversed(steps[:position]):
+        if step.at < since:
+            break
+        scenes.append(step.before)
+    return scenes

@@ -1,0 +1,308 @@
+"""How did one DisaggregatedSet stand before and after each change of its objects? Played again.
+
+In: changes in the order of the API server's store, from a watch or an audit log. Out: steps, each with what
+was there before and after it; of objects no more than a checker looks at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from lws_api.disaggregatedset.v1 import (
+    KIND,
+    NAME_LABEL,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SCALER_KIND,
+    SLICE_LABEL,
+)
+from lws_api.leaderworkerset.v1 import (
+    GROUP_INDEX_LABEL,
+    SIZE_ANNOTATION,
+    WORKER_INDEX_LABEL,
+)
+from lws_api.leaderworkerset.v1 import NAME_LABEL as CHILD_LABEL
+from test.harness.groups import annotations_of, condition, labels_of
+from test.harness.world import SET
+from tools.localcluster.pods import is_ready
+
+Object = dict[str, Any]
+Place = tuple[int, str]
+"""Slice and role."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What became of some objects of a kind. at: seconds of some clock. who: has written it, "" where nobody
+    knows. is_whole: there are no others.
+    """
+
+    at: float
+    kind: str
+    objects: Mapping[str, Object | None]
+    who: str = ""
+    is_whole: bool = False
+
+
+@dataclass(frozen=True)
+class Child:
+    """One LeaderWorkerSet."""
+
+    name: str
+    uid: str
+    place: Place
+    key: str
+    wanted: int
+    images: frozenset[str] = frozenset()
+    is_leaving: bool = False
+
+
+@dataclass(frozen=True)
+class Pod:
+    """child: name of its LeaderWorkerSet. born_of: its UID when the pod was seen first."""
+
+    name: str
+    uid: str
+    child: str
+    group: int
+    worker: int
+    size: int = 1
+    is_ready: bool = False
+    is_going: bool = False
+    born_of: str = ""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is asked of a role in a slice."""
+
+    target: int
+    surge: int
+    unavailable: int
+
+    @property
+    def ceiling(self) -> int:
+        return self.target + self.surge
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The set itself. external: roles whose number a scaler says. is_done: it says that it is at rest."""
+
+    roles: tuple[Object, ...] = ()
+    slices: int = 1
+    is_done: bool = False
+
+
+@dataclass(frozen=True)
+class Scene:
+    """All that belongs to one set, at one moment; by name. revisions: number and key. asked: None while there
+    is no such set, or it is being deleted.
+    """
+
+    asked: Asked | None = None
+    children: Mapping[str, Child] = field(default_factory=dict)
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    revisions: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    scalers: Mapping[str, int] = field(default_factory=dict)
+
+    @cached_property
+    def target(self) -> str:
+        """The key of the newest revision: what groups are to have."""
+        return max(self.revisions.values(), default=(0, ""))[1]
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        return frozenset(key for _, key in self.revisions.values())
+
+    @cached_property
+    def wishes(self) -> dict[Place, Wish]:
+        """Of all roles that are asked for."""
+        if self.asked is None:
+            return {}
+        return {
+            (index, role["name"]): wish_of(role, self._target_of(role, index))
+            for index in range(self.asked.slices)
+            for role in self.asked.roles
+        }
+
+    def wish(self, place: Place) -> Wish:
+        """What is asked for there; nothing of a role that is not wanted any more."""
+        return self.wishes.get(place, Wish(0, 1, 0))
+
+    @cached_property
+    def ready(self) -> dict[str, frozenset[int]]:
+        """Child → groups of which every pod is ready and stays."""
+        found: dict[str, dict[int, list[Pod]]] = {}
+        for pod in self.pods.values():
+            if pod.is_ready and not pod.is_going:
+                found.setdefault(pod.child, {}).setdefault(pod.group, []).append(pod)
+        return {
+            child: frozenset(group for group, pods in groups.items() if len(pods) >= pods[0].size)
+            for child, groups in found.items()
+        }
+
+    @cached_property
+    def leaders(self) -> dict[str, int]:
+        """Child → groups that have a leader, whatever its state."""
+        found: dict[str, int] = {}
+        for pod in self.pods.values():
+            if pod.worker == 0:
+                found[pod.child] = found.get(pod.child, 0) + 1
+        return found
+
+    def at(self, place: Place) -> list[Child]:
+        return [each for each in self.children.values() if each.place == place]
+
+    def present(self, place: Place) -> int:
+        """Groups that are wanted or there, whichever are more. Those of a child that is gone do not count."""
+        return sum(
+            max(0 if each.is_leaving else each.wanted, self.leaders.get(each.name, 0))
+            for each in self.at(place)
+        )
+
+    def _target_of(self, role: Mapping[str, Any], index: int) -> int:
+        if (role.get("scaling") or {}).get("mode") != "External":
+            return int(role["spec"].get("replicas", 1))
+        slices = self.asked.slices if self.asked is not None else 1
+        total = self.scalers.get(role["name"])
+        if total is None:
+            # Nobody has said it yet: whatever is there is right.
+            return sum(each.wanted for each in self.at((index, role["name"])))
+        return total // slices + (index < total % slices)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change."""
+
+    at: float
+    kind: str
+    name: str
+    who: str
+    before: Scene
+    after: Scene
+
+
+def steps_of(name: str, seen: Iterable[Seen]) -> list[Step]:
+    """Every step of the set of that name."""
+    found: list[Step] = []
+    scene = Scene()
+    for each in seen:
+        after = _changed(name, scene, each)
+        if after != scene:
+            found.append(Step(each.at, each.kind, next(iter(each.objects), ""), each.who, scene, after))
+        scene = after
+    return found
+
+
+def wish_of(role: Mapping[str, Any], target: int) -> Wish:
+    """A role that is to have so many groups, with its limits."""
+    strategy = (role.get("spec") or {}).get("rolloutStrategy") or {}
+    budget = strategy.get("rollingUpdateConfiguration")
+    if budget is None:
+        return Wish(target, 1, 0)
+    unavailable = _scaled(budget.get("maxUnavailable", 1), target, math.floor)
+    surge = _scaled(budget.get("maxSurge", 0), target, math.ceil)
+    return Wish(target, surge, unavailable) if surge or unavailable else Wish(target, 1, 0)
+
+
+def _changed(name: str, scene: Scene, seen: Seen) -> Scene:
+    if seen.kind == KIND:
+        if name not in seen.objects and not seen.is_whole:
+            return scene
+        return replace(scene, asked=_asked(seen.objects.get(name)))
+    if seen.kind == SET:
+        return replace(scene, children=_merged(scene.children, seen, name, _child))
+    if seen.kind == "Pod":
+        pods = _merged(scene.pods, seen, name, _pod)
+        return replace(scene, pods={each: _born(pod, scene) for each, pod in pods.items()})
+    if seen.kind == "ControllerRevision":
+        return replace(scene, revisions=_merged(scene.revisions, seen, name, _revision))
+    if seen.kind == SCALER_KIND:
+        # Where one is deleted its number holds until there is another.
+        counts = {each.removeprefix(f"{name}-"): n for each, n in _merged({}, seen, name, _count).items()}
+        return replace(scene, scalers={**scene.scalers, **counts})
+    return scene
+
+
+def _merged(known: Mapping[str, Any], seen: Seen, name: str, read: Any) -> dict[str, Any]:
+    merged = {} if seen.is_whole else dict(known)
+    for each, obj in seen.objects.items():
+        merged.pop(each, None)
+        if obj is not None and labels_of(obj).get(NAME_LABEL) == name:
+            value = read(obj)
+            if value is not None:
+                merged[each] = value
+    return merged
+
+
+def _asked(obj: Object | None) -> Asked | None:
+    if obj is None or "deletionTimestamp" in obj["metadata"]:
+        return None
+    status = obj.get("status") or {}
+    is_observed = status.get("observedGeneration") == obj["metadata"].get("generation")
+    is_done = is_observed and condition(obj, "Available").get("status") == "True"
+    return Asked(tuple(obj["spec"]["roles"]), obj["spec"].get("slices", 1), is_done)
+
+
+def _child(obj: Object) -> Child:
+    labels, metadata = labels_of(obj), obj["metadata"]
+    template = obj["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+    return Child(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        place=(int(labels.get(SLICE_LABEL, 0)), labels[ROLE_LABEL]),
+        key=labels[REVISION_LABEL],
+        wanted=obj["spec"].get("replicas", 1),
+        images=frozenset(each.get("image", "") for each in template["spec"]["containers"]),
+        is_leaving="deletionTimestamp" in metadata,
+    )
+
+
+def _pod(obj: Object) -> Pod | None:
+    labels, metadata = labels_of(obj), obj["metadata"]
+    if WORKER_INDEX_LABEL not in labels:
+        return None
+    return Pod(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        child=labels[CHILD_LABEL],
+        group=int(labels[GROUP_INDEX_LABEL]),
+        worker=int(labels[WORKER_INDEX_LABEL]),
+        size=int(annotations_of(obj)[SIZE_ANNOTATION]),
+        is_ready=is_ready(obj),
+        is_going="deletionTimestamp" in metadata,
+    )
+
+
+def _born(pod: Pod, scene: Scene) -> Pod:
+    """The pod with the child that it was made for."""
+    if pod.born_of:
+        return pod
+    known = scene.pods.get(pod.name)
+    if known is not None and known.uid == pod.uid:
+        return replace(pod, born_of=known.born_of)
+    child = scene.children.get(pod.child)
+    return replace(pod, born_of=child.uid if child is not None else "-")
+
+
+def _revision(obj: Object) -> tuple[int, str] | None:
+    """Those of StatefulSets carry the labels of their pods, and record nothing of ours."""
+    labels = labels_of(obj)
+    return None if CHILD_LABEL in labels else (int(obj.get("revision", 0)), labels[REVISION_LABEL])
+
+
+def _count(obj: Object) -> int | None:
+    count = (obj.get("spec") or {}).get("replicas")
+    return None if count is None else int(count)
+
+
+def _scaled(value: int | str, target: int, rounded: Any) -> int:
+    if isinstance(value, int):
+        return max(0, value)
+    return int(rounded(int(value.removesuffix("%")) * target / 100))

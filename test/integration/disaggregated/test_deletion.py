@@ -1,0 +1,116 @@
+"""What becomes of the children of a DisaggregatedSet that is deleted, in whichever way?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
+from test.harness.disaggregated.manifests import a_disaggregated_set, a_role, new_roles, roles
+from test.harness.disaggregated.standing import OWN_REVISIONS, SECONDS, images_of, left_of, settle
+from test.harness.disaggregated.watching import Watch
+from test.harness.groups import controller_of, name_of
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+
+Object = dict[str, Any]
+MADE = (SET, "Service", SCALER_KIND, "ControllerRevision")
+
+
+def manifest(image: str = "server:1") -> Object:
+    external = a_role("decode", None, image)
+    return a_disaggregated_set("pd", [a_role("prefill", 2, image, size=2), external])
+
+
+def created(world: World) -> Object:
+    """At rest, with its Services."""
+    found = world.create(manifest())
+    settle(world, "pd")
+    eventually("it has Services", lambda: len(world.list("Service", NAME_LABEL)), lambda n: n == 2)
+    return found
+
+
+def made(world: World) -> dict[str, Object]:
+    """What a set makes itself."""
+    selector = OWN_REVISIONS.format("pd")
+    return {f"{kind} {name_of(each)}": each for kind in MADE for each in world.list(kind, selector)}
+
+
+def uids(found: dict[str, Object]) -> dict[str, str]:
+    return {name: each["metadata"]["uid"] for name, each in found.items()}
+
+
+def pods(world: World) -> dict[str, str]:
+    return {name_of(each): each["metadata"]["uid"] for each in world.list("Pod", f"{NAME_LABEL}=pd")}
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+@pytest.mark.parametrize("rolling", [False, True], ids=["at rest", "in a rollout"])
+def test_nothing_is_left(world: World, propagation: str, rolling: bool) -> None:
+    watch = Watch(world)
+    created(world)
+    if rolling:
+        world.patch(KIND, "pd", new_roles(manifest("server:2")["spec"]["roles"]))
+        eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
+    world.delete(KIND, "pd", propagation)
+    eventually("nothing is left", lambda: left_of(world, "pd"), lambda left: not left, SECONDS)
+    assert world.find(KIND, "pd") is None
+
+
+def test_what_is_orphaned_runs_on_and_is_adopted(world: World) -> None:
+    before = created(world)
+    running, known = pods(world), uids(made(world))
+    world.delete(KIND, "pd", "Orphan")
+    world.gone_or_replaced(KIND, "pd", before["metadata"]["uid"])
+    orphans = made(world)
+    assert uids(orphans) == known
+    assert not any(map(controller_of, orphans.values()))
+    again = world.create(manifest())
+    settle(world, "pd")
+    eventually(
+        "all are adopted",
+        lambda: {controller_of(each).get("uid") for each in made(world).values()},
+        lambda owners: owners == {again["metadata"]["uid"]},
+        SECONDS,
+    )
+    assert uids(made(world)) == known
+    assert pods(world) == running
+
+
+def test_what_is_orphaned_is_adopted_and_rolled_by_a_set_that_wants_something_else(world: World) -> None:
+    before = created(world)
+    world.delete(KIND, "pd", "Orphan")
+    world.gone_or_replaced(KIND, "pd", before["metadata"]["uid"])
+    watch = Watch(world)
+    world.create(manifest("server:2"))
+    settle(world, "pd")
+    assert images_of(world, "pd") == {"prefill": {"server:2"}, "decode": {"server:2"}}
+    watch.judge("pd")
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+def test_one_of_the_same_name_at_once(world: World, propagation: str) -> None:
+    before = created(world)
+    known = uids(made(world))
+    world.delete(KIND, "pd", propagation)
+    world.gone_or_replaced(KIND, "pd", before["metadata"]["uid"])
+    again = world.create(manifest())
+    eventually(
+        "nothing is left of the former",
+        lambda: set(uids(made(world)).values()) & set(known.values()),
+        lambda left: not left,
+        SECONDS,
+    )
+    settle(world, "pd")
+    owners = {controller_of(each).get("uid") for each in made(world).values()}
+    assert owners == {again["metadata"]["uid"]}
+
+
+def test_one_of_the_same_name_with_other_roles_at_once(world: World) -> None:
+    created(world)
+    world.delete(KIND, "pd")
+    world.create(a_disaggregated_set("pd", [*roles(1, 2, "server:2"), a_role("proxy", 1)]))
+    settle(world, "pd")
+    assert set(images_of(world, "pd")) == {"prefill", "decode", "proxy"}
+    assert world.find(SCALER_KIND, "pd-decode") is None

@@ -1,0 +1,196 @@
+"""What if something that belongs to a DisaggregatedSet is deleted at each step of a rollout?
+
+One rollout for each kind of loss, side by side. All of them end at the newest state, with every promise kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from lws_api.disaggregatedset.v1 import (
+    INITIAL_REPLICAS_ANNOTATION,
+    KIND,
+    NAME_LABEL,
+    REVISION_LABEL,
+    SCALER_KIND,
+)
+from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
+from test.harness.disaggregated.standing import (
+    OWN_REVISIONS,
+    SECONDS,
+    Counts,
+    children_of,
+    images_of,
+    keys_of,
+    settle,
+)
+from test.harness.disaggregated.watching import Watch
+from test.harness.groups import name_of, names_of
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+from tools.localcluster import ApiError
+
+Object = dict[str, Any]
+
+PREFILL, DECODE = 3, 2
+MOST_LOSSES = 12
+NOT_FOUND = 404
+OLD, NEW = 0, -1
+"""Which of the recorded revisions, oldest first."""
+
+
+@dataclass
+class Rollout:
+    """One set, its rollout, and what it has lost. keys: of the old revision and of the new one. children:
+    names of LeaderWorkerSets that were deleted. losses: at which counts something was lost.
+    """
+
+    world: World
+    watch: Watch
+    name: str
+    keys: tuple[str, str] = ("", "")
+    children: set[str] = field(default_factory=set)
+    losses: list[Counts] = field(default_factory=list)
+
+
+Loss = Callable[[Rollout], None]
+
+
+def child(which: int, role: str) -> Loss:
+    def lose(it: Rollout) -> None:
+        name = f"{it.name}-0-{it.keys[which]}-{role}"
+        it.children.add(name)
+        it.world.delete(SET, name)
+
+    return lose
+
+
+def service(which: int, role: str) -> Loss:
+    return lambda it: it.world.delete("Service", f"{it.name}-0-{it.keys[which]}-{role}-prv")
+
+
+def scaler(it: Rollout) -> None:
+    it.world.delete(SCALER_KIND, f"{it.name}-prefill")
+
+
+def revision(which: int) -> Loss:
+    return lambda it: _delete_all(
+        it, "ControllerRevision", f"{OWN_REVISIONS.format(it.name)},{REVISION_LABEL}={it.keys[which]}"
+    )
+
+
+def _delete_all(it: Rollout, kind: str, selector: str) -> None:
+    for each in it.world.list(kind, selector):
+        it.world.delete(kind, name_of(each))
+
+
+def annotations(it: Rollout) -> None:
+    for each in children_of(it.world, it.name):
+        it.world.patch(SET, name_of(each), {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: None}}})
+
+
+def status(*fields: str) -> Loss:
+    """fields: of the status; none for all."""
+
+    def lose(it: Rollout) -> None:
+        found = it.world.get(KIND, it.name).get("status") or {}
+        path = f"{it.world.path(KIND, it.name)}/status"
+        it.world.api.merge(path, {"status": dict.fromkeys(fields or found)})
+
+    return lose
+
+
+def memory(it: Rollout) -> None:
+    """All of it at once."""
+    annotations(it)
+    status()(it)
+
+
+LOSSES: dict[str, Loss] = {
+    "new-prefill": child(NEW, "prefill"),
+    "new-decode": child(NEW, "decode"),
+    "old-prefill": child(OLD, "prefill"),
+    "old-decode": child(OLD, "decode"),
+    "new-service": service(NEW, "prefill"),
+    "old-service": service(OLD, "decode"),
+    "scaler": scaler,
+    "new-revision": revision(NEW),
+    "old-revision": revision(OLD),
+    "annotations": annotations,
+    "status": status(),
+    "rollouts": status("rollouts", "currentRevision"),
+    "memory": memory,
+}
+EXTERNAL = {"scaler"}
+
+
+def manifest(name: str, image: str) -> Object:
+    prefill = None if name in EXTERNAL else PREFILL
+    return a_disaggregated_set(name, roles(prefill, DECODE, image))
+
+
+@pytest.fixture(scope="module")
+def rolled(shared_world: World) -> Iterator[dict[str, Rollout]]:
+    """Every rollout, at its end."""
+    world = shared_world
+    watch = Watch(world)
+    for name in LOSSES:
+        world.create(manifest(name, "server:1"))
+    for name in EXTERNAL:
+        scale(world, name)
+    settle(world, *LOSSES)
+    with ThreadPoolExecutor(len(LOSSES)) as players:
+        yield dict(zip(LOSSES, players.map(lambda name: roll(world, watch, name), LOSSES), strict=True))
+
+
+def scale(world: World, name: str) -> None:
+    """As an autoscaler does."""
+    path = f"{world.path(SCALER_KIND, f'{name}-prefill')}/scale"
+    eventually("it has its scaler", lambda: world.find(SCALER_KIND, f"{name}-prefill"))
+    world.api.merge(path, {"spec": {"replicas": PREFILL}})
+
+
+def roll(world: World, watch: Watch, name: str) -> Rollout:
+    """Another image, and a loss at each step, until all is at rest."""
+    it = Rollout(world, watch, name)
+    (old,) = watch.counts(name)[0]
+    world.patch(KIND, name, new_roles(manifest(name, "server:2")["spec"]["roles"]))
+    _, new = eventually("both are recorded", lambda: keys_of(world, name), lambda keys: len(keys) == 2)
+    it.keys = old, new
+    seen: list[Counts] = []
+    eventually(f"{name} is over", lambda: lose_at_each_step(it, seen), bool, SECONDS)
+    settle(world, name)
+    return it
+
+
+def lose_at_each_step(it: Rollout, seen: list[Counts]) -> bool:
+    """Whether nothing of the old revision is left. seen: counts at which the loss has happened."""
+    now = it.watch.counts(it.name)
+    if now not in seen and len(seen) < MOST_LOSSES:
+        seen.append(now)
+        try:
+            LOSSES[it.name](it)
+            it.losses.append(now)
+        except ApiError as refusal:
+            if refusal.status != NOT_FOUND:
+                raise
+    return it.keys[OLD] not in now[0]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_what_is_lost_at_each_step_of_a_rollout_costs_no_promise(
+    rolled: dict[str, Rollout], name: str
+) -> None:
+    it = rolled[name]
+    assert it.losses, "nothing was there to be lost"
+    it.watch.judge(name, it.children)
+    assert images_of(it.world, name) == {"prefill": {"server:2"}, "decode": {"server:2"}}
+    assert it.watch.counts(name) == {0: {it.keys[NEW]: {"prefill": PREFILL, "decode": DECODE}}}
+    services = names_of(it.world.list("Service", f"{NAME_LABEL}={name}"))
+    assert services >= {f"{name}-0-{it.keys[NEW]}-{role}-prv" for role in ("prefill", "decode")}
+    assert keys_of(it.world, name)[-1] == it.keys[NEW]

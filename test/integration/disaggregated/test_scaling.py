@@ -1,0 +1,166 @@
+"""Does scaling act at once, whoever scales: an autoscaler, or users of the scaler or of the set; at rest and
+at each step of a rollout?
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND, SCALER_KIND
+from test.harness.disaggregated.manifests import a_disaggregated_set, a_role, new_roles, roles
+from test.harness.disaggregated.standing import SECONDS, Counts, counts, images_of, keys_of, settle
+from test.harness.disaggregated.watching import Watch
+from test.harness.groups import condition
+from test.harness.waiting import eventually
+from test.harness.world import World
+from tools.localcluster import ClusterAccess
+
+Object = dict[str, Any]
+
+METRICS = "external.metrics.k8s.io"
+QUEUE = "queuelength"
+HPA = "HorizontalPodAutoscaler"
+
+
+def definition_of_a_metric() -> Object:
+    """A metrics source without a server: the API server lists its objects in the words of the metrics API."""
+    names = {"plural": QUEUE, "kind": "ExternalMetricValue", "listKind": "ExternalMetricValueList"}
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1beta1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    note = {"api-approved.kubernetes.io": "unapproved, for tests"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{QUEUE}.{METRICS}", "annotations": note},
+        "spec": {"group": METRICS, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+@pytest.fixture
+def metrics(cluster: ClusterAccess) -> Iterator[None]:
+    cluster.kubectl("create", "-f", "-", input=json.dumps(definition_of_a_metric()))
+    cluster.kubectl("wait", "--for=condition=Established", "crd", f"{QUEUE}.{METRICS}")
+    yield
+    cluster.kubectl("delete", "crd", f"{QUEUE}.{METRICS}", "--wait=false")
+
+
+def set_queue(world: World, length: int) -> None:
+    """How many requests wait, for whoever asks for metrics."""
+    value = {"metricName": QUEUE, "value": str(length), "timestamp": "2026-01-01T00:00:00Z"}
+    made = {"apiVersion": f"{METRICS}/v1beta1", "kind": "ExternalMetricValue", "metadata": {"name": "now"}}
+    world.kubectl("apply", "-f", "-", input={**made, **value})
+
+
+def an_autoscaler(name: str, scaler: str) -> Object:
+    """One group for each request that waits."""
+    target = {"type": "AverageValue", "averageValue": "1"}
+    return {
+        "apiVersion": "autoscaling/v2",
+        "kind": HPA,
+        "metadata": {"name": name},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": API_VERSION, "kind": SCALER_KIND, "name": scaler},
+            "minReplicas": 1,
+            "maxReplicas": 6,
+            "metrics": [{"type": "External", "external": {"metric": {"name": QUEUE}, "target": target}}],
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}},
+        },
+    }
+
+
+def scale(world: World, scaler: str, replicas: int) -> None:
+    """As an autoscaler does."""
+    path = f"{world.path(SCALER_KIND, scaler)}/scale"
+    world.api.merge(path, {"spec": {"replicas": replicas}})
+
+
+def total(found: Counts, role: str) -> int:
+    return sum(of.get(role, 0) for by_key in found.values() for of in by_key.values())
+
+
+def test_an_autoscaler_scales_a_role_at_rest_and_in_a_rollout(world: World, metrics: None) -> None:
+    watch = Watch(world)
+    set_queue(world, 3)
+    world.create(a_disaggregated_set("pd", roles(2, 1)))
+    settle(world, "pd")
+    # From then on nobody reads its number in the spec.
+    external = [a_role("prefill", 2), a_role("decode", None)]
+    world.patch(KIND, "pd", new_roles(external))
+    eventually("it has its scaler", lambda: world.find(SCALER_KIND, "pd-decode"))
+    assert world.get(SCALER_KIND, "pd-decode")["spec"]["replicas"] == 1
+    world.create(an_autoscaler("pd", "pd-decode"))
+    eventually("up", lambda: total(counts(world, "pd"), "decode"), lambda now: now == 3, SECONDS)
+    settle(world, "pd")
+    (old,) = counts(world, "pd")[0]
+
+    world.patch(KIND, "pd", new_roles([a_role("prefill", 2, "server:2"), a_role("decode", None, "server:2")]))
+    eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
+    set_queue(world, 1)
+    eventually("it is over", lambda: watch.counts("pd")[0], lambda now: old not in now, SECONDS)
+    eventually("down", lambda: total(counts(world, "pd"), "decode"), lambda now: now == 1, SECONDS)
+    settle(world, "pd")
+    watch.judge("pd")
+    scaling = condition(world.get(HPA, "pd"), "ScalingActive")
+    assert (scaling["status"], scaling["reason"]) == ("True", "ValidMetricFound"), scaling
+
+
+WISHES = [(4, 5), (1, 1), (3, 6), (5, 2), (2, 3)]
+"""Of prefill, by the set, and of decode, by its scaler."""
+MOST_WISHES = 12
+
+
+@pytest.mark.parametrize("slices", [1, 3])
+def test_scaling_acts_at_each_step_of_a_rollout(world: World, slices: int) -> None:
+    watch = Watch(world)
+    world.create(a_disaggregated_set("pd", roles(2, None), slices=slices))
+    eventually("it has its scaler", lambda: world.find(SCALER_KIND, "pd-decode"))
+    scale(world, "pd-decode", 3 * slices)
+    settle(world, "pd")
+    (old,) = keys_of(world, "pd")
+    strategy = {"rolloutStrategy": {"maxUpdatingSlices": 1}} if slices > 1 else {}
+    world.patch(KIND, "pd", new_roles(roles(2, None, "server:2"), **strategy))
+    seen: list[Counts] = []
+
+    def wish_at_each_step() -> bool:
+        now = watch.counts("pd")
+        if now not in seen and len(seen) < MOST_WISHES:
+            seen.append(now)
+            prefill, decode = WISHES[len(seen) % len(WISHES)]
+            scale(world, "pd-decode", decode * slices)
+            world.patch(KIND, "pd", new_roles(roles(prefill, None, "server:2")))
+        return all(old not in of_slice for of_slice in now.values())
+
+    eventually("it is over", wish_at_each_step, bool, SECONDS)
+    scale(world, "pd-decode", 2 * slices + 1)
+    world.patch(KIND, "pd", new_roles(roles(3, None, "server:2")))
+    settle(world, "pd")
+    assert len(seen) > 3, seen
+    watch.judge("pd")
+    found = counts(world, "pd")
+    assert [sum(of["decode"] for of in found[index].values()) for index in found] == [3, 2, 2][:slices]
+    assert images_of(world, "pd") == {"prefill": {"server:2"}, "decode": {"server:2"}}
+
+
+def test_a_role_changes_hands_at_rest_and_in_a_rollout(world: World) -> None:
+    watch = Watch(world)
+    world.create(a_disaggregated_set("pd", roles(2, 3)))
+    settle(world, "pd")
+    world.patch(KIND, "pd", new_roles([a_role("prefill", 2), a_role("decode", None)]))
+    scaler = eventually("it has its scaler", lambda: world.find(SCALER_KIND, "pd-decode"))
+    assert scaler is not None and scaler["spec"]["replicas"] == 3, "as many as there were"
+    scale(world, "pd-decode", 4)
+    settle(world, "pd")
+
+    world.patch(KIND, "pd", new_roles(roles(2, 2, "server:2")))
+    eventually("it has none", lambda: world.find(SCALER_KIND, "pd-decode"), lambda found: found is None)
+    eventually("it rolls", lambda: watch.counts("pd")[0], lambda now: len(now) == 2, SECONDS)
+    world.patch(KIND, "pd", new_roles([a_role("prefill", None, "server:2"), a_role("decode", 2, "server:2")]))
+    eventually("the other has one", lambda: world.find(SCALER_KIND, "pd-prefill"))
+    settle(world, "pd")
+    (key,) = counts(world, "pd")[0]
+    assert counts(world, "pd") == {0: {key: {"prefill": 2, "decode": 2}}}
+    watch.judge("pd")

@@ -1,0 +1,83 @@
+"""Do slices come and go, at rest and in the middle of a rollout?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SLICE_LABEL
+from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
+from test.harness.disaggregated.standing import SECONDS, counts, images_of, keys_of, settle
+from test.harness.disaggregated.watching import Watch
+from test.harness.groups import labels_of
+from test.harness.waiting import eventually
+from test.harness.world import World
+
+
+def with_slices(count: int) -> dict[str, Any]:
+    return {"spec": {"slices": count}}
+
+
+def uids(world: World, index: int) -> set[str]:
+    pods = world.list("Pod", f"{NAME_LABEL}=pd,{SLICE_LABEL}={index}")
+    return {each["metadata"]["uid"] for each in pods}
+
+
+def slices_of_services(world: World) -> set[str]:
+    return {labels_of(each)[SLICE_LABEL] for each in world.list("Service", f"{NAME_LABEL}=pd")}
+
+
+def test_slices_come_and_go_at_rest(world: World) -> None:
+    watch = Watch(world)
+    world.create(a_disaggregated_set("pd", roles(2, 1)))
+    settle(world, "pd")
+    (key,), first = keys_of(world, "pd"), uids(world, 0)
+    world.kubectl("scale", "disaggregatedsets/pd", "--replicas=3")
+    settle(world, "pd")
+    assert counts(world, "pd") == {index: {key: {"prefill": 2, "decode": 1}} for index in range(3)}
+    eventually("each has Services", lambda: slices_of_services(world), lambda found: found == {"0", "1", "2"})
+    world.patch(KIND, "pd", with_slices(1))
+    settle(world, "pd")
+    eventually("one has", lambda: slices_of_services(world), lambda found: found == {"0"})
+    assert uids(world, 0) == first
+    watch.judge("pd")
+
+
+def test_slices_come_and_go_in_a_rollout(world: World) -> None:
+    """Those that come have the new revision from the beginning; the first one rolls on meanwhile."""
+    watch = Watch(world)
+    world.create(a_disaggregated_set("pd", roles(3, 2)))
+    settle(world, "pd")
+    (old,) = keys_of(world, "pd")
+    world.patch(KIND, "pd", new_roles(roles(3, 2, "server:2")))
+    began = {"prefill": 1, "decode": 1}
+    eventually("a step", lambda: list(watch.counts("pd")[0].values()), lambda now: began in now, SECONDS)
+    world.patch(KIND, "pd", with_slices(3))
+    eventually("it has three", lambda: watch.counts("pd"), lambda now: len(now) == 3, SECONDS)
+    new = keys_of(world, "pd")[-1]
+    assert {key for index in (1, 2) for key in counts(world, "pd").get(index, {})} <= {new}
+    assert old in counts(world, "pd")[0], "the first one is still under way"
+    eventually(
+        "all serve",
+        lambda: watch.counts("pd"),
+        lambda now: all(now[index].get(new) == {"prefill": 3, "decode": 2} for index in (1, 2)),
+        SECONDS,
+    )
+    world.patch(KIND, "pd", with_slices(1))
+    settle(world, "pd")
+    assert counts(world, "pd") == {0: {new: {"prefill": 3, "decode": 2}}}
+    assert images_of(world, "pd") == {"prefill": {"server:2"}, "decode": {"server:2"}}
+    watch.judge("pd")
+
+
+def test_a_slice_that_comes_back_before_its_pods_are_gone(world: World) -> None:
+    watch = Watch(world)
+    world.create(a_disaggregated_set("pd", roles(2, 1), slices=2))
+    settle(world, "pd")
+    (key,), first = keys_of(world, "pd"), uids(world, 0)
+    for count in (1, 2, 1, 2):
+        world.patch(KIND, "pd", with_slices(count))
+        eventually("it is seen", lambda: watch.counts("pd"), lambda now, n=count: len(now) == n, SECONDS)
+    settle(world, "pd")
+    assert counts(world, "pd") == {index: {key: {"prefill": 2, "decode": 1}} for index in range(2)}
+    assert uids(world, 0) == first
+    watch.judge("pd")
