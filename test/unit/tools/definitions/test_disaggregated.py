@@ -1,0 +1,172 @@
+"""Are the definitions of DisaggregatedSets and their scalers those of the original, node by node?
+
+`original_nodes.json` has what each node of the original demands: type, defaults, bounds, keys, rules. `template`
+stands for every pod template, with `initContainers` and `ephemeralContainers` as `containers`; `claim` for a
+volume claim template. An additional default or another key would move hashes and refuse manifests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lws_api.crds import definitions
+from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
+from lws_api.leaderworkerset.v1 import KIND as SET_KIND
+
+ORIGINAL = Path(__file__).with_name("original_nodes.json")
+OWN = ".spec.roles[].spec.leaderWorkerTemplate"
+EMBEDDED = {
+    f"{OWN}.leaderTemplate": "template",
+    f"{OWN}.workerTemplate": "template",
+    f"{OWN}.volumeClaimTemplates[]": "claim",
+}
+SHORT = {
+    "x-kubernetes-list-type": "list",
+    "x-kubernetes-list-map-keys": "keys",
+    "x-kubernetes-map-type": "map",
+    "x-kubernetes-validations": "rules",
+}
+APART = {"description", "properties", "items", "additionalProperties", "anyOf", "x-kubernetes-int-or-string"}
+
+RELAXED = {
+    # Filled in from the default, or by the webhook, before anybody could miss it.
+    ".spec.roles[].spec.networkConfig": {"required": ["subdomainPolicy"]},
+    ".spec.roles[].spec.rolloutStrategy": {"required": ["type"]},
+}
+ADDED = {
+    ".spec.placementPolicy.strength",
+    ".spec.progressDeadlineSeconds",
+    ".spec.revisionHistoryLimit",
+    ".spec.roles[].startAfter",
+    ".spec.rolloutStrategy",
+    ".status.collisionCount",
+    ".status.currentRevision",
+    ".status.lastProgressTime",
+    ".status.pending",
+    ".status.rollouts",
+    ".status.selector",
+    ".status.sliceStatuses",
+    ".status.slices",
+    ".status.updateRevision",
+    # What LeaderWorkerSets have on top: test/unit/tools/test_crdgen.py.
+    ".spec.roles[].spec.groupIdentity",
+    ".spec.roles[].spec.groupReplacementPolicy",
+    ".spec.roles[].spec.leaderService",
+    ".spec.roles[].spec.maxGroupRestarts",
+    ".spec.roles[].spec.podDisruptionBudget",
+    ".spec.roles[].spec.progressDeadlineSeconds",
+    ".spec.roles[].spec.revisionHistoryLimit",
+    ".spec.roles[].spec.rolloutStrategy.paused",
+    ".spec.roles[].spec.scheduling",
+    f"{OWN}.maxGroupRestarts",
+}
+"""What the original does not have, with all that is below."""
+
+Nodes = Mapping[str, Mapping[str, Any]]
+
+
+@cache
+def originals() -> Mapping[str, Nodes]:
+    found: Mapping[str, Nodes] = json.loads(ORIGINAL.read_text(encoding="utf-8"))
+    return found
+
+
+def expected(kind: str) -> dict[str, Mapping[str, Any]]:
+    """Every node of the original, with embedded templates written out."""
+    found = dict(originals()[kind])
+    for place, name in EMBEDDED.items():
+        if kind == KIND:
+            found |= {f"{place}{path}": facts for path, facts in _with_containers(originals()[name]).items()}
+    return found
+
+
+def _with_containers(template: Nodes) -> dict[str, Mapping[str, Any]]:
+    containers, found = ".spec.containers[]", dict(template)
+    for path in [path for path in template if path.startswith(containers)]:
+        for other in (".spec.initContainers[]", ".spec.ephemeralContainers[]"):
+            found[other + path.removeprefix(containers)] = template[path]
+    return found
+
+
+def nodes(schema: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    yield path, facts_of(schema)
+    for field, child in schema.get("properties", {}).items():
+        yield from nodes(child, f"{path}.{field}")
+    if "items" in schema:
+        yield from nodes(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from nodes(schema["additionalProperties"], f"{path}{{}}")
+
+
+def facts_of(node: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node demands; the order of choices and of required fields means nothing."""
+    facts = {SHORT.get(key, key): value for key, value in node.items() if key not in APART}
+    if node.get("x-kubernetes-int-or-string"):
+        facts["type"] = "int-or-string"
+    return {key: sorted(value) if key in ("required", "enum") else value for key, value in facts.items()}
+
+
+def ours(kind: str) -> dict[str, dict[str, Any]]:
+    version = definitions()[kind]["spec"]["versions"][0]
+    return dict(nodes(version["schema"]["openAPIV3Schema"]))
+
+
+def is_added(path: str) -> bool:
+    return any(path == each or path.startswith((f"{each}.", f"{each}[", f"{each}{{")) for each in ADDED)
+
+
+@pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
+def test_every_node_is_that_of_the_original(kind: str) -> None:
+    wanted, made = expected(kind), ours(kind)
+    assert len(wanted) > {KIND: 2000, SCALER_KIND: 15}[kind]
+    differing = {
+        path: (facts, made.get(path))
+        for path, facts in wanted.items()
+        if made.get(path) != {key: value for key, value in facts.items() if key not in RELAXED.get(path, ())}
+    }
+    assert differing == {}
+
+
+@pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
+def test_nothing_else_is_added_than_what_is_listed(kind: str) -> None:
+    assert {path for path in ours(kind).keys() - expected(kind).keys() if not is_added(path)} == set()
+
+
+def test_what_is_listed_is_there_and_nothing_of_it_is_ever_written() -> None:
+    made = ours(KIND)
+    assert ADDED <= made.keys()
+    assert [path for path in made if is_added(path) and "default" in made[path]] == []
+    for path, lack in RELAXED.items():
+        assert lack.keys() <= expected(KIND)[path].keys()
+
+
+def test_a_role_is_what_a_leaderworkerset_is() -> None:
+    role = {path for path in ours(KIND) if path.startswith(".spec.roles[].spec.")}
+    assert {path.removeprefix(".spec.roles[]") for path in role} == {
+        path for path in ours(SET_KIND) if path.startswith(".spec.")
+    }
+
+
+def test_scalers_present_themselves_as_those_of_the_original() -> None:
+    spec = definitions()[SCALER_KIND]["spec"]
+    (version,) = spec["versions"]
+    assert spec["names"]["shortNames"] == ["dsrs"]
+    assert version["subresources"] == {
+        "status": {},
+        "scale": {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        },
+    }
+    assert [(each["name"], each["type"], each["jsonPath"]) for each in version["additionalPrinterColumns"]] == [
+        ("Desired", "integer", ".spec.replicas"),
+        ("Current", "integer", ".status.replicas"),
+        ("Age", "date", ".metadata.creationTimestamp"),
+    ]
