@@ -61,11 +61,12 @@ class World:
     def settle(self) -> None:
         """Until nothing moves any more."""
         for _ in range(_MOST_ROUNDS):
-            if not self._round():
+            if not self.go_on():
                 return
         raise AssertionError("it does not come to rest")
 
-    def _round(self) -> bool:
+    def go_on(self) -> bool:
+        """All passes that wait, then one move of everybody else; True if anything changed."""
         version = self.cluster.version
         while self.manager.late or self.manager.queue.keys:
             for kind in self.manager.late:

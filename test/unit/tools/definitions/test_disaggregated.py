@@ -1,8 +1,8 @@
 """Are the definitions of DisaggregatedSets and their scalers those of the original, node by node?
 
-`original_nodes.json` has what each node of the original demands: type, defaults, bounds, keys, rules. `template`
-stands for every pod template, with `initContainers` and `ephemeralContainers` as `containers`; `claim` for a
-volume claim template. An additional default or another key would move hashes and refuse manifests.
+`original_nodes.json` has what each node of the original demands: type, default, bounds, keys, rules. There,
+`template` stands for every pod template, with `initContainers` and `ephemeralContainers` as `containers`; 
+`claim` for a volume claim template. Another default or another key would move hashes and refuse manifests.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def test_nothing_else_is_added_than_what_is_listed(kind: str) -> None:
 
 def test_what_is_listed_is_there_and_nothing_of_it_is_ever_written() -> None:
     made = ours(KIND)
-    assert ADDED <= made.keys()
+    assert made.keys() >= ADDED
     assert [path for path in made if is_added(path) and "default" in made[path]] == []
     for path, lack in RELAXED.items():
         assert lack.keys() <= expected(KIND)[path].keys()
@@ -165,8 +165,21 @@ def test_scalers_present_themselves_as_those_of_the_original() -> None:
             "labelSelectorPath": ".status.selector",
         },
     }
-    assert [(each["name"], each["type"], each["jsonPath"]) for each in version["additionalPrinterColumns"]] == [
+    assert [
+        (each["name"], each["type"], each["jsonPath"]) for each in version["additionalPrinterColumns"]
+    ] == [
         ("Desired", "integer", ".spec.replicas"),
         ("Current", "integer", ".status.replicas"),
         ("Age", "date", ".metadata.creationTimestamp"),
     ]
+
+
+def test_wart_29_sets_have_columns_a_short_name_and_a_scale_of_slices() -> None:
+    """Those of the original have none of it."""
+    spec = definitions()[KIND]["spec"]
+    (version,) = spec["versions"]
+    assert spec["names"]["shortNames"] == ["dset"]
+    assert version["subresources"]["status"] == {}
+    assert version["subresources"]["scale"]["specReplicasPath"] == ".spec.slices"
+    columns = [each["name"] for each in version["additionalPrinterColumns"]]
+    assert columns == ["Available", "Slices", "Revision", "Age"]

@@ -1,0 +1,118 @@
+"""Weaknesses of the original's DisaggregatedSets, 1 to 43 as the specification numbers them: each has a test
+that fails where its rule is followed.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.conformance.inventory import missing_tests
+
+UNIT = "test/unit/lws"
+PLANNER = f"{UNIT}/disaggregatedset/rollout/test_planner.py"
+DRAIN = f"{UNIT}/disaggregatedset/rollout/test_drain.py"
+SERVICES = f"{UNIT}/disaggregatedset/children/test_services.py"
+SCALERS = f"{UNIT}/disaggregatedset/children/test_scalers.py"
+UPKEEP = f"{UNIT}/disaggregatedset/children/test_upkeep.py"
+ADMISSION = f"{UNIT}/admission/disaggregatedset"
+STORIES = "test/unit/stories/test_disaggregated.py"
+WARTS = "test/unit/stories/test_disaggregated_warts.py"
+
+TESTS: dict[int, tuple[str, ...]] = {
+    1: (f"{PLANNER}::test_wart_1_a_set_whose_roles_are_all_renamed_is_rolled",),
+    2: (
+        f"{PLANNER}::test_wart_2_a_role_at_zero_does_not_drain_the_others",
+        f"{DRAIN}::test_wart_2_a_role_at_zero_takes_nothing_with_it",
+    ),
+    3: (f"{SERVICES}::test_wart_3_services_of_users_live",),
+    4: (f"{SERVICES}::test_wart_4_old_services_stay_when_a_role_is_added",),
+    5: (
+        f"{DRAIN}::test_wart_5_what_goes_with_a_revision_is_charged",
+        f"{DRAIN}::test_wart_5_a_revision_does_not_go_where_the_floor_needs_what_goes_with_it",
+    ),
+    6: (f"{UNIT}/disaggregatedset/rollout/test_simulation.py::test_wart_6_a_role_that_grows_is_not_starved",),
+    7: (f"{ADMISSION}/test_scaling.py::test_who_takes_the_scaler_away_is_warned_of_the_groups_that_go",),
+    8: (
+        f"{PLANNER}::test_wart_8_done_and_blocked_differ",
+        f"{PLANNER}::test_wart_8_new_counts_shrink_with_their_target",
+    ),
+    9: (f"{PLANNER}::test_wart_9_a_child_that_is_missing_is_created",),
+    10: (f"{WARTS}::test_wart_10_the_way_back_to_children_named_without_slices_ends",),
+    11: (
+        f"{PLANNER}::test_wart_11_a_broken_revision_does_not_hold_up_its_fix",
+        f"{PLANNER}::test_wart_11_a_broken_revision_does_not_hold_up_scaling",
+    ),
+    12: (f"{PLANNER}::test_wart_12_a_change_that_is_taken_back_gets_a_baseline_of_its_own",),
+    13: (
+        f"{UNIT}/disaggregatedset/revisions/test_target.py::test_a_drifted_hash_keeps_the_key_that_was_recorded",
+        f"{UNIT}/disaggregatedset/revisions/test_reconstruction.py::test_the_order_of_roles_alone_is_no_change",
+    ),
+    14: (
+        f"{UPKEEP}::test_edits_take_effect_in_one_write",
+        f"{UPKEEP}::test_what_waits_is_named",
+    ),
+    15: (f"{ADMISSION}/test_reserved.py::test_a_label_that_is_overwritten",),
+    16: (
+        f"{STORIES}::test_orphans_are_adopted_before_anything_is_made",
+        f"{UPKEEP}::test_edited_labels_are_put_back_and_those_of_others_stay",
+    ),
+    17: (f"{STORIES}::test_a_set_that_is_deleted_takes_everything_with_it",),
+    18: (
+        f"{SCALERS}::test_wart_18_a_foreign_scaler_is_left_alone_and_named_once",
+        f"{ADMISSION}/test_scaling.py::test_two_sets_that_need_a_scaler_of_one_name",
+    ),
+    19: (f"{SCALERS}::test_seeds",),
+    20: (f"{WARTS}::test_wart_20_what_is_as_old_as_another_is_told_apart_the_same_way_every_time",),
+    21: (f"{PLANNER}::test_wart_21_groups_that_terminate_count_as_surge",),
+    22: (f"{STORIES}::test_a_scaler_counts_the_groups_of_all_slices",),
+    23: (
+        f"{UNIT}/disaggregatedset/children/test_placement.py::test_preferred_terms_have_full_weight",
+        f"{ADMISSION}/test_placement.py::test_surge_without_room",
+    ),
+    24: (f"{ADMISSION}/test_names.py::test_the_name_of_a_set_begins_all_others",),
+    25: (f"{ADMISSION}/test_names.py::test_the_name_of_every_pod",),
+    26: (f"{ADMISSION}/test_roles.py::test_it_is_judged_as_the_set_that_is_made_of_it",),
+    27: (f"{WARTS}::test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role",),
+    28: (f"{SERVICES}::test_wart_28_a_role_that_wants_none_holds_nobody_up",),
+    29: (
+        "test/unit/tools/definitions/test_disaggregated.py"
+        "::test_wart_29_sets_have_columns_a_short_name_and_a_scale_of_slices",
+    ),
+    30: (
+        f"{STORIES}::test_what_has_the_name_of_a_child_is_left_alone_and_told",
+        f"{STORIES}::test_what_keeps_a_child_from_its_groups_is_told_in_its_own_words",
+    ),
+    31: (
+        f"{SERVICES}::test_wart_31_nothing_is_written_where_all_are_there",
+        f"{SCALERS}::test_wart_31_a_settled_scaler_is_not_written",
+    ),
+    32: (f"{WARTS}::test_wart_32_a_rollout_waits_for_groups_and_never_for_a_clock",),
+    33: (f"{WARTS}::test_wart_33_a_spec_that_is_edited_meanwhile_costs_the_status_no_retry",),
+    34: (f"{UNIT}/disaggregatedset/children/test_role_sets.py::test_budgets_never_hold_a_child_up",),
+    35: (
+        f"{PLANNER}::test_wart_35_broken_old_groups_are_not_capacity",
+        f"{DRAIN}::test_wart_35_groups_that_serve_nobody_cost_nothing_and_go_first",
+    ),
+    36: (f"{PLANNER}::test_wart_8_new_counts_shrink_with_their_target",),
+    37: (
+        f"{UNIT}/disaggregatedset/rollout/test_slices.py::test_wart_37_no_more_slices_roll_at_once_than_the_bound_says",
+    ),
+    38: (
+        f"{ADMISSION}/test_validation.py::test_an_update_is_judged_by_what_it_brings",
+        f"{ADMISSION}/test_validation.py::test_no_change_while_it_is_being_deleted_is_refused",
+    ),
+    39: (f"{ADMISSION}/test_names.py::test_the_name_of_every_pod",),
+    40: (f"{WARTS}::test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes",),
+    42: (f"{SCALERS}::test_seeds",),
+    43: (f"{ADMISSION}/test_names.py::test_roles_that_cannot_be_together",),
+}
+
+
+def test_every_one_has_a_test() -> None:
+    assert set(TESTS) == set(range(1, 44)) - {41}
+    assert all(TESTS.values())
+
+
+@pytest.mark.parametrize("number", TESTS)
+def test_each_of_these_tests_is_there(number: int) -> None:
+    assert missing_tests(TESTS[number]) == []

@@ -1,0 +1,157 @@
+"""Weaknesses of the original that only show while a DisaggregatedSet lives: each played to its end here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from lws.actions import Reference
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.slices.state import counts_of, newest_first
+from lws_api.disaggregatedset.v1 import KIND
+from test.unit.disaggregated import make_disaggregated, make_facts
+from test.unit.stories.disaggregated_world import CHILD, World
+from test.unit.stories.original_sets import Left, original_key, role
+
+NAMES = ("prefill", "decode")
+OURS = "disaggregatedset"
+"""The kind of the passes over DisaggregatedSets."""
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    loop = asyncio.new_event_loop()
+    yield World(loop)
+    loop.close()
+
+
+def roles(image: str, replicas: int = 2) -> list[dict[str, Any]]:
+    return [role(name, replicas, image) for name in NAMES]
+
+
+def left_at_rest(world: World, version: str) -> Left:
+    """What a release of the original has made of `roles("nginx:1")`, all groups ready."""
+    left = Left(world.cluster, version, roles("nginx:1"))
+    for given in left.obj["spec"]["roles"]:
+        left.child(left.key, given, 2)
+        left.service(left.key, given)
+    world.settle()
+    return left
+
+
+def roll(world: World, image: str) -> None:
+    world.edit(lambda spec: spec.update(roles=Left.completed(roles(image))))
+
+
+def until(world: World, reached: Any) -> None:
+    """Move by move, with as much time between them as statuses that can wait are put off."""
+    for _ in range(400):
+        if reached():
+            return
+        world.manager.ring()
+        world.go_on()
+    raise AssertionError("it never comes to that")
+
+
+def test_wart_10_the_way_back_to_children_named_without_slices_ends(world: World) -> None:
+    """The original looks for `demo-0-KEY-prefill` where `demo-KEY-prefill` runs, for ever."""
+    left = left_at_rest(world, "v0.9.0")
+    names = {each["metadata"]["name"] for each in world.children}
+    assert names == {f"demo-{left.key}-{name}" for name in NAMES}
+    roll(world, "nginx:2")
+    until(world, lambda: len(world.counts()) == 2 and world.counts()[left.key] != {"prefill": 2, "decode": 2})
+    roll(world, "nginx:1")
+    world.settle()
+    assert world.counts() == {left.key: {"prefill": 2, "decode": 2}}
+    assert names == {each["metadata"]["name"] for each in world.children}
+    assert world.conditions["Available"] == "True"
+
+
+def test_wart_20_what_is_as_old_as_another_is_told_apart_the_same_way_every_time() -> None:
+    owner = make_disaggregated()
+    children = [
+        make_facts(owner, Identity(0, key, name, is_legacy), 1 if is_legacy else 2)
+        for key, is_legacy in (("aaaaaaaa", False), ("bbbbbbbb", False), ("bbbbbbbb", True))
+        for name in NAMES
+    ]
+    assert len({each.obj["metadata"].get("creationTimestamp") for each in children}) == 1
+    orders = {tuple(newest_first(each, ())) for each in permutations(children)}
+    assert orders == {("bbbbbbbb", "aaaaaaaa")}
+    of_key = [each for each in children if each.key == "bbbbbbbb"]
+    found = {
+        tuple((name, counts_of(each, "cccccccc", None)[name].wanted) for name in NAMES)
+        for each in permutations(of_key)
+    }
+    assert len(found) == 1
+
+
+def test_wart_27_the_status_tells_a_rollout_by_slice_revision_and_role(world: World) -> None:
+    """That of the original says RolloutInProgress, and sums that hide which revision serves."""
+    left = left_at_rest(world, "reference")
+    first = world.status["updateRevision"]
+    roll(world, "nginx:2")
+    new = original_key(world.get(KIND)["spec"]["roles"])
+    until(world, lambda: len(world.status["sliceStatuses"][0]["revisions"]) == 2)
+    assert world.status["currentRevision"] == first
+    assert world.status["updateRevision"].startswith(f"demo-{new}-")
+    (of_slice,) = world.status["sliceStatuses"]
+    assert [each["revision"] for each in of_slice["revisions"]] == [new, left.key]
+    assert {each["name"] for each in of_slice["revisions"][1]["roles"]} == set(NAMES)
+
+
+def test_wart_32_a_rollout_waits_for_groups_and_never_for_a_clock(world: World) -> None:
+    """The original looks once a second. Here the groups themselves bring the next pass."""
+    left_at_rest(world, "reference")
+    began = world.cluster.now
+    roll(world, "nginx:2")
+    world.settle()
+    assert world.conditions["Available"] == "True" and len(world.counts()) == 1
+    assert world.cluster.now == began
+
+
+def test_wart_33_a_spec_that_is_edited_meanwhile_costs_the_status_no_retry(world: World) -> None:
+    """The original puts the whole object that it has read, and is refused where it changed."""
+    left_at_rest(world, "reference")
+    written = []
+    merge = world.cluster.merge
+
+    async def record(target: Reference, patch: Any, subresource: str = "") -> Any:
+        if target.kind == KIND:
+            written.append((subresource, set(patch), set(patch.get("metadata", {}))))
+            if len(written) == 1:
+                world.edit(lambda spec: spec["roles"][0]["spec"].update(replicas=3))
+        return await merge(target, patch, subresource)
+
+    world.cluster.merge = record  # type: ignore[method-assign]
+    world.edit(lambda spec: spec["roles"][1]["spec"].update(replicas=3))
+    world.settle()
+    assert written and {each[0] for each in written} == {"status"}
+    for _, fields, of_metadata in written:
+        assert fields <= {"status", "metadata"} and "resourceVersion" not in of_metadata
+    assert {each["spec"]["replicas"] for each in world.cluster.of_kind(CHILD)} == {3}
+    assert world.conditions["Available"] == "True"
+
+
+def test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes(world: World) -> None:
+    """Like the original, one stays to the end of the rollout; unlike there, the status has it."""
+    left = Left(world.cluster, "reference", [*roles("nginx:1", 4), role("router", 2, "nginx:1")])
+    for given in left.obj["spec"]["roles"]:
+        left.child(left.key, given, given["spec"]["replicas"])
+    world.settle()
+    world.edit(lambda spec: spec["roles"].pop())
+    told: list[int] = []
+
+    def is_told_to_be_gone() -> bool:
+        revisions = world.status["sliceStatuses"][0]["revisions"]
+        of_role = [each for revision in revisions for each in revision["roles"] if each["name"] == "router"]
+        told.extend(each.get("replicas", 0) for each in of_role)
+        return not of_role
+
+    until(world, is_told_to_be_gone)
+    assert list(dict.fromkeys(told)) in ([2, 1], [2, 1, 0])
+    world.settle()
+    assert set(world.counts()) == {original_key(world.get(KIND)["spec"]["roles"])}
