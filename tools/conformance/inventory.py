@@ -1,7 +1,7 @@
 """Answers: what does the code have that a user could know it by?
 
 In: the generated definition, constants and sources of the product. Out: the names of fields, labels,
-annotations, variables, conditions and Event reasons.
+annotations, variables, conditions, Event reasons and metrics.
 """
 
 from __future__ import annotations
@@ -15,11 +15,15 @@ from typing import Any
 from lws.group import tpu
 from lws.kube import refusals
 from lws_api.crds import definitions
+from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.leaderworkerset import placement, v1
 from tools.deployment import REPOSITORY
 
 # Types of Kubernetes: what is in them is its API, not ours.
 _OPAQUE = frozenset({"leaderTemplate", "workerTemplate", "volumeClaimTemplates", "conditions"})
+# Told of LeaderWorkerSets.
+_ROLE_SPEC = "spec.roles.spec"
+_OF_DISAGGREGATED_SETS = REPOSITORY / "lws" / "disaggregatedset"
 # Where a call has the reason of an Event, and the type of a condition.
 _REASONS = {"Announce": 1, "_event": 1, "_warning": 1, "group_event": 1, "Problem": 0}
 _TYPES = {"Condition": 0}
@@ -27,20 +31,42 @@ _TYPES = {"Condition": 0}
 
 def inventory() -> Mapping[str, frozenset[str]]:
     """Kind → names, with the kinds of test/conformance.yaml."""
-    schema = definitions()[v1.KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
-    fields = {path for part in ("spec", "status") for path in _paths(schema[part], part)}
-    texts = (path.read_text("utf-8") for path in sorted((REPOSITORY / "lws").rglob("*.py")))
-    # All others would take ten times as long to be parsed, and have no part in it.
-    calls = tuple(f"{name}(" for name in (*_REASONS, *_TYPES))
-    trees = [ast.parse(text) for text in texts if any(call in text for call in calls)]
+    in_sets, in_others = _trees(is_disaggregated=True), _trees(is_disaggregated=False)
     return {
-        "fields": frozenset(fields),
+        "fields": _fields(v1.KIND),
         "labels": _constants(v1, "_LABEL"),
         "annotations": _constants(v1, "_ANNOTATION") | _constants(placement, "_ANNOTATION"),
         "environment": _constants(v1, "_ENV") | _constants(tpu, "_ENV"),
-        "conditions": said_in(trees, _TYPES),
-        "events": said_in(trees, _REASONS) | {reason for _, reason in refusals.KNOWN},
+        "conditions": said_in(in_others, _TYPES),
+        "events": said_in(in_others, _REASONS) | {reason for _, reason in refusals.KNOWN},
+        "disaggregatedset_fields": _fields(disaggregated.KIND),
+        "scaler_fields": _fields(disaggregated.SCALER_KIND),
+        "disaggregatedset_labels": _constants(disaggregated, "_LABEL"),
+        "disaggregatedset_annotations": _constants(disaggregated, "_ANNOTATION"),
+        "disaggregatedset_conditions": said_in(in_sets, _TYPES),
+        "disaggregatedset_events": said_in(in_sets, _REASONS),
+        "disaggregatedset_metrics": _metrics(),
     }
+
+
+def _fields(kind: str) -> frozenset[str]:
+    schema = definitions()[kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    return frozenset(path for part in ("spec", "status") for path in _paths(schema[part], part))
+
+
+def _trees(*, is_disaggregated: bool) -> list[ast.Module]:
+    files = sorted((REPOSITORY / "lws").rglob("*.py"))
+    chosen = (each for each in files if each.is_relative_to(_OF_DISAGGREGATED_SETS) == is_disaggregated)
+    # All others would take ten times as long to be parsed, and have no part in it.
+    calls = tuple(f"{name}(" for name in (*_REASONS, *_TYPES))
+    texts = (path.read_text("utf-8") for path in chosen)
+    return [ast.parse(text) for text in texts if any(call in text for call in calls)]
+
+
+def _metrics() -> frozenset[str]:
+    """Those that are about DisaggregatedSets alone."""
+    texts = (path.read_text("utf-8") for path in (REPOSITORY / "lws" / "controller").rglob("*.py"))
+    return frozenset(name for text in texts for name in re.findall(r'"(lws_disaggregatedset\w+)"', text))
 
 
 def said_in(trees: Sequence[ast.Module], places: Mapping[str, int]) -> frozenset[str]:
@@ -80,7 +106,7 @@ def _texts(node: ast.expr, assigned: Mapping[str, Sequence[ast.expr]]) -> Iterat
 def _paths(schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
     name = prefix.rpartition(".")[2]
     inner = (schema if "properties" in schema else schema.get("items", {})).get("properties", {})
-    if not inner or name in _OPAQUE:
+    if not inner or name in _OPAQUE or prefix == _ROLE_SPEC:
         yield prefix
         return
     for field, each in inner.items():

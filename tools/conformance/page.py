@@ -5,7 +5,7 @@ In: its rows. Out: docs/reference/compatibility.md. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tools.conformance.table import DIFFERENCES, Row, Table, proofs_of
 
@@ -28,18 +28,37 @@ _TITLES = {
     "conditions": ("Conditions", "Type"),
     "events": ("Events", "Reason"),
 }
+_DISAGGREGATED = {
+    "disaggregatedset_fields": ("Fields of DisaggregatedSets", "Field"),
+    "scaler_fields": ("Fields of DisaggregatedSetRoleScalers", "Field"),
+    "disaggregatedset_labels": ("Labels of DisaggregatedSets", "Label"),
+    "disaggregatedset_annotations": ("Annotations of DisaggregatedSets", "Annotation"),
+    "disaggregatedset_conditions": ("Conditions of DisaggregatedSets", "Type"),
+    "disaggregatedset_events": ("Events of DisaggregatedSets", "Reason"),
+    "disaggregatedset_metrics": ("Metrics of DisaggregatedSets", "Metric"),
+}
+_DIFFERENCES = "Deliberate differences"
+_OF_DISAGGREGATED = f"disaggregatedset_{DIFFERENCES}"
 
 
 def page_of(table: Table) -> str:
     """The whole page. What the original lacks comes after what it has."""
     parts = [_INTRODUCTION.format(tests=len(proofs_of(table)))]
-    for kind, (heading, column) in _TITLES.items():
-        rows = table.get(kind, ())
-        parts.append(_section(f"## {heading}", column, [row for row in rows if not row.is_added]))
-        if added := [row for row in rows if row.is_added]:
-            parts.append(_section(f"### {heading} that the original lacks", column, added))
-    parts.append("\n".join(_lines("## Deliberate differences", _differences(table.get(DIFFERENCES, ())))))
+    parts += _sections(table, _TITLES)
+    parts.append(_differences(_DIFFERENCES, table.get(DIFFERENCES, ())))
+    parts += _sections(table, _DISAGGREGATED)
+    if of_disaggregated := table.get(_OF_DISAGGREGATED, ()):
+        parts.append(_differences(f"{_DIFFERENCES} of DisaggregatedSets", of_disaggregated))
     return "\n".join(parts)
+
+
+def _sections(table: Table, titles: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for kind, (heading, column) in titles.items():
+        rows = table.get(kind, ())
+        if known := [row for row in rows if not row.is_added]:
+            yield _section(f"## {heading}", column, known)
+        if added := [row for row in rows if row.is_added]:
+            yield _section(f"### {heading} that the original lacks", column, added)
 
 
 def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
@@ -51,8 +70,9 @@ def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
     )
 
 
-def _differences(rows: Iterable[Row]) -> list[tuple[str, ...]]:
-    return [("Difference, and its reason", "Test"), *((row.what, f"`{row.test}`") for row in rows)]
+def _differences(heading: str, rows: Iterable[Row]) -> str:
+    cells = [("Difference, and its reason", "Test"), *((row.what, f"`{row.test}`") for row in rows)]
+    return "\n".join(_lines(f"## {heading}", cells))
 
 
 def _lines(heading: str, cells: Sequence[tuple[str, ...]]) -> Iterator[str]:

@@ -79,6 +79,7 @@ TESTS: dict[int, tuple[str, ...]] = {
         "::test_wart_29_sets_have_columns_a_short_name_and_a_scale_of_slices",
     ),
     30: (
+        f"{WARTS}::test_wart_30_a_creation_that_fails_is_told",
         f"{STORIES}::test_what_has_the_name_of_a_child_is_left_alone_and_told",
         f"{STORIES}::test_what_keeps_a_child_from_its_groups_is_told_in_its_own_words",
     ),

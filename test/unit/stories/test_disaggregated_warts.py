@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Reference
+from lws.cluster.errors import Forbidden
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.slices.state import counts_of, newest_first
 from lws_api.disaggregatedset.v1 import KIND
@@ -155,3 +156,24 @@ def test_wart_40_groups_of_a_removed_role_are_told_until_the_last_one_goes(world
     assert list(dict.fromkeys(told)) in ([2, 1], [2, 1, 0])
     world.settle()
     assert set(world.counts()) == {original_key(world.get(KIND)["spec"]["roles"])}
+
+
+def test_wart_30_a_creation_that_fails_is_told(world: World) -> None:
+    """The original writes it into its log."""
+    create, refused = world.cluster.create, []
+
+    async def refuse_once(obj: Any) -> Any:
+        if obj["kind"] == CHILD and not refused:
+            refused.append(obj["metadata"]["name"])
+            raise Forbidden(403, "Forbidden", "exceeded quota: sets")
+        return await create(obj)
+
+    world.cluster.create = refuse_once  # type: ignore[method-assign]
+    world.cluster.add(make_disaggregated())
+    world.settle()
+    told = [each for each in world.manager.recorder.announced if each.reason == "FailedCreate"]
+    assert [each.regarding.kind for each in told] == [KIND]
+    assert f"Failed to create LeaderWorkerSet {refused[0]}" in told[0].note
+    while world.manager.ring():
+        world.settle()
+    assert world.conditions["Available"] == "True" and len(world.children) == 2

@@ -1,7 +1,7 @@
 """Are the definitions of DisaggregatedSets and their scalers those of the original, node by node?
 
 `original_nodes.json` has what each node of the original demands: type, default, bounds, keys, rules. There,
-`template` stands for every pod template, with `initContainers` and `ephemeralContainers` as `containers`; 
+`template` stands for every pod template, with `initContainers` and `ephemeralContainers` as `containers`;
 `claim` for a volume claim template. Another default or another key would move hashes and refuse manifests.
 """
 
