@@ -18,6 +18,7 @@ from tools.conformance.table import read_table
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = sorted((ROOT / "docs" / "operations" / "troubleshooting").glob("*.md"))
 SOURCES = sorted(path for package in ("lws", "api/lws_api") for path in (ROOT / package).rglob("*.py"))
+KINDS = ("conditions", "events", "disaggregatedset_conditions", "disaggregatedset_events")
 GAP = "\0"
 """What stands for a value in a text: no quote contains it."""
 
@@ -71,7 +72,7 @@ def headings_of(page: str) -> set[str]:
 def test_every_condition_and_reason_has_an_anchor_and_no_other_word() -> None:
     sources = (path.read_text(encoding="utf-8") for path in SOURCES)
     trees = [ast.parse(source) for source in sources if "Condition(" in source]
-    listed = {row.name for kind in ("conditions", "events") for row in read_table()[kind]}
+    listed = {row.name for kind in KINDS for row in read_table()[kind]}
     reasons = said_in(trees, {"Condition": 2})
     assert {"GroupsNotReady", "ProgressDeadlineExceeded"} <= reasons
     assert headings_of("reasons.md") == listed | reasons
