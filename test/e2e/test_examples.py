@@ -5,23 +5,26 @@ Images are never pulled: nodes are simulated. What is tested is everything up to
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, KIND, WORKER_INDEX_LABEL
-from test.harness.events import events_of
-from test.harness.groups import condition, labels_of, name_of, pods_of, settle
+from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED
+from lws_api.disaggregatedset.v1 import NAME_LABEL as DISAGGREGATED_LABEL
+from lws_api.disaggregatedset.v1 import ROLE_LABEL, SCALER_KIND
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, WORKER_INDEX_LABEL
+from test.harness.groups import condition, labels_of, name_of, names_of, pods_of, settle
 from test.harness.product import Product, running_product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World, a_namespace
+from tools.demo.example import EXAMPLES, Example, find_example
 from tools.localcluster import ClusterAccess
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+KINDS = (SET, DISAGGREGATED)
 FILES = sorted(EXAMPLES.rglob("*.yaml"))
 REFERENCE = re.compile(r"\$\((LWS_[A-Z_]+)\)")
 
@@ -40,12 +43,14 @@ def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureReque
     name = re.sub(r"[^a-z0-9]+", "-", request.node.callspec.id.removesuffix(".yaml"))
     with a_namespace(cluster, f"example-{name}") as world:
         yield world
-        world.kubectl("delete", "lws", "--all", "--cascade=foreground")
+        world.kubectl("delete", "disaggregatedsets,lws", "--all", "--cascade=foreground")
 
 
-def sets_in(path: Path) -> list[str]:
-    documents = yaml.safe_load_all(path.read_text())
-    return [each["metadata"]["name"] for each in documents if each and each["kind"] == KIND]
+def children_of(world: World, name: str) -> list[str]:
+    """LeaderWorkerSets of a DisaggregatedSet, once all its groups are ready."""
+    wait = ("wait", f"disaggregatedset/{name}", "--for=condition=Available", "--timeout=180s")
+    world.kubectl(*wait)
+    return sorted(names_of(world.list(SET, f"{DISAGGREGATED_LABEL}={name}")))
 
 
 def undefined(pod: dict[str, Any]) -> set[str]:
@@ -61,24 +66,48 @@ def undefined(pod: dict[str, Any]) -> set[str]:
 
 @each_file
 def test_an_example_is_accepted_comes_up_and_is_wired(world: World, path: Path) -> None:
+    example = find_example(str(path.relative_to(EXAMPLES)))
+    serve(world, example)
     world.kubectl("apply", "--dry-run=server", "-f", str(path))
     world.kubectl("apply", "-f", str(path))
-    names = sets_in(path)
-    settle(world, *names)
-    for name in names:
-        pods = pods_of(world, name)
-        assert [undefined(pod) for pod in pods] == [set()] * len(pods)
-        for pod in pods:
-            group, worker = labels_of(pod)[GROUP_INDEX_LABEL], labels_of(pod)[WORKER_INDEX_LABEL]
-            leader = f"{name}-{group}"
-            assert name_of(pod) == (leader if worker == "0" else f"{leader}-{worker}")
-            address = pod["spec"]["containers"][0]["env"][0]
-            assert address == {
-                "name": "LWS_LEADER_ADDRESS",
-                "value": f"{leader}.{pod['spec']['subdomain']}.{world.namespace}",
-            }
+    assert example.sets or example.disaggregated
+    for name, written in example.disaggregated.items():
+        roles = [role["name"] for role in written["spec"]["roles"]]
+        assert len(children_of(world, name)) == len(roles) * written["spec"].get("slices", 1)
+    children = [child for name in example.disaggregated for child in children_of(world, name)]
+    settle(world, *example.sets, *children)
+    for name in (*example.sets, *children):
+        verify_pods(world, name)
         assert condition(world.get(SET, name), "ReplicaFailure").get("status") != "True"
-        assert [each.note for each in events_of(world, name) if each.type == "Warning"] == []
+    assert warnings(world) == []
+
+
+def warnings(world: World) -> list[str]:
+    """About sets of both kinds."""
+    told = (each for each in world.list("Event") if each["regarding"]["kind"] in KINDS)
+    return [each["note"] for each in told if each["type"] == "Warning"]
+
+
+def serve(world: World, example: Example) -> None:
+    """Kinds that a plain cluster lacks."""
+    for definition in example.needs:
+        world.kubectl("apply", "--server-side", "-f", str(definition))
+        world.kubectl("wait", "--for=condition=Established", "-f", str(definition))
+
+
+def verify_pods(world: World, name: str) -> None:
+    pods = pods_of(world, name)
+    assert pods
+    assert [undefined(pod) for pod in pods] == [set()] * len(pods)
+    for pod in pods:
+        group, worker = labels_of(pod)[GROUP_INDEX_LABEL], labels_of(pod)[WORKER_INDEX_LABEL]
+        leader = f"{name}-{group}"
+        assert name_of(pod) == (leader if worker == "0" else f"{leader}-{worker}")
+        address = pod["spec"]["containers"][0]["env"][0]
+        assert address == {
+            "name": "LWS_LEADER_ADDRESS",
+            "value": f"{leader}.{pod['spec']['subdomain']}.{world.namespace}",
+        }
 
 
 @pytest.mark.parametrize("path", [EXAMPLES / "hpa.yaml"], ids=["autoscaled"])
@@ -91,3 +120,42 @@ def test_an_autoscaler_finds_what_it_needs_and_scales_the_set(world: World, path
     assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 2}, 2)
     leaders = world.list("Pod", scale["status"]["selector"])
     assert {name_of(pod) for pod in leaders} == {"hpa-0", "hpa-1"}
+
+
+@pytest.mark.parametrize("path", [EXAMPLES / "disaggregated" / "hpa.yaml"], ids=["autoscaled-role"])
+def test_an_autoscaler_scales_a_role_by_its_scaler(world: World, path: Path) -> None:
+    """The scaler exists before anybody has written to it; the least that the autoscaler allows is 2."""
+    world.kubectl("apply", "-f", str(path))
+    eventually("it is told", lambda: world.find(SCALER_KIND, "scaled-decode"), lambda now: asked(now) == 2)
+    wanted = {"prefill": 1, "decode": 2}
+    eventually("the role has as many", lambda: counts(world, "scaled"), lambda now: now == wanted)
+    settle(world, *children_of(world, "scaled"))
+    scale = world.api.get(f"{world.path(SCALER_KIND, 'scaled-decode')}/scale")
+    assert (scale["spec"], scale["status"]["replicas"]) == ({"replicas": 2}, 2)
+    leaders = world.list("Pod", scale["status"]["selector"])
+    assert {labels_of(pod)[GROUP_INDEX_LABEL] for pod in leaders} == {"0", "1"}
+    assert {labels_of(pod)[WORKER_INDEX_LABEL] for pod in leaders} == {"0"}
+
+
+@pytest.mark.parametrize("path", [EXAMPLES / "disaggregated" / "keda.yaml"], ids=["keda-roles"])
+def test_whatever_keda_is_told_to_scale_has_a_scale(world: World, path: Path) -> None:
+    example = find_example(str(path.relative_to(EXAMPLES)))
+    serve(world, example)
+    world.kubectl("apply", "-f", str(path))
+    found = json.loads(world.kubectl("get", "scaledobjects", "-o", "json"))["items"]
+    targets = [each["spec"]["scaleTargetRef"] for each in found]
+    assert len(targets) == 2
+    for target in targets:
+        eventually("it is there", lambda name=target["name"]: world.find(SCALER_KIND, name), bool)  # type: ignore[misc]
+        world.kubectl("scale", f"{target['kind'].lower()}/{target['name']}", "--replicas=3")
+    eventually("it acts", lambda: counts(world, "keda"), lambda now: now == {"prefill": 3, "decode": 3})
+
+
+def asked(scaler: dict[str, Any] | None) -> int:
+    return int(((scaler or {}).get("spec") or {}).get("replicas", 0))
+
+
+def counts(world: World, name: str) -> dict[str, int]:
+    """Role → groups that its LeaderWorkerSet wants."""
+    children = world.list(SET, f"{DISAGGREGATED_LABEL}={name}")
+    return {labels_of(each)[ROLE_LABEL]: each["spec"]["replicas"] for each in children}

@@ -1,17 +1,18 @@
 """Answers: which examples are there, and what does one of them ask for?
 
-In: the manifests of examples/. Out: one by its name, with what it says of itself.
+In: the manifests of examples/. Out: one by its name, with what it says of itself and what it needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.leaderworkerset.v1 import KIND
 from tools.deployment import REPOSITORY
 
@@ -19,6 +20,7 @@ EXAMPLES = REPOSITORY / "examples"
 # The one written in C, where PyYAML has it, takes a tenth of the time.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _AUTOSCALER = "HorizontalPodAutoscaler"
+_STAND_INS = {"ScaledObject": Path(__file__).parent / "stand_ins" / "scaledobjects.keda.sh.yaml"}
 
 
 class UnknownExampleError(LookupError):
@@ -29,8 +31,9 @@ class UnknownExampleError(LookupError):
 class Example:
     """One manifest.
 
-    name: its path without suffix. comment: the lines it opens with, without their signs. sets: its
-    LeaderWorkerSets by name, as written. least: groups that an autoscaler will not let a set go below.
+    name: its path without suffix. comment: the lines it opens with, without their signs. sets, disaggregated:
+    its LeaderWorkerSets and DisaggregatedSets by name, as written. least: groups that an autoscaler leaves a
+    set, or the role of a scaler, at least. needs: definitions of kinds that a plain cluster lacks.
     """
 
     name: str
@@ -38,6 +41,8 @@ class Example:
     comment: tuple[str, ...]
     sets: Mapping[str, Mapping[str, Any]]
     least: Mapping[str, int]
+    disaggregated: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    needs: tuple[Path, ...] = ()
 
 
 def example_names(directory: Path = EXAMPLES) -> list[str]:
@@ -54,10 +59,21 @@ def find_example(name: str, directory: Path = EXAMPLES) -> Example:
     path = directory / f"{wanted}.yaml"
     text = path.read_text("utf-8")
     objects = [each for each in yaml.load_all(text, Loader=_LOADER) if each]
-    sets = {each["metadata"]["name"]: each for each in objects if each["kind"] == KIND}
     scaled = [each["spec"] for each in objects if each["kind"] == _AUTOSCALER]
-    least = {spec["scaleTargetRef"]["name"]: int(spec.get("minReplicas", 1)) for spec in scaled}
-    return Example(wanted, path, tuple(_comment(text)), sets, least)
+    kinds = {each["kind"] for each in objects}
+    return Example(
+        wanted,
+        path,
+        tuple(_comment(text)),
+        sets=_by_name(objects, KIND),
+        least={spec["scaleTargetRef"]["name"]: int(spec.get("minReplicas", 1)) for spec in scaled},
+        disaggregated=_by_name(objects, disaggregated.KIND),
+        needs=tuple(definition for kind, definition in _STAND_INS.items() if kind in kinds),
+    )
+
+
+def _by_name(objects: Sequence[Mapping[str, Any]], kind: str) -> dict[str, Mapping[str, Any]]:
+    return {each["metadata"]["name"]: each for each in objects if each["kind"] == kind}
 
 
 def _comment(text: str) -> list[str]:

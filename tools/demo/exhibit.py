@@ -6,9 +6,10 @@ In: a scene, a display, an example. Out: how many checks were made, and which of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 from tools.demo.check import Check, none_of, same_members
@@ -18,6 +19,7 @@ from tools.demo.features import Scenery, verify_features
 from tools.demo.mirror import NAMESPACE, NotInTime
 from tools.demo.picture import picture_of, summary
 from tools.demo.record import Kind, View
+from tools.demo.roles import children_of, is_whole, verify_roles
 from tools.demo.scene import Scene
 from tools.demo.settled import is_at_rest
 from tools.demo.show import Show
@@ -31,7 +33,7 @@ _CLAIMS, _NODES = f"/api/v1/namespaces/{NAMESPACE}/persistentvolumeclaims", "/ap
 
 
 def run_example(scene: Scene, show: Show, example: Example) -> Result:
-    """Apply it, wait until each of its sets is at rest, and look at what came of it."""
+    """Apply it, wait until all of its sets are at rest, and look at what came of it."""
     show.begin(f"Example {example.name}")
     show.tell(["", *example.comment, ""])
     checks = _perform(scene, show, example)
@@ -45,6 +47,10 @@ def run_example(scene: Scene, show: Show, example: Example) -> Result:
 
 def _perform(scene: Scene, show: Show, example: Example) -> list[Check]:
     try:
+        for definition in example.needs:
+            show.say(f"$ kubectl apply --server-side -f {os.path.relpath(definition)}")
+            scene.cluster.kubectl("apply", "--server-side", "-f", str(definition))
+            scene.cluster.kubectl("wait", "--for=condition=Established", "-f", str(definition))
         show.say(f"$ kubectl apply -f {os.path.relpath(example.path)}")
         scene.cluster.kubectl("--namespace", NAMESPACE, "apply", "-f", str(example.path))
         for name in example.sets:
@@ -52,8 +58,11 @@ def _perform(scene: Scene, show: Show, example: Example) -> list[Check]:
             show.wait_for(wanted)
             rests = partial(is_at_rest, name=name, least=example.least.get(name, 0))
             scene.mirror.until(rests, _SECONDS, wanted)
-        view = scene.mirror.fresh()
-        return [check for name in example.sets for check in _verify(scene, view, name)]
+        for name, written in example.disaggregated.items():
+            wanted = f"DisaggregatedSet {name} to be at rest"
+            show.wait_for(wanted)
+            scene.mirror.until(partial(_is_there, written=written, least=example.least), _SECONDS, wanted)
+        return list(_verify_all(scene, scene.mirror.fresh(), example))
     except NotInTime as late:
         found = summary(picture_of(late.view, datetime.now(UTC)))
         return [Check(late.wanted, False, f"within {late.seconds:.0f} s", found)]
@@ -61,6 +70,19 @@ def _perform(scene: Scene, show: Show, example: Example) -> list[Check]:
         return [Check("the example can be applied", False, "no error", str(error))]
     finally:
         show.wait_for("")
+
+
+def _is_there(view: View, written: Mapping[str, Any], least: Mapping[str, int]) -> bool:
+    """Services come last: each once all roles have a ready group."""
+    return is_whole(view, written, least) and all(check.held for check in verify_roles(view, written))
+
+
+def _verify_all(scene: Scene, view: View, example: Example) -> Iterator[Check]:
+    for written in example.disaggregated.values():
+        yield from verify_roles(view, written)
+    children = (name for each in example.disaggregated for name in children_of(view, each))
+    for name in (*example.sets, *children):
+        yield from _verify(scene, view, name)
 
 
 def _verify(scene: Scene, view: View, name: str) -> Iterator[Check]:

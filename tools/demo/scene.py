@@ -13,20 +13,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import GROUP
 from tools.demo.check import Check, equal
 from tools.demo.installation import holder, verify_definition, verify_webhooks
 from tools.demo.mirror import Mirror, collections
 from tools.demo.picture import Picture, picture_of
 from tools.demo.show import Show
-from tools.deployment import CHART, NAMESPACE, Deployment, ManagerProcess
+from tools.deployment import CHART, NAMESPACE, REPOSITORY, Deployment, ManagerProcess
 from tools.localcluster import ComponentError, LocalCluster, Options
 from tools.localcluster.build import find_programs
 from tools.localcluster.recipe import all_programs
 
 _RESOURCE = f"leaderworkersets.{GROUP}"
+_RESOURCES = {_RESOURCE, *(f"{kind.plural}.{kind.group}" for kind in (DISAGGREGATED_SET, ROLE_SCALER))}
 _WEBHOOKS = "mutatingwebhookconfigurations,validatingwebhookconfigurations"
-_DEFINITIONS = CHART / "templates" / "crds"
+# Those of the chart are templates of helm.
+_DEFINITIONS = REPOSITORY / "api" / "lws_api" / "crds"
 _LEASE_SECONDS, _KNOWN_SECONDS = 60.0, 30.0
 # No container can run here, hence no replicas in the cluster. Nobody wants to watch a Lease expire for 15 s.
 _VALUES = (
@@ -94,7 +97,7 @@ def _start_cluster(stack: ExitStack, show: Show) -> LocalCluster:
 
 
 def _introduce_kind(cluster: LocalCluster) -> None:
-    """Have the cluster behave as one that has known the new kind for half a minute already.
+    """Have the cluster behave as one that has known the new kinds for half a minute already.
 
     The garbage collector looks for kinds when it starts and every 30 s after; so does the check of owner
     references in the API server, which starts with the first object that has a blocking owner: here the
@@ -102,11 +105,16 @@ def _introduce_kind(cluster: LocalCluster) -> None:
     """
     cluster.kubectl("apply", "--server-side", "-f", str(_DEFINITIONS))
     deadline = time.monotonic() + _KNOWN_SECONDS
-    while _RESOURCE not in cluster.kubectl("api-resources", "--no-headers", "-o", "name"):
+    while missing := sorted(_RESOURCES - set(_resources_of(cluster))):
         if time.monotonic() > deadline:
-            raise ComponentError(f"kube-apiserver does not list {_RESOURCE} after {_KNOWN_SECONDS:.0f} s")
+            names = ", ".join(missing)
+            raise ComponentError(f"kube-apiserver does not list {names} after {_KNOWN_SECONDS:.0f} s")
     cluster.stop_component("kube-controller-manager")
     cluster.start_component("kube-controller-manager")
+
+
+def _resources_of(cluster: LocalCluster) -> list[str]:
+    return cluster.kubectl("api-resources", "--no-headers", "-o", "name").split()
 
 
 def _follow(stack: ExitStack, cluster: LocalCluster, show: Show) -> Mirror:

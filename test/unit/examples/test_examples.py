@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
+from lws.admission.disaggregatedset.validation import errors_in, warnings_in
+from lws_api.crds import defaulted
+from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.leaderworkerset import v1
 
 ROOT = Path(__file__).parents[3]
@@ -35,8 +38,15 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def templates(lws: dict[str, Any]) -> list[dict[str, Any]]:
+    """lws: a LeaderWorkerSet, or a role, which has the spec of one."""
     template = lws["spec"]["leaderWorkerTemplate"]
     return [template[key] for key in ("leaderTemplate", "workerTemplate") if key in template]
+
+
+def everything_with_templates(path: Path) -> list[dict[str, Any]]:
+    """LeaderWorkerSets, and roles."""
+    roles = [role for each in objects(path, disaggregated.KIND) for role in each["spec"]["roles"]]
+    return [*objects(path, v1.KIND), *roles]
 
 
 def leader(lws: dict[str, Any]) -> dict[str, Any]:
@@ -59,12 +69,27 @@ def test_the_index_lists_every_file() -> None:
 
 @each_file
 def test_a_file_holds_valid_sets(path: Path) -> None:
-    sets = objects(path, v1.KIND)
-    assert sets
-    for lws in sets:
+    assert everything_with_templates(path)
+    for lws in objects(path, v1.KIND):
         assert lws["apiVersion"] == v1.API_VERSION
         spec = v1.LeaderWorkerSet.model_validate(lws).spec
         assert (spec.leader_worker_template.size or 0) > 1
+    for each in objects(path, disaggregated.KIND):
+        disaggregated.DisaggregatedSet.model_validate(each)
+        stored = defaulted({**each, "metadata": {**each["metadata"], "namespace": "default"}})
+        assert list(errors_in(stored, None)) == []
+        assert warnings_in(stored, None) == []
+
+
+@each_file
+def test_a_file_with_roles_says_how_requests_stay_within_a_revision(path: Path) -> None:
+    opening = path.read_text().split("\napiVersion:")[0].replace("\n#", "")
+    assert ("stay within one revision" in opening) == (path.parent.name == "disaggregated")
+
+
+def test_no_set_is_hidden_where_nobody_looks() -> None:
+    apart = [path for path in FILES if path.parent.name != "disaggregated"]
+    assert not [path for path in apart if objects(path, disaggregated.KIND)]
 
 
 def test_names_are_used_once() -> None:
@@ -74,7 +99,7 @@ def test_names_are_used_once() -> None:
 
 @each_file
 def test_commands_hold_no_reference_that_stays_unexpanded(path: Path) -> None:
-    for lws in objects(path, v1.KIND):
+    for lws in everything_with_templates(path):
         for template in templates(lws):
             for container in template["spec"]["containers"]:
                 for word in (*container.get("command", []), *container.get("args", [])):
@@ -82,17 +107,27 @@ def test_commands_hold_no_reference_that_stays_unexpanded(path: Path) -> None:
                     assert "$(LWS_" not in expanded, expanded
 
 
+def selected(path: Path, selector: dict[str, str]) -> dict[str, Any]:
+    """The set or role of which a selector is about; what tells it apart is taken away."""
+    if v1.NAME_LABEL in selector:
+        name = selector.pop(v1.NAME_LABEL)
+        return next(each for each in objects(path, v1.KIND) if each["metadata"]["name"] == name)
+    of_set, of_role = selector.pop(disaggregated.NAME_LABEL), selector.pop(disaggregated.ROLE_LABEL)
+    (found,) = [each for each in objects(path, disaggregated.KIND) if each["metadata"]["name"] == of_set]
+    return next(role for role in found["spec"]["roles"] if role["name"] == of_role)
+
+
 @each_file
 def test_services_select_leaders_of_a_set_in_the_file(path: Path) -> None:
-    sets = {lws["metadata"]["name"]: lws for lws in objects(path, v1.KIND)}
     for service in objects(path, "Service"):
         selector = dict(service["spec"]["selector"])
-        lws = sets[selector.pop(v1.NAME_LABEL)]
+        lws = selected(path, selector)
         template = leader(lws)
         assert selector
         assert selector.items() <= template["metadata"]["labels"].items()
         worker = lws["spec"]["leaderWorkerTemplate"]["workerTemplate"]
-        assert not selector.items() <= worker.get("metadata", {}).get("labels", {}).items()
+        is_alone = template is worker
+        assert is_alone or not selector.items() <= worker.get("metadata", {}).get("labels", {}).items()
         ports = {
             port["name"]
             for container in template["spec"]["containers"]
@@ -101,15 +136,32 @@ def test_services_select_leaders_of_a_set_in_the_file(path: Path) -> None:
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= ports
 
 
+def target_of(path: Path, autoscaler: dict[str, Any]) -> dict[str, Any]:
+    """The set, or the role, that an autoscaler scales."""
+    target = autoscaler["spec"]["scaleTargetRef"]
+    sets = {(v1.API_VERSION, v1.KIND, each["metadata"]["name"]): each for each in objects(path, v1.KIND)}
+    scalers = {
+        (
+            disaggregated.API_VERSION,
+            disaggregated.SCALER_KIND,
+            f"{each['metadata']['name']}-{role['name']}",
+        ): role
+        for each in objects(path, disaggregated.KIND)
+        for role in each["spec"]["roles"]
+        if role.get("scaling") == {"mode": "External"}
+    }
+    return {**sets, **scalers}[target["apiVersion"], target["kind"], target["name"]]
+
+
 @each_file
 def test_mounts_probes_and_autoscalers_refer_to_something(path: Path) -> None:
-    sets = {lws["metadata"]["name"]: lws for lws in objects(path, v1.KIND)}
     for autoscaler in objects(path, "HorizontalPodAutoscaler"):
-        target = autoscaler["spec"]["scaleTargetRef"]
-        assert (target["apiVersion"], target["kind"]) == (v1.API_VERSION, v1.KIND)
         # Its percentage is one of the leaders' requests.
-        assert "requests" in leader(sets[target["name"]])["spec"]["containers"][0]["resources"]
-    for lws in sets.values():
+        scaled = target_of(path, autoscaler)
+        assert "requests" in leader(scaled)["spec"]["containers"][0]["resources"]
+    for scaled_object in objects(path, "ScaledObject"):
+        assert target_of(path, scaled_object)
+    for lws in everything_with_templates(path):
         for template in templates(lws):
             claims = lws["spec"]["leaderWorkerTemplate"].get("volumeClaimTemplates", [])
             volumes = {volume["name"] for volume in template["spec"].get("volumes", [])}

@@ -47,5 +47,7 @@ def test_an_unknown_name_lists_those_that_there_are(directory: Path, name: str) 
 
 def test_every_example_can_be_shown() -> None:
     found = [find_example(name) for name in example_names()]
-    assert all(each.sets and "What to look at" in " ".join(each.comment) for each in found)
+    assert all(
+        (each.sets or each.disaggregated) and "What to look at" in " ".join(each.comment) for each in found
+    )
     assert {path for path in EXAMPLES.rglob("*.yaml")} == {each.path for each in found}

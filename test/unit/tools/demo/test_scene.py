@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
 from lws_api.leaderworkerset.v1 import GROUP
 from test.unit.tools.demo.fakes import SilentShow
 from test.unit.tools.demo.objects import make_lease, make_view
@@ -16,6 +17,7 @@ from tools.demo.scene import set_up
 from tools.localcluster import ComponentError
 
 KIND = f"leaderworkersets.{GROUP}"
+KINDS = "\n".join([KIND, *(f"{each.plural}.{each.group}" for each in (DISAGGREGATED_SET, ROLE_SCALER))])
 DEFINITION = {
     "spec": {"group": GROUP, "versions": [{"name": "v1", "served": True}]},
     "status": {"conditions": [{"type": "Established", "status": "True"}]},
@@ -29,7 +31,7 @@ class World:
     def __init__(self, tmp_path: Path) -> None:
         self.deeds: list[str] = []
         self.workspace = tmp_path
-        self.kinds = [KIND]
+        self.kinds = [KINDS]
         self.view = make_view()
         self.webhook_port = 9443
 
@@ -140,7 +142,7 @@ def test_a_manager_that_never_leads(world: World) -> None:
 
 
 def test_the_new_kind_is_waited_for(world: World) -> None:
-    world.kinds = ["pods", "pods", KIND]
+    world.kinds = ["pods", KIND, KINDS]
     with set_up(SilentShow()):  # type: ignore[arg-type]
         assert world.kinds == []
         assert world.deeds == UP
