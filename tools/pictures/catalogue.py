@@ -1,15 +1,19 @@
 """Which pictures does the documentation show, and from which text is each drawn?
 
-In: golden stories, recorded terminals, rows of questions. Out: file names with the text of an SVG each.
+In: golden stories, recorded terminals, rows of questions, simulated rollouts. Out: file names with the text
+of an SVG each.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from lws.disaggregatedset.rollout.simulation import simulate, start
+from lws.disaggregatedset.rollout.state import RoleTarget
 from tools.pictures.failure import drawn_failure
 from tools.pictures.flow import drawn_flow
 from tools.pictures.rollout import drawn_story
+from tools.pictures.slices import drawn_slice
 from tools.pictures.story import parse_story
 from tools.pictures.terminal import drawn_terminal
 
@@ -59,8 +63,15 @@ def pictures() -> dict[str, str]:
     flows = {
         f"flow-{path.stem}.svg": drawn_flow(path.read_text(encoding="utf-8")) for path in _FLOWS.glob("*.txt")
     }
-    return rollouts | failures | flows | terminals
+    return rollouts | failures | flows | terminals | {"slice-four-and-two.svg": _slice()}
 
 
 def _rollout(name: str) -> str:
     return drawn_story(parse_story((STORIES / f"{name}.txt").read_text(encoding="utf-8")))
+
+
+def _slice() -> str:
+    counts = {"prefill": 4, "decode": 2}
+    roles = tuple(RoleTarget(name, count, surge=1, unavailable=0) for name, count in counts.items())
+    title = "4 prefill and 2 decode groups, of each one on top and none missing; a new revision"
+    return drawn_slice(title, simulate(start(roles, counts)))
