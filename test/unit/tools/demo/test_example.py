@@ -51,3 +51,16 @@ def test_every_example_can_be_shown() -> None:
         (each.sets or each.disaggregated) and "What to look at" in " ".join(each.comment) for each in found
     )
     assert {path for path in EXAMPLES.rglob("*.yaml")} == {each.path for each in found}
+
+
+def test_what_a_plain_cluster_lacks_is_known() -> None:
+    needs = {name: each.needs for name in example_names() if (each := find_example(name)).needs}
+    assert list(needs) == ["disaggregated/keda"]
+    (definition,) = needs["disaggregated/keda"]
+    assert "name: scaledobjects.keda.sh" in definition.read_text("utf-8")
+
+
+def test_sets_of_roles_and_what_autoscalers_leave_them() -> None:
+    found = find_example("disaggregated/hpa")
+    assert (list(found.sets), list(found.disaggregated)) == ([], ["scaled"])
+    assert found.least == {"scaled-decode": 2}

@@ -93,6 +93,14 @@ def test_a_set_under_way(children: Any) -> None:
     assert conditions(status) == [("Progressing", "True", "RolloutInProgress", UNDER_WAY)]
 
 
+def test_a_removed_role_is_not_among_the_roles() -> None:
+    """As in the original; what is left of it is told slice by slice."""
+    status = written(replace(AT_REST, children=(*AT_REST.children, facts("router", 1, OLD))))
+    assert [each["name"] for each in status["roleStatuses"]] == ["prefill", "decode"]
+    assert conditions(status)[0][:2] == ("Available", "True")
+    assert "router" in str(status["sliceStatuses"])
+
+
 def test_a_role_that_nobody_says_a_number_for_is_never_available() -> None:
     status = written(replace(AT_REST, desired={"prefill": 2, "decode": None}))
     assert conditions(status)[0][0] == "Progressing"

@@ -1,0 +1,257 @@
+"""What the original's own end-to-end tests of DisaggregatedSets ask for, within the time that they give, by
+the labels that they select with. `test/unit/compat/test_published.py` lists it all.
+
+They look every 100 ms or so. Here every state that the API server went through is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND, NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SCALER_KIND
+from test.harness.following import Following, Frame
+from test.harness.groups import labels_of, names_of
+from test.harness.manifests import pod_template
+from test.harness.product import Product, running_product
+from test.harness.waiting import eventually
+from test.harness.world import SET, World, a_namespace
+from tools.localcluster import ClusterAccess
+
+READY, DRAINED, ALONE = 240.0, 240.0, 240.0
+ROLE_GONE = SETS_GONE = PODS_GONE = 120.0
+SERVICES_GONE = 30.0
+TEAM = {"team": "a"}
+QUEUE = {"kueue.x-k8s.io/queue-name": "q"}
+
+Counts = dict[str, dict[str, int]]
+"""Revision → role → groups that its LeaderWorkerSet wants."""
+
+
+@pytest.fixture(scope="module")
+def product(cluster: ClusterAccess, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
+    with running_product(cluster, tmp_path_factory.mktemp("published")) as product:
+        yield product
+
+
+@pytest.fixture
+def world(cluster: ClusterAccess, product: Product, request: pytest.FixtureRequest) -> Iterator[World]:
+    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:40].strip("-")
+    with a_namespace(cluster, name) as world:
+        yield world
+
+
+def a_role(name: str, replicas: int | None, image: str = "server:1", **budget: Any) -> dict[str, Any]:
+    """replicas: None where a scaler says it. budget: maxSurge, maxUnavailable."""
+    template = pod_template(image)
+    template["metadata"] = {"labels": TEAM}
+    spec: dict[str, Any] = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": template}}
+    if budget:
+        spec["rolloutStrategy"] = {"rollingUpdateConfiguration": budget}
+    scaled = {"scaling": {"mode": "External"}} if replicas is None else {}
+    return {
+        "name": name,
+        "metadata": {"labels": QUEUE},
+        **scaled,
+        "spec": spec if replicas is None else {**spec, "replicas": replicas},
+    }
+
+
+def create(world: World, *roles: dict[str, Any]) -> None:
+    metadata = {"name": "pd"}
+    world.create(
+        {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"roles": list(roles)}}
+    )
+    available(world)
+
+
+def change(world: World, *roles: dict[str, Any]) -> None:
+    world.patch(KIND, "pd", {"spec": {"roles": list(roles)}})
+
+
+def available(world: World) -> None:
+    def is_available(obj: dict[str, Any]) -> bool:
+        status = obj.get("status") or {}
+        conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+        is_current = status.get("observedGeneration") == obj["metadata"]["generation"]
+        return is_current and conditions.get("Available") == "True"
+
+    eventually("it is available", lambda: world.get(KIND, "pd"), is_available, READY)
+
+
+def counts_in(sets: Any) -> Counts:
+    found: Counts = {}
+    for each in sets:
+        labels = labels_of(each)
+        found.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = each["spec"]["replicas"]
+    return found
+
+
+def counts(world: World) -> Counts:
+    return counts_in(world.list(SET, f"{NAME_LABEL}=pd"))
+
+
+def total(found: Counts, role: str) -> int:
+    return sum(each.get(role, 0) for each in found.values())
+
+
+def alone(world: World, wanted: dict[str, int], old: str) -> str:
+    """The key of the one revision with groups, once it has all of them and no other has any. old: not it."""
+
+    def is_alone(found: Counts) -> bool:
+        serving = {key: each for key, each in found.items() if any(each.values())}
+        return old not in serving and list(serving.values()) == [wanted]
+
+    found = eventually("one revision is left", lambda: counts(world), is_alone, ALONE)
+    return next(key for key, each in found.items() if any(each.values()))
+
+
+class Watched:
+    """Every state of the LeaderWorkerSets from now on."""
+
+    def __init__(self, world: World) -> None:
+        self._sets = Following(world.api, world.path(SET), f"{NAME_LABEL}=pd", world.ended)
+
+    def states(self) -> list[Counts]:
+        return [counts_in(each.values()) for each in self._frames()]
+
+    def _frames(self) -> Iterator[Frame]:
+        return (moment.frame for moment in self._sets.moments())
+
+
+def test_names_labels_services_and_the_end(world: World) -> None:
+    create(world, a_role("prefill", 2), a_role("decode", 2))
+    sets = world.list(SET, f"{NAME_LABEL}=pd")
+    assert len(sets) == 2 and all(labels_of(each).items() >= QUEUE.items() for each in sets)
+    assert {labels_of(each)[ROLE_LABEL] for each in sets} == {"prefill", "decode"}
+    pods = world.list("Pod", f"{NAME_LABEL}=pd,{ROLE_LABEL}=decode")
+    assert len(pods) == 2 and all(labels_of(each).items() >= TEAM.items() for each in pods)
+    services = eventually("both Services", lambda: of_set(world, "Service"), lambda now: len(now) == 2)
+    assert all(each["spec"]["clusterIP"] == "None" and not each["spec"].get("ports") for each in services)
+    for role in ("prefill", "decode"):
+        what = f"2 endpoints of {role}"
+        eventually(what, lambda role=role: endpoints(world, role), lambda now: now == 2)  # type: ignore[misc]
+    world.kubectl("delete", "disaggregatedset", "pd")
+    eventually("no LeaderWorkerSet", lambda: of_set(world, SET), lambda now: not now, SETS_GONE)
+    eventually("no Service", lambda: of_set(world, "Service"), lambda now: not now, SERVICES_GONE)
+    eventually("no pod", lambda: of_set(world, "Pod"), lambda now: not now, PODS_GONE)
+
+
+def of_set(world: World, kind: str) -> list[dict[str, Any]]:
+    return world.list(kind, f"{NAME_LABEL}=pd")
+
+
+def endpoints(world: World, role: str) -> int:
+    """Ready ones, in EndpointSlices that carry the labels of the set."""
+    path = f"/apis/discovery.k8s.io/v1/namespaces/{world.namespace}/endpointslices"
+    found = [
+        each
+        for each in world.api.get(path)["items"]
+        if labels_of(each).get(NAME_LABEL) == "pd" and labels_of(each).get(ROLE_LABEL) == role
+    ]
+    return sum(each["conditions"]["ready"] for one in found for each in one["endpoints"] or ())
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "budget"),
+    [
+        pytest.param((10, 2), (6, 8), {"maxSurge": 2, "maxUnavailable": 2}, id="10-2-to-6-8"),
+        pytest.param((4, 4), (4, 4), {"maxSurge": 0, "maxUnavailable": 2}, id="4-4-without-surge"),
+    ],
+)
+def test_a_rollout(world: World, before: Any, after: Any, budget: dict[str, Any]) -> None:
+    names = ("prefill", "decode")
+    create(world, *(a_role(name, count, **budget) for name, count in zip(names, before, strict=True)))
+    (old,) = counts(world)
+    watched = Watched(world)
+    change(
+        world, *(a_role(name, count, "server:2", **budget) for name, count in zip(names, after, strict=True))
+    )
+    alone(world, dict(zip(names, after, strict=True)), old)
+    states = watched.states()
+    assert states[0] == {old: dict(zip(names, before, strict=True))}
+    for state in states:
+        for name, first, last in zip(names, before, after, strict=True):
+            assert total(state, name) <= max(first, last) + budget["maxSurge"], state
+    assert any(len([each for each in state.values() if any(each.values())]) == 2 for state in states)
+    at_rest = [each for each in counts(world).values() if any(each.values())]
+    assert all(all(each.values()) for each in at_rest), "no revision has a role at 0 beside another"
+
+
+def test_a_rollout_that_is_overtaken(world: World) -> None:
+    """A→B→C: what ran longest goes last."""
+    create(world, a_role("prefill", 4), a_role("decode", 4))
+    (first,) = counts(world)
+    watched = Watched(world)
+    change(world, a_role("prefill", 4, "server:2"), a_role("decode", 4, "server:2"))
+    eventually("the second has groups", lambda: second_of(counts(world), first), bool)
+    change(world, a_role("prefill", 4, "server:3"), a_role("decode", 4, "server:3"))
+    last = alone(world, {"prefill": 4, "decode": 4}, first)
+    states = watched.states()
+    (second,) = {key for state in states for key in state} - {first, last}
+    begun = next(at for at, state in enumerate(states) if has(state, second))
+    left = [(has(state, first), has(state, second)) for state in states[begun:]]
+    assert (True, False) in left, "the second is drained while the first serves"
+    assert (False, True) not in left
+
+
+def has(state: Counts, key: str) -> bool:
+    return any(state.get(key, {}).values())
+
+
+def second_of(found: Counts, first: str) -> bool:
+    return any(has(found, key) for key in found if key != first)
+
+
+@pytest.mark.parametrize(
+    ("names", "gone"),
+    [
+        pytest.param(("prefill", "decode", "encode"), "", id="added"),
+        pytest.param(("decode", "encode"), "prefill", id="renamed"),
+        pytest.param(("reader", "writer"), "prefill", id="all-renamed"),
+    ],
+)
+def test_roles_come_and_go_in_steps(world: World, names: tuple[str, ...], gone: str) -> None:
+    create(world, a_role("prefill", 2), a_role("decode", 2))
+    (old,) = counts(world)
+    watched = Watched(world)
+    change(world, *(a_role(name, 2) for name in names))
+    eventually(
+        "the old revision is drained",
+        lambda: counts(world).get(old),
+        lambda now: not has({old: now or {}}, old),
+        DRAINED,
+    )
+    eventually("the role is gone", lambda: total(counts(world), gone), lambda now: now == 0, ROLE_GONE)
+    alone(world, dict.fromkeys(names, 2), old)
+    of_old = [sum(state.get(old, {}).values()) for state in watched.states()]
+    assert all(later <= earlier for earlier, later in pairwise(of_old))
+    assert len(set(of_old)) > 2, "it goes step by step"
+
+
+def test_a_scaler_has_a_scale_before_anybody_writes_one(world: World) -> None:
+    create(world, a_role("prefill", 1), a_role("decode", None))
+    scale = world.api.get(f"{world.path(SCALER_KIND, 'pd-decode')}/scale")
+    assert scale["spec"] == {"replicas": 1}
+    world.kubectl("scale", "disaggregatedsetrolescaler/pd-decode", "--replicas=3")
+    (key,) = counts(world)
+    wanted = {key: {"prefill": 1, "decode": 3}}
+    eventually("it acts", lambda: counts(world), lambda now: now == wanted, READY)
+    world.delete(KIND, "pd")
+    eventually(
+        "it goes with the set", lambda: names_of(world.list(SCALER_KIND)), lambda now: not now, SERVICES_GONE
+    )
+
+
+def test_the_manager_is_where_their_tests_look_for_it(world: World) -> None:
+    found = world.cluster.kubectl("-n", "lws-system", "get", "deployment", "-o", "name").split()
+    assert found == ["deployment.apps/lws-controller-manager"]
+    path = "jsonpath={.spec.template.metadata.labels.control-plane} {.spec.template.spec.containers[*].name}"
+    told = world.cluster.kubectl(
+        "-n", "lws-system", "get", "deployment", "lws-controller-manager", "-o", path
+    )
+    assert told.split() == ["controller-manager", "manager"]

@@ -1,0 +1,124 @@
+"""What the original's public tests of DisaggregatedSets pin down, how long they wait for it, and which test
+asks for the same here.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tools.conformance.inventory import missing_tests
+
+ROOT = Path(__file__).parents[3]
+E2E = "test/e2e/test_published.py"
+UNIT = "test/unit/lws/disaggregatedset"
+STORIES = "test/unit/stories/test_disaggregated.py"
+TAKEOVER = "test/unit/stories/test_disaggregated_takeover.py"
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """seconds: how long they wait, 0 where they look at once. limit: the name of that limit in the test."""
+
+    what: str
+    test: str
+    seconds: float = 0
+    limit: str = ""
+
+
+PINNED = [
+    Pinned(
+        "Deployment lws-controller-manager, container manager, label control-plane=controller-manager",
+        f"{E2E}::test_the_manager_is_where_their_tests_look_for_it",
+    ),
+    Pinned("a LeaderWorkerSet for each role", f"{E2E}::test_names_labels_services_and_the_end"),
+    Pinned("pods carry labels of users and of the set", f"{E2E}::test_names_labels_services_and_the_end"),
+    Pinned("labels of a role reach its set", f"{E2E}::test_names_labels_services_and_the_end"),
+    Pinned("portless Services with ready endpoints", f"{E2E}::test_names_labels_services_and_the_end"),
+    Pinned(
+        "deleted: no LeaderWorkerSet",
+        f"{E2E}::test_names_labels_services_and_the_end",
+        120,
+        "SETS_GONE",
+    ),
+    Pinned("deleted: no Service", f"{E2E}::test_names_labels_services_and_the_end", 30, "SERVICES_GONE"),
+    Pinned("deleted: no pod", f"{E2E}::test_names_labels_services_and_the_end", 120, "PODS_GONE"),
+    Pinned(
+        "(10,2) to (6,8) and (4,4) without surge: first, last, and never too many", f"{E2E}::test_a_rollout"
+    ),
+    Pinned("a rollout is seen in between", f"{E2E}::test_a_rollout"),
+    Pinned(
+        "these rows, exactly",
+        f"{UNIT}/rollout/test_simulation.py::test_the_sequences_of_the_end_to_end_tests",
+    ),
+    Pinned(
+        "the tables of the planner: 19 of 22 by the same rules, three beside ours",
+        f"{UNIT}/rollout/test_simulation.py::test_wart_6_a_role_that_grows_is_not_starved",
+    ),
+    Pinned("no revision at rest has one role at 0", f"{E2E}::test_a_rollout"),
+    Pinned(
+        "nor at the end of any pass",
+        f"{UNIT}/rollout/test_parity.py::test_the_steps_are_the_originals_wherever_those_keep_their_promises",
+    ),
+    Pinned("one revision alone at the end", f"{E2E}::test_a_rollout", 240, "ALONE"),
+    Pinned(
+        "A to B to C: B goes before A, and C stays", f"{E2E}::test_a_rollout_that_is_overtaken", 240, "ALONE"
+    ),
+    Pinned(
+        "roles added, removed, renamed: the old revision is drained",
+        f"{E2E}::test_roles_come_and_go_in_steps",
+        240,
+        "DRAINED",
+    ),
+    Pinned("a removed role has no groups", f"{E2E}::test_roles_come_and_go_in_steps", 120, "ROLE_GONE"),
+    Pinned("the scale of a fresh scaler", f"{E2E}::test_a_scaler_has_a_scale_before_anybody_writes_one"),
+    Pinned("kubectl scale acts", f"{E2E}::test_a_scaler_has_a_scale_before_anybody_writes_one"),
+    Pinned("the scaler goes with its set", f"{E2E}::test_a_scaler_has_a_scale_before_anybody_writes_one"),
+    Pinned(
+        "a foreign scaler is left alone",
+        f"{UNIT}/children/test_scalers.py::test_wart_18_a_foreign_scaler_is_left_alone_and_named_once",
+    ),
+    Pinned(
+        "a foreign set is left alone", f"{STORIES}::test_what_has_the_name_of_a_child_is_left_alone_and_told"
+    ),
+    Pinned(
+        "a removed role is not in the status of roles",
+        f"{UNIT}/status/test_status.py::test_a_removed_role_is_not_among_the_roles",
+    ),
+    Pinned(
+        "a role whose scaler is missing keeps the set from being available",
+        f"{UNIT}/status/test_status.py::test_a_role_that_nobody_says_a_number_for_is_never_available",
+    ),
+    Pinned(
+        "an upgrade from v0.9.0 moves nothing: UIDs, generations, names, labels, pods",
+        f"{TAKEOVER}::test_what_rests_is_recorded_and_left_alone",
+    ),
+    Pinned("and new sets work", f"{STORIES}::test_a_set_is_created_recorded_and_available"),
+]
+
+
+@pytest.mark.parametrize("pinned", PINNED, ids=lambda pinned: pinned.what)
+def test_what_is_pinned_down_is_asked_for_here(pinned: Pinned) -> None:
+    assert missing_tests([pinned.test]) == []
+
+
+def test_nobody_here_waits_longer_than_they_do() -> None:
+    limits = {each.limit: each.seconds for each in PINNED if each.limit}
+    assert {name: seconds for name, seconds in limits_of(E2E).items() if name in limits} == limits
+
+
+def limits_of(path: str) -> dict[str, float]:
+    """Names that a module gives to numbers."""
+    found: dict[str, float] = {}
+    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+        if not isinstance(node, ast.Assign):
+            continue
+        targets = node.targets[0].elts if isinstance(node.targets[0], ast.Tuple) else node.targets
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value] * len(targets)
+        for target, value in zip(targets, values, strict=False):
+            if isinstance(target, ast.Name) and isinstance(value, ast.Constant):
+                found[target.id] = value.value  # type: ignore[assignment]
+    return found
