@@ -15,7 +15,7 @@ import pytest
 
 from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED
 from lws_api.disaggregatedset.v1 import NAME_LABEL as DISAGGREGATED_LABEL
-from lws_api.disaggregatedset.v1 import ROLE_LABEL, SCALER_KIND
+from lws_api.disaggregatedset.v1 import ROLE_LABEL, SCALER_KIND, SLICE_LABEL
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, WORKER_INDEX_LABEL
 from test.harness.groups import condition, labels_of, name_of, names_of, pods_of, settle
 from test.harness.product import Product, running_product
@@ -149,6 +149,19 @@ def test_whatever_keda_is_told_to_scale_has_a_scale(world: World, path: Path) ->
         eventually("it is there", lambda name=target["name"]: world.find(SCALER_KIND, name), bool)  # type: ignore[misc]
         world.kubectl("scale", f"{target['kind'].lower()}/{target['name']}", "--replicas=3")
     eventually("it acts", lambda: counts(world, "keda"), lambda now: now == {"prefill": 3, "decode": 3})
+
+
+@pytest.mark.parametrize("path", [EXAMPLES / "disaggregated" / "slices.yaml"], ids=["slices-in-zones"])
+def test_each_slice_has_a_zone_of_its_own(world: World, path: Path) -> None:
+    world.kubectl("apply", "-f", str(path))
+    settle(world, *children_of(world, "slices"))
+    nodes = world.api.get("/api/v1/nodes")["items"]
+    zones = {name_of(each): labels_of(each)["topology.kubernetes.io/zone"] for each in nodes}
+    found: dict[str, set[str]] = {}
+    for pod in world.list("Pod", f"{DISAGGREGATED_LABEL}=slices"):
+        found.setdefault(labels_of(pod)[SLICE_LABEL], set()).add(zones[pod["spec"]["nodeName"]])
+    assert {index: len(each) for index, each in found.items()} == {"0": 1, "1": 1}
+    assert found["0"] != found["1"]
 
 
 def asked(scaler: dict[str, Any] | None) -> int:

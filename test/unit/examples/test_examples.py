@@ -107,6 +107,16 @@ def test_commands_hold_no_reference_that_stays_unexpanded(path: Path) -> None:
                     assert "$(LWS_" not in expanded, expanded
 
 
+@each_file
+def test_programs_in_config_maps_are_programs(path: Path) -> None:
+    for config in objects(path, "ConfigMap"):
+        for name, text in config["data"].items():
+            if name.endswith(".py"):
+                compile(text, name, "exec")
+            else:
+                assert yaml.load(text, Loader=LOADER)
+
+
 def selected(path: Path, selector: dict[str, str]) -> dict[str, Any]:
     """The set or role of which a selector is about; what tells it apart is taken away."""
     if v1.NAME_LABEL in selector:

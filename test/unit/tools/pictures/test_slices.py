@@ -1,0 +1,26 @@
+"""tools.pictures.slices: one line for each row, with the groups of each role."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from lws.disaggregatedset.rollout.simulation import Row
+from tools.pictures.slices import drawn_slice
+
+SVG = "{http://www.w3.org/2000/svg}"
+ROWS = [
+    Row({"old": {"a": 2, "b": 1}}, {"a": 0, "b": 0}),
+    Row({"old": {"a": 2, "b": 1}}, {"a": 1, "b": 1}),
+    Row({"old": {"a": 1}, "older": {"b": 1}}, {"a": 1, "b": 1}),
+    Row({}, {"a": 2, "b": 1}),
+]
+
+
+def test_each_step_says_what_it_changes() -> None:
+    root = ElementTree.fromstring(drawn_slice("a title", ROWS))
+    assert root.findtext(f"{SVG}title") == "a title"
+    assert root.findtext(f"{SVG}desc") == "new: a 1, b 1. old: a 1. new: a 2; old: a 0, b 0"
+    words = [each.text for each in root.iter(f"{SVG}text")]
+    steps = ["before the rollout", "new: a 1, b 1", "old: a 1", "new: a 2; old: a 0, b 0"]
+    assert [each for each in words if each in steps] == steps
+    assert {"a", "b"} <= set(words)
