@@ -76,7 +76,7 @@ test-e2e: on-linux $(READY) ## The chart and the examples on a cluster, through 
 	@$(BUILD)
 	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
 
-bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/operations/performance.md.
+bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 ds100x2x2x2 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/operations/performance.md.
 	@$(BUILD)
 	@$(BIN)/python -m test.bench $(SHAPES) $(if $(AGAINST),--against="$(AGAINST)") $(if $(RESUME),--resume) \
 		$(if $(PROFILE),--profile) $(if $(FOREIGN),--foreign=$(FOREIGN))

@@ -1,7 +1,8 @@
 """Run as `python -m test.bench [SHAPE …]`: measure shapes, print a table, write results and the page.
 
-In: shapes such as 1x400x4; all default ones without any. Out: docs/operations/performance/*.json and plots,
-docs/operations/performance.md. What is interrupted goes on with --resume.
+In: shapes such as 1x400x4, or ds100x2x2x2 for DisaggregatedSets; all default ones without any. Out:
+docs/operations/performance/*.json and plots, docs/operations/performance*.md. What is interrupted goes on
+with --resume.
 """
 
 from __future__ import annotations
@@ -14,14 +15,22 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from test.bench.disaggregated.goals import paired_verdicts
+from test.bench.disaggregated.measure import PairedOrder, measure_paired
+from test.bench.disaggregated.page import HEAD as HEAD_OF_PAIRED
+from test.bench.disaggregated.page import judged, paired_rows, write_paired_page
+from test.bench.disaggregated.shape import PairedShape, is_paired
+from test.bench.disaggregated.shape import parse as parse_paired
 from test.bench.goals import verdicts
-from test.bench.measure import Order, Result, commit, measure
+from test.bench.measure import Order, Result, measure
 from test.bench.page import draw_flames, keep_before, write_page
 from test.bench.shapes import DEFAULT, Shape, parse
+from test.bench.surroundings import commit
 from test.bench.table import HEAD, columns, rows
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs" / "operations"
 _RESULTS, _PAGE = _DOCS / "performance", _DOCS / "performance.md"
+_PAIRED_PAGE = _DOCS / "performance-disaggregated.md"
 # The shape that memory is judged by.
 _CROWDED, _CROWD = "1x400x4", 5000
 
@@ -33,9 +42,14 @@ def main() -> int:
     directory.mkdir(parents=True, exist_ok=True)
     if given.page_only:
         write_page(_PAGE, directory)
+        write_paired_page(_PAIRED_PAGE, directory)
         return 0
     say = _clocked(time.monotonic())
-    for shape in map(parse, given.shapes or DEFAULT):
+    for text in given.shapes or DEFAULT:
+        if is_paired(text):
+            _measure_paired(given, parse_paired(text), say)
+            continue
+        shape = parse(text)
         path = directory / f"{'against-' if given.against else ''}{shape.name}.json"
         if given.resume and path.exists() and json.loads(path.read_text())["commit"] == commit():
             say(f"shape {shape.label}: there is a result of this commit")
@@ -50,6 +64,20 @@ def main() -> int:
         if directory == _RESULTS:
             write_page(_PAGE, directory)
     return 0
+
+
+def _measure_paired(given: argparse.Namespace, shape: PairedShape, say: Callable[[str], None]) -> None:
+    path = given.results / f"{shape.name}.json"
+    if given.resume and path.exists() and json.loads(path.read_text())["commit"] == commit():
+        say(f"shape {shape.name}: there is a result of this commit")
+        return
+    say(f"shape {shape.name}")
+    result = measure_paired(PairedOrder(shape, not given.no_floor, say))
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    print(columns([HEAD_OF_PAIRED, *paired_rows(result)]))
+    print(columns(list(judged(paired_verdicts(result)))), flush=True)
+    if given.results == _RESULTS:
+        write_paired_page(_PAIRED_PAGE, given.results)
 
 
 def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
@@ -85,7 +113,11 @@ def _clocked(began: float) -> Callable[[str], None]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m test.bench", description=__doc__)
-    parser.add_argument("shapes", nargs="*", help="sets x groups x pods, such as 1x400x4 or 400x4")
+    parser.add_argument(
+        "shapes",
+        nargs="*",
+        help="sets x groups x pods, such as 1x400x4 or 400x4; ds100x2x2x2 for DisaggregatedSets",
+    )
     parser.add_argument("--against", help="another controller; {config} and {kubeconfig} are paths")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="where JSON goes")
     parser.add_argument("--phases", help="only these after `create`, separated by commas")

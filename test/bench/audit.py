@@ -7,6 +7,7 @@ the creation of each leader pod to the request that creates its workers.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -32,13 +33,13 @@ class Asked:
     @property
     def events(self) -> int:
         """Events written."""
-        return sum(count for what, count in self.requests.items() if _is_write(what) and _EVENTS in what)
+        return sum(count for what, count in self.requests.items() if is_write(what) and _EVENTS in what)
 
     @property
     def writes(self) -> int:
         """Writes, but no Events, the Lease and reviews."""
         return sum(
-            count for what, count in self.requests.items() if _is_write(what) and not what.endswith(_APART)
+            count for what, count in self.requests.items() if is_write(what) and not what.endswith(_APART)
         )
 
     @property
@@ -65,8 +66,8 @@ class AuditLog:
         refused: Counter[str] = Counter()
         pods: dict[str, float] = {}
         waits: list[float] = []
-        for entry in self._entries(start, end):
-            user, what = entry["user"]["username"], _what(entry)
+        for entry in self.entries(start, end, self._user, STATEFULSET_CONTROLLER):
+            user, what = entry["user"]["username"], what_of(entry)
             code = (entry.get("responseStatus") or {}).get("code", 0)
             if user == self._user:
                 requests[what] += 1
@@ -74,31 +75,35 @@ class AuditLog:
                     refused[f"{what} {code}"] += 1
             target = entry.get("objectRef") or {}
             if user == STATEFULSET_CONTROLLER and what == "create pods" and code < 300:
-                pods[target.get("name", "")] = _seconds(entry["stageTimestamp"])
+                pods[target.get("name", "")] = seconds_of(entry["stageTimestamp"])
             elif user == self._user and what == "create statefulsets" and target.get("name") in pods:
-                asked_at = _seconds(entry["requestReceivedTimestamp"])
+                asked_at = seconds_of(entry["requestReceivedTimestamp"])
                 waits.append(max(0.0, asked_at - pods.pop(target["name"])))
         return Asked(dict(sorted(requests.items())), sorted(waits), dict(sorted(refused.items())))
 
-    def _entries(self, start: int, end: int | None) -> list[dict[str, Any]]:
+    def entries(self, start: int, end: int | None, *words: str) -> list[dict[str, Any]]:
+        """What was logged from one place to the other and has one of these words in it."""
         with self._path.open("rb") as log:
             log.seek(start)
             data = log.read() if end is None else log.read(end - start)
-        names = (self._user.encode(), STATEFULSET_CONTROLLER.encode())
+        wanted = [word.encode() for word in words]
         # The last line may be half written.
         lines = data[: data.rfind(b"\n") + 1].splitlines()
-        return [orjson.loads(line) for line in lines if any(name in line for name in names)]
+        return [orjson.loads(line) for line in lines if any(word in line for word in wanted)]
 
 
-def _what(entry: dict[str, Any]) -> str:
+def what_of(entry: Mapping[str, Any]) -> str:
+    """Verb, resource and subresource, as in `Asked.requests`."""
     target = entry.get("objectRef") or {}
     parts = (target.get("resource", entry["requestURI"].partition("?")[0]), target.get("subresource", ""))
     return f"{entry['verb']} {'/'.join(filter(None, parts))}"
 
 
-def _is_write(what: str) -> bool:
+def is_write(what: str) -> bool:
+    """Of any kind, Events too."""
     return what.partition(" ")[0] in WRITING
 
 
-def _seconds(stamp: str) -> float:
+def seconds_of(stamp: str) -> float:
+    """Since the epoch."""
     return datetime.fromisoformat(stamp).timestamp()

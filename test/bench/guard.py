@@ -1,6 +1,7 @@
 """Run as `python -m test.bench.guard`: does the product stay within its budget? Counts, no seconds.
 
-In: 1 × 100 × 4 on a local cluster, budget.json. Out: 0, or 1 and a line for each count above its budget.
+In: 1 × 100 × 4 and a few DisaggregatedSets, each on a local cluster; budget.json, and what is to be reached.
+Out: 0, or 1 and a line for each count above that.
 """
 
 from __future__ import annotations
@@ -10,23 +11,29 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from test.bench.disaggregated.goals import paired_counts
+from test.bench.disaggregated.measure import PairedOrder, measure_paired
+from test.bench.disaggregated.shape import parse as parse_paired
 from test.bench.measure import Order, measure
 from test.bench.shapes import parse
 from test.bench.table import columns
 
 BUDGET = Path(__file__).with_name("budget.json")
 _PHASES = ("create", "rollout")
+_PAIRED = "ds4x2x2x2"
 
 
 def main() -> int:
     """Measure without the floor, compare, tell."""
     budget: dict[str, float] = json.loads(BUDGET.read_text())
     found = counts(measure(Order(parse("1x100x4"), phases=_PHASES, has_floor=False, say=_say)))
-    lines = [
-        (name, f"{found[name]:.2f}", f"≤ {most:g}", _said(found[name], most)) for name, most in budget.items()
+    paired = measure_paired(PairedOrder(parse_paired(_PAIRED), has_alone=False, say=_say))
+    figures = [
+        *((name, found[name], most) for name, most in budget.items()),
+        *((f"{_PAIRED}: {each.measure}", each.figure, each.bound) for each in paired_counts(paired)),
     ]
-    print(columns(lines))
-    return int(any(found[name] > most for name, most in budget.items()))
+    print(columns([(name, f"{had:.2f}", f"≤ {most:g}", _said(had, most)) for name, had, most in figures]))
+    return int(any(had > most for _, had, most in figures))
 
 
 def counts(result: dict[str, Any]) -> dict[str, float]:

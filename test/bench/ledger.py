@@ -1,7 +1,7 @@
 """When is a phase over? Told by what the API server has, never by asking it again and again.
 
-In: the streams of StatefulSets and sets of one namespace. Out: facts about each, and waiting until they are
-as wanted.
+In: the streams of StatefulSets and of sets of both kinds in one namespace. Out: facts about each, and waiting
+until they are as wanted.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from lws_api.disaggregatedset.v1 import API_VERSION as DISAGGREGATED_VERSION
 from lws_api.leaderworkerset.v1 import API_VERSION
 from tools.localcluster.api import Api, ApiError, Call
 
-STATEFULSETS, SETS = "statefulsets", "leaderworkersets"
+STATEFULSETS, SETS, DISAGGREGATED = "statefulsets", "leaderworkersets", "disaggregatedsets"
 
-_GROUPS = {STATEFULSETS: "apps/v1", SETS: API_VERSION}
+_GROUPS = {STATEFULSETS: "apps/v1", SETS: API_VERSION, DISAGGREGATED: DISAGGREGATED_VERSION}
 _TOO_MANY, _STORAGE_SECONDS = 429, 60.0
 _WATCH_SECONDS = "3000"
 
@@ -71,6 +72,8 @@ class Ledger:
         self._closed = False
         self.statefulsets: dict[str, StatefulSet] = {}
         self.sets: dict[str, Set] = {}
+        # Are they available, as they are wanted now?
+        self.disaggregated: dict[str, bool] = {}
         for kind in kinds:
             version = self._list(kind)
             threading.Thread(target=self._follow, args=(kind, version), daemon=True).start()
@@ -126,8 +129,13 @@ class Ledger:
                 time.sleep(0.05)
 
     def _take(self, kind: str, what: str, obj: Mapping[str, Any]) -> None:
-        known: dict[str, Any] = self.statefulsets if kind == STATEFULSETS else self.sets
-        facts = _statefulset(obj) if kind == STATEFULSETS else _set(obj)
+        kept: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Any]], Any]]] = {
+            STATEFULSETS: (self.statefulsets, _statefulset),
+            SETS: (self.sets, _set),
+            DISAGGREGATED: (self.disaggregated, _is_available),
+        }
+        known, read = kept[kind]
+        facts = read(obj)
         with self._news:
             if what == "DELETED":
                 known.pop(obj["metadata"]["name"], None)
@@ -151,10 +159,19 @@ def _statefulset(obj: Mapping[str, Any]) -> StatefulSet:
 
 def _set(obj: Mapping[str, Any]) -> Set:
     status = obj.get("status") or {}
-    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     return Set(
         replicas=obj["spec"].get("replicas", 1),
         ready=status.get("readyReplicas", 0),
         updated=status.get("updatedReplicas", 0),
-        available=conditions.get("Available") == "True",
+        available=_says_available(status),
     )
+
+
+def _is_available(obj: Mapping[str, Any]) -> bool:
+    status = obj.get("status") or {}
+    return status.get("observedGeneration") == obj["metadata"]["generation"] and _says_available(status)
+
+
+def _says_available(status: Mapping[str, Any]) -> bool:
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
+    return conditions.get("Available") == "True"

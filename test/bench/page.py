@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from test.bench.charts import charts
+from test.bench.disaggregated.shape import is_paired
 from test.bench.goals import Verdict, growth, verdicts
 from test.bench.shapes import parse
 from test.bench.table import HEAD, rows
@@ -58,7 +59,10 @@ def write_page(page: Path, directory: Path) -> None:
     judged += [("1x100x4", each) for each in growth(ours)]
     figures = [_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]
     figures += [_markdown(HEAD, rows(others))] if others else []
-    made = {"figures": "\n\n".join(figures), "missed": "\n".join(_missed(judged))}
+    made = {
+        "figures": "\n\n".join(figures),
+        "missed": "\n".join(_missed(judged)),
+    }
     written = _PART.sub(lambda part: f"{part[1]}\n{made[part[2]]}\n\n{part[3]}", page.read_text("utf-8"))
     page.write_text(written, encoding="utf-8")
 
@@ -163,6 +167,8 @@ def _read_all(directory: Path) -> tuple[list[Result], list[Result]]:
     """The results of the last runs, and of those before."""
     all_: tuple[list[Result], list[Result]] = [], []
     for path in directory.glob("*x*x*.json"):
+        if is_paired(path.name.removeprefix(_BEFORE)):
+            continue
         all_[path.name.startswith(_BEFORE)].append(json.loads(path.read_text(encoding="utf-8")))
     for results in all_:
         results.sort(key=lambda result: _order(result["shape"]))

@@ -12,13 +12,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from test.bench.processes import Peak, cpu_seconds, family
 from test.bench.scrape import Scrape, parse
+from test.harness.product import serve_definitions, wait_until_sets_may_own
 from tools.deployment import Deployment, DeploymentError, ManagerProcess
 from tools.localcluster import LocalCluster
 from tools.localcluster.cluster import COMPONENTS
@@ -117,6 +118,24 @@ class Subject:
         return self._manager
 
 
+@contextmanager
+def running(
+    cluster: LocalCluster, against: str | None = None, profile: Path | None = None
+) -> Iterator[Subject]:
+    """The chart is installed, and the controller runs. against, profile: as `Subject` has them."""
+    deployment = Deployment(cluster, cluster.workspace / "bench")
+    serve_definitions(cluster)
+    deployment.install("--take-ownership", "--set", "replicaCount=1")
+    wait_until_sets_may_own(cluster)
+    subject = Subject(cluster, deployment, against, profile)
+    subject.start()
+    try:
+        yield subject
+    finally:
+        subject.stop()
+        subject.peak.close()
+
+
 def control_plane_cpu(cluster: LocalCluster) -> float:
     """CPU seconds of all parts of the control plane and of what plays the kubelets."""
     pids = (cluster.component(name).pid for name in COMPONENTS)
@@ -124,14 +143,19 @@ def control_plane_cpu(cluster: LocalCluster) -> float:
 
 
 def pod_webhook_quantile(server: Scrape, share: float) -> float | None:
-    """Seconds that the API server waited for the webhook of pods, TLS and network included."""
-    found = [server.quantile(_WEBHOOK_SECONDS, share, name=webhook) for webhook in _POD_WEBHOOKS]
+    """Seconds that the API server waited for the webhook of pods."""
+    found = [webhook_quantile(server, share, webhook) for webhook in _POD_WEBHOOKS]
     return max((each for each in found if each is not None), default=None)
 
 
-def review_quantile(own: Scrape, share: float) -> float | None:
-    """Seconds that the controller took for a review of a pod, by its own clock."""
-    return own.quantile(_REVIEW_SECONDS, share, webhook=_POD_PATH)
+def webhook_quantile(server: Scrape, share: float, webhook: str) -> float | None:
+    """Seconds that the API server waited for a webhook of this name, TLS and network included."""
+    return server.quantile(_WEBHOOK_SECONDS, share, name=webhook)
+
+
+def review_quantile(own: Scrape, share: float, path: str = _POD_PATH) -> float | None:
+    """Seconds that the controller took for a review, by its own clock. path: of the webhook."""
+    return own.quantile(_REVIEW_SECONDS, share, webhook=path)
 
 
 def etcd_quantile(server: Scrape, share: float) -> float | None:

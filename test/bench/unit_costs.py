@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from test.bench.audit import AuditLog
-from test.bench.measure import commit
 from test.bench.phases import Phases
 from test.bench.processes import Others, cpu_seconds, family, pss
 from test.bench.shapes import Shape
 from test.bench.streams import Taps
 from test.bench.subject import Subject
+from test.bench.surroundings import NODES, commit
 from test.harness.audit import MANAGER
 from test.harness.product import serve_definitions, wait_until_sets_may_own
 from test.harness.waiting import eventually
@@ -26,7 +26,6 @@ from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 
 PHASES = ("create", "rollout")
 
-_NODES = 50
 _QUIET_SECONDS, _LONGEST_UNREST = 3.0, 60.0
 _REST_CORE = 0.02
 _NAMESPACE = "bench"
@@ -35,7 +34,7 @@ _NAMESPACE = "bench"
 def measure(shape: Shape) -> dict[str, Any]:
     """Two managers, of which one acts, while sets of this shape are created and rolled out."""
     others = Others()
-    with LocalCluster(Options(nodes=_NODES, audit_policy=AUDIT_METADATA)) as cluster:
+    with LocalCluster(Options(nodes=NODES, audit_policy=AUDIT_METADATA)) as cluster:
         cluster.kubectl("create", "namespace", _NAMESPACE)
         deployment = Deployment(cluster, cluster.workspace / "bench")
         serve_definitions(cluster)

@@ -247,9 +247,13 @@ def test_the_page_alone_is_written_without_measuring(monkeypatch: pytest.MonkeyP
     page = tmp_path / "page.md"
     page.write_text(EMPTY)
     monkeypatch.setattr(bench, "_PAGE", page)
+    of_disaggregated_sets = tmp_path / "performance-disaggregated.md"
+    of_disaggregated_sets.write_text("<!-- disaggregated: written by make bench --><!-- end -->")
+    monkeypatch.setattr(bench, "_PAIRED_PAGE", of_disaggregated_sets)
     monkeypatch.setattr(sys, "argv", ["bench", "--page-only", f"--results={tmp_path}"])
     assert bench.main() == 0
     assert "| start to first pass in s | 1.5 |" in page.read_text()
+    assert "Not measured yet" in of_disaggregated_sets.read_text()
 
 
 def test_the_command_line_takes_what_make_gives_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

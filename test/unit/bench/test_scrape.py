@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from test.bench.measure import objects_listed
+from test.bench.meter import objects_listed
 from test.bench.scrape import parse
 
 TEXT = """# HELP passes Passes.

@@ -1,0 +1,1 @@
+"""What DisaggregatedSets cost, beside the same LeaderWorkerSets without them."""

@@ -1,0 +1,120 @@
+"""Which figures are DisaggregatedSets to reach, and do they?
+
+In: the result of one shape. Out: lines of measure, figure, bound and verdict. Counts must hold on any
+machine; the rest is judged beside the same LeaderWorkerSets, measured in the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from lws import timing
+from lws.cluster.workloads import DISAGGREGATED_SET, LEADER_WORKER_SET
+from test.bench.disaggregated.shape import PairedShape, parse
+from test.bench.goals import Verdict
+
+PASS = "disaggregatedset"
+"""How metrics name passes over DisaggregatedSets."""
+
+_WORKLOADS = (LEADER_WORKER_SET, DISAGGREGATED_SET)
+_TIME, _COST = 1.3, 1.25
+_REVIEW_MS, _WAIT_SECONDS = 25.0, 1.0
+_SETS, _SERVICES, _REVISIONS = "leaderworkersets", "services", "controllerrevisions"
+_STATUSES = "patch disaggregatedsets/status"
+# Of one set: when it is created, and for each step of its rollout.
+_PASSES_OF_CREATION, _PASSES_OF_A_STEP = 20, 8
+# The status before the first step, and after the last.
+_STATUSES_BESIDE_STEPS = 2
+
+Result = dict[str, Any]
+
+
+def paired_verdicts(result: Result) -> list[Verdict]:
+    """What can be judged of one result."""
+    return [*paired_counts(result), *_ratios(result), *_seconds(result)]
+
+
+def paired_counts(result: Result) -> Iterator[Verdict]:
+    """What holds on any machine: of the set that has most of it."""
+    shape, phases = parse(result["shape"]), result["phases"]
+    for name, expected, statuses in (
+        ("create", _on_creation(shape), 2),
+        ("rollout", _in_rollout(shape), shape.steps + _STATUSES_BESIDE_STEPS),
+    ):
+        most = phases[name]["most_of_a_set"]
+        for what in sorted(expected):
+            yield Verdict(f"{what} of a set, {name}", most.get(what, 0), expected[what], True)
+        yield Verdict(f"statuses of a set, {name}", most.get(_STATUSES, 0), statuses, True)
+        yield Verdict(f"other writes of a set, {name}", _others(most, {*expected, _STATUSES}), 0, True)
+    # Begun, ended, one for each role in each step, and the deletion of its old child.
+    events = shape.role_count * (shape.steps + 1) + 2
+    yield Verdict("Events of a set, rollout", _events(phases["rollout"]["most_of_a_set"]), events, True)
+    for name, most in (("create", _PASSES_OF_CREATION), ("rollout", _PASSES_OF_A_STEP * shape.steps)):
+        yield Verdict(
+            f"passes of a set, {name}", phases[name]["passes"].get(PASS, 0) / shape.sets, most, True
+        )
+    for name in ("create", "rollout", "delete"):
+        yield Verdict(f"lists by passes, {name}", _lists(phases[name]), 0, True)
+    settled = result["settled"]
+    yield Verdict("writes in 10 s, settled", settled["writes"], 0, True)
+    yield Verdict("lists in 10 s, settled", settled["lists"], 0, True)
+    yield Verdict("passes in 10 s, settled", settled["passes"].get(PASS, 0), 0, True)
+    yield Verdict("writes after a restart, settled", result["restart"]["writes"], 0, True)
+
+
+def _on_creation(shape: PairedShape) -> dict[str, int]:
+    children = dict.fromkeys((f"create {_SETS}", f"create {_SERVICES}"), shape.role_count)
+    return {**children, f"create {_REVISIONS}": 1}
+
+
+def _in_rollout(shape: PairedShape) -> dict[str, int]:
+    """One write for each count that changes, and the baseline of each old child."""
+    gone = dict.fromkeys((f"delete {_SETS}", f"delete {_SERVICES}"), shape.role_count)
+    return {**_on_creation(shape), **gone, f"patch {_SETS}": shape.changes + shape.role_count}
+
+
+def _lists(phase: Result) -> int:
+    """Without those of streams, which begin anew or compare themselves with what there is, now and then."""
+    often = 2 + int(phase["seconds"] / timing.COMPARE_SETS_SECONDS)
+    streams = (each for workload in _WORKLOADS for each in (workload.resource, *workload.children))
+    known = {f"list {each.plural}": often for each in streams}
+    lists = {what: count for what, count in phase["requests"].items() if what.startswith("list ")}
+    return sum(max(0, count - known.get(what, 0)) for what, count in lists.items())
+
+
+def _others(most: dict[str, int], known: set[str]) -> int:
+    return sum(count for what, count in most.items() if what not in known and not what.endswith(" events"))
+
+
+def _events(most: dict[str, int]) -> int:
+    return sum(count for what, count in most.items() if what.endswith(" events"))
+
+
+def _ratios(result: Result) -> Iterator[Verdict]:
+    phases, alone = result["phases"], result["alone"]
+    if not alone:
+        return
+
+    def ratio(field: str, *names: str) -> float:
+        here, there = (sum(side[name][field] for name in names) for side in (phases, alone))
+        return float(here / there)
+
+    yield Verdict("created and deleted, time ÷ alone", ratio("seconds", "create", "delete"), _TIME)
+    group = alone["rollout"]["seconds_of_steps"][0]
+    rollout = phases["rollout"]["seconds"] / (result["steps"] * group)
+    yield Verdict("rollout, time ÷ (steps × one group)", rollout, _TIME)
+    yield Verdict("rollout, time ÷ the same steps alone", ratio("seconds", "rollout"), _TIME)
+    yield Verdict("CPU ÷ alone", ratio("cpu", "create", "rollout", "delete"), _COST)
+    memory = [max(each["peak_pss"] for each in side.values()) for side in (phases, alone)]
+    yield Verdict("peak PSS ÷ alone", memory[0] / memory[1], _COST)
+
+
+def _seconds(result: Result) -> Iterator[Verdict]:
+    for name in ("create", "rollout"):
+        p99 = result["phases"][name]["set_review_p99"]
+        if p99 is not None:
+            yield Verdict(f"review p99 in ms, {name}", p99 * 1000, _REVIEW_MS)
+    waits = result["single"]["step_waits"]
+    if waits:
+        yield Verdict("last pod to next step in s, one set at rest", max(waits), _WAIT_SECONDS)

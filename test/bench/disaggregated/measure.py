@@ -1,0 +1,106 @@
+"""One shape of DisaggregatedSets, measured: the same LeaderWorkerSets alone, then the sets, in one cluster.
+
+In: a shape. Out: a `Result`, plain data for JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from test.bench.disaggregated.players import Alone, Paired
+from test.bench.disaggregated.shape import PairedShape
+from test.bench.disaggregated.writes import written
+from test.bench.manifests import OLD
+from test.bench.meter import Meter, Result, quantiles
+from test.bench.processes import Others
+from test.bench.subject import Subject, review_quantile, running, webhook_quantile
+from test.bench.surroundings import NODES, commit, machine
+from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
+
+_ALONE, _PAIRED = "alone", "paired"
+_PATH = "/validate-disaggregatedset-x-k8s-io-v1-disaggregatedset"
+_WEBHOOK = "vdisaggregatedset.kb.io"
+
+
+@dataclass(frozen=True)
+class PairedOrder:
+    """What to measure. has_alone: the other side too. say: is told each line of progress."""
+
+    shape: PairedShape
+    has_alone: bool = True
+    say: Callable[[str], None] = print
+
+
+def measure_paired(order: PairedOrder) -> Result:
+    """Start a cluster, measure, and take it down."""
+    others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_METADATA)
+    with LocalCluster(options) as cluster:
+        for namespace in (_ALONE, _PAIRED):
+            cluster.kubectl("create", "namespace", namespace)
+        with running(cluster) as subject:
+            run = _Run(cluster, order, subject)
+            alone = run.alone() if order.has_alone else {}
+            result = run.paired()
+    shape = order.shape
+    return {
+        "shape": shape.name,
+        "groups": shape.all_groups,
+        "steps": shape.steps,
+        "changes": shape.changes,
+        "commit": commit(),
+        "machine": machine(others),
+        "alone": alone,
+        **result,
+    }
+
+
+class _Run:
+    def __init__(self, cluster: LocalCluster, order: PairedOrder, subject: Subject) -> None:
+        self._cluster = cluster
+        self._order = order
+        self._subject = subject
+        self._meter = Meter(cluster, subject, order.say)
+
+    def alone(self) -> Result:
+        """By a process of its own, so that memory of one side does not show on the other."""
+        player = Alone(self._cluster.api, self._order.shape, _ALONE, self._subject.check)
+        found = {name: self._phase(f"alone, {name}", run) for name, run in player.phases.items()}
+        player.close()
+        found["rollout"]["seconds_of_steps"] = player.seconds_of_steps
+        self._subject.stop()
+        self._subject.start()
+        return found
+
+    def paired(self) -> Result:
+        player = Paired(self._cluster.api, self._order.shape, _PAIRED, self._subject.check)
+        found: dict[str, Result] = {}
+        for name, run in player.phases.items():
+            if name == "delete":
+                break
+            found[name] = self._paired_phase(name, run)
+        settled = self._meter.settled()
+        single = self._paired_phase("rollout of one set", partial(player.roll_one, OLD))
+        restart = self._meter.restart()
+        found["delete"] = self._paired_phase("delete", player.phases["delete"])
+        player.close()
+        return {"phases": found, "settled": settled, "single": single, "restart": restart}
+
+    def _phase(self, name: str, run: Callable[[], float]) -> Result:
+        return self._meter.phase(name, run, lambda: self._order.shape.all_groups)
+
+    def _paired_phase(self, name: str, run: Callable[[], float]) -> Result:
+        before = self._meter.mark()
+        found = self._phase(name, run)
+        after = self._meter.mark()
+        told = written(self._meter.audit, before.place, after.place)
+        own, server = after.own.since(before.own), after.server.since(before.server)
+        return {
+            **found,
+            "written": told.in_all,
+            "most_of_a_set": told.most,
+            "step_waits": told.waits,
+            **quantiles("set_review", lambda share: review_quantile(own, share, _PATH)),
+            **quantiles("set_webhook", lambda share: webhook_quantile(server, share, _WEBHOOK)),
+        }

@@ -1,0 +1,98 @@
+"""What do docs/operations/performance-disaggregated.md and a terminal show of DisaggregatedSets?
+
+In: results of shapes. Out: the part of the page between its marks, lines for a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from test.bench.disaggregated.goals import paired_verdicts
+from test.bench.disaggregated.shape import is_paired
+from test.bench.goals import Verdict
+
+HEAD = ("phase", "s", "alone", "CPU s", "alone", "peak PSS MB", "alone", "writes of a set", "passes of a set")
+
+_BEGIN, _END = "<!-- disaggregated: written by make bench -->", "<!-- end -->"
+_UNMEASURED = "Not measured yet: `make bench SHAPES=ds100x2x2x2` writes it here."
+_IDLE_CORES = 0.1
+
+Result = dict[str, Any]
+
+
+def read_paired(directory: Path) -> list[Result]:
+    """The results that are stored, the smallest first."""
+    found = [json.loads(path.read_text("utf-8")) for path in directory.glob("ds*.json")]
+    return sorted((each for each in found if is_paired(each["shape"])), key=lambda each: int(each["groups"]))
+
+
+def write_paired_page(page: Path, directory: Path) -> None:
+    """Bring the figures of the page up to date; what stands around the marks stays."""
+    before, _, rest = page.read_text("utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    section = paired_section(read_paired(directory))
+    page.write_text(f"{before}{_BEGIN}\n\n{section}\n\n{_END}{after}", "utf-8")
+
+
+def paired_section(results: Sequence[Result]) -> str:
+    """The part of the page between its marks."""
+    return "\n\n".join(part for each in results for part in _parts(each)) or _UNMEASURED
+
+
+def paired_rows(result: Result) -> Iterator[tuple[str, ...]]:
+    """One row of cells for each phase."""
+    sets = _sets(result)
+    for name, phase in result["phases"].items():
+        alone = result["alone"].get(name)
+        passes = phase["passes"].get("disaggregatedset", 0)
+        yield (
+            name,
+            *(_cell(each and each["seconds"]) for each in (phase, alone)),
+            *(_cell(each and each["cpu"]) for each in (phase, alone)),
+            *(_cell(each and each["peak_pss"] / 1e6) for each in (phase, alone)),
+            _cell(sum(_written(phase).values()) / sets),
+            _cell(passes / sets),
+        )
+
+
+def judged(verdicts: Iterable[Verdict]) -> Iterator[tuple[str, str, str, str]]:
+    """One row of cells for each figure that has a bound."""
+    for each in verdicts:
+        yield each.measure, _cell(each.figure), f"≤ {each.bound:g}", "holds" if each.holds else "**missed**"
+
+
+def _parts(result: Result) -> Iterator[str]:
+    yield f"**{result['shape']}**: {_sets(result)} sets; a rollout of one has {result['steps']} steps."
+    yield _table(HEAD, paired_rows(result))
+    yield _table(("figure", "measured", "to reach", ""), judged(paired_verdicts(result)))
+    machine = result["machine"]
+    origin = (
+        f"Commit {result['commit'][:10]}, {machine['cores']} cores shared with the control plane, Python "
+        f"{machine['python']}. Other work took {machine['others']:g} cores."
+    )
+    busy = (
+        "**The machine was busy with other work: seconds and CPU seconds mean little, ratios not much more.**"
+    )
+    yield origin if machine["others"] <= _IDLE_CORES else f"{origin} {busy}"
+
+
+def _sets(result: Result) -> int:
+    return int(result["shape"].removeprefix("ds").partition("x")[0])
+
+
+def _written(phase: Result) -> dict[str, int]:
+    """Without Events."""
+    return {what: count for what, count in phase["written"].items() if not what.endswith(" events")}
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))
+
+
+def _cell(figure: float | None) -> str:
+    if figure is None:
+        return "–"
+    return f"{figure:.0f}" if figure >= 1000 or figure == int(figure) else f"{figure:.3g}"

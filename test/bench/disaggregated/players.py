@@ -1,0 +1,197 @@
+"""What happens to sets, and when is each phase over? To DisaggregatedSets, and to LeaderWorkerSets that are
+moved by hand through the same rows.
+
+In: a shape. Out: phases by name, each of which returns its seconds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
+
+from lws_api.disaggregatedset import v1 as disaggregatedset
+from lws_api.leaderworkerset import v1 as leaderworkerset
+from test.bench.crowd import for_each
+from test.bench.disaggregated.manifests import a_disaggregated_set, a_role_set, disaggregated_name, new_roles
+from test.bench.disaggregated.shape import PairedShape
+from test.bench.floor import until_pods
+from test.bench.ledger import DISAGGREGATED, SETS, STATEFULSETS, Ledger
+from test.bench.manifests import NEW, OLD
+from tools.localcluster.api import Api
+
+_PATIENCE = 1800.0
+_IMAGES = {False: OLD, True: NEW}
+
+
+class _Player:
+    """One shape in one namespace. check: raises where the controller has ended."""
+
+    def __init__(self, api: Api, shape: PairedShape, namespace: str, check: Callable[[], None]) -> None:
+        self._api = api
+        self._shape = shape
+        self._sets = f"/apis/{leaderworkerset.API_VERSION}/namespaces/{namespace}/{SETS}"
+        self._whole = f"/apis/{disaggregatedset.API_VERSION}/namespaces/{namespace}/{DISAGGREGATED}"
+        self._pods = f"/api/v1/namespaces/{namespace}/pods"
+        self._ledger = Ledger(api, namespace, STATEFULSETS, SETS, DISAGGREGATED)
+        self._ledger.check = check
+
+    def close(self) -> None:
+        self._ledger.close()
+
+    def _until_gone(self) -> None:
+        known = self._ledger
+
+        def missing() -> str:
+            left = len(known.sets) + len(known.statefulsets) + len(known.disaggregated)
+            return f"{left} sets and StatefulSets are left" if left else ""
+
+        known.wait(missing, _PATIENCE)
+        until_pods(self._api, self._pods)
+
+    def _until_ready(self, sets: int, image: str | None = None) -> None:
+        """So many LeaderWorkerSets have their groups, ready. image: of all of them, None for any."""
+        known = self._ledger
+
+        def missing() -> str:
+            if len(known.sets) != sets:
+                return f"{len(known.sets)} of {sets} sets"
+            moving = [name for name, each in known.sets.items() if each.replicas and not each.is_done]
+            if moving:
+                return f"{len(moving)} sets do not say that they are done: {moving[:3]}"
+            wanted = {name: pods for name in known.sets for name, pods in self._statefulsets(name)}
+            if known.statefulsets.keys() != wanted.keys():
+                return f"{len(known.statefulsets)} of {len(wanted)} StatefulSets"
+            unready = [name for name, pods in wanted.items() if not self._is_ready(name, pods, image)]
+            return f"{len(unready)} StatefulSets are not as wanted: {unready[:3]}" if unready else ""
+
+        known.wait(missing, _PATIENCE)
+
+    def _statefulsets(self, name: str) -> Iterable[tuple[str, int]]:
+        replicas = self._ledger.sets[name].replicas
+        yield name, replicas
+        yield from ((f"{name}-{index}", self._shape.size - 1) for index in range(replicas))
+
+    def _is_ready(self, name: str, pods: int, image: str | None) -> bool:
+        found = self._ledger.statefulsets[name]
+        return found.is_ready and found.replicas == pods and (image is None or found.image == image)
+
+
+class Paired(_Player):
+    """DisaggregatedSets."""
+
+    @property
+    def phases(self) -> dict[str, Callable[[], float]]:
+        """Name → what carries the phase out, in order."""
+        return {"create": self._create, "rollout": self._roll, "delete": self._delete}
+
+    def roll_one(self, image: str) -> float:
+        """Only the first set, with everything at rest."""
+        began = time.monotonic()
+        self._api.merge(f"{self._whole}/{disaggregated_name(0)}", new_roles(self._shape, image))
+        self._until_available()
+        return time.monotonic() - began
+
+    def _create(self) -> float:
+        began = time.monotonic()
+        made = [a_disaggregated_set(self._shape, index, OLD) for index in range(self._shape.sets)]
+        for_each(made, lambda each: self._api.create(self._whole, each))
+        self._until_available(OLD)
+        return time.monotonic() - began
+
+    def _roll(self) -> float:
+        began, patch = time.monotonic(), new_roles(self._shape, NEW)
+        for_each(self._names(), lambda name: self._api.merge(f"{self._whole}/{name}", patch))
+        self._until_available(NEW)
+        return time.monotonic() - began
+
+    def _delete(self) -> float:
+        began = time.monotonic()
+        for_each(self._names(), lambda name: self._api.delete(f"{self._whole}/{name}"))
+        self._until_gone()
+        return time.monotonic() - began
+
+    def _until_available(self, image: str | None = None) -> None:
+        known = self._ledger
+
+        def missing() -> str:
+            unready = [name for name in self._names() if not known.disaggregated.get(name)]
+            return f"{len(unready)} sets are not available: {unready[:3]}" if unready else ""
+
+        known.wait(missing, _PATIENCE)
+        self._until_ready(self._shape.sets * self._shape.role_count, image)
+
+    def _names(self) -> list[str]:
+        return [disaggregated_name(index) for index in range(self._shape.sets)]
+
+
+class Alone(_Player):
+    """The same LeaderWorkerSets. seconds_of_steps: of the last rollout, row by row."""
+
+    seconds_of_steps: tuple[float, ...] = ()
+
+    @property
+    def phases(self) -> dict[str, Callable[[], float]]:
+        """Name → what carries the phase out, in order."""
+        return {"create": self._create, "rollout": self._roll, "delete": self._delete}
+
+    def _create(self) -> float:
+        began = time.monotonic()
+        self._make(is_new=False, replicas=self._shape.groups)
+        self._until_ready(len(self._ledger.sets), OLD)
+        return time.monotonic() - began
+
+    def _roll(self) -> float:
+        """All sets a row at a time: no set goes on before all others have come as far."""
+        began = time.monotonic()
+        self._make(is_new=True, replicas=0)
+        counts = [self._shape.counts(row) for row in self._shape.rows]
+        seconds = []
+        for before, after in pairwise(counts):
+            step_began = time.monotonic()
+            self._scale({key: count for key, count in after.items() if count != before[key]})
+            self._until_ready(2 * self._shape.sets * self._shape.role_count)
+            seconds.append(time.monotonic() - step_began)
+        self.seconds_of_steps = tuple(seconds)
+        self._remove(is_new=False)
+        self._until_ready(self._shape.sets * self._shape.role_count, NEW)
+        return time.monotonic() - began
+
+    def _delete(self) -> float:
+        began = time.monotonic()
+        self._remove(is_new=True)
+        self._until_gone()
+        return time.monotonic() - began
+
+    def _make(self, is_new: bool, replicas: int) -> None:
+        image = _IMAGES[is_new]
+        made = [a_role_set(self._shape, name, replicas, image) for name in self._names(is_new)]
+        for_each(made, lambda each: self._api.create(self._sets, each))
+        names = [each["metadata"]["name"] for each in made]
+        self._ledger.wait(lambda: "" if self._ledger.sets.keys() >= {*names} else "sets", _PATIENCE)
+
+    def _scale(self, counts: Mapping[tuple[bool, str], int]) -> None:
+        sets = range(self._shape.sets)
+        wanted = {self._name(index, *key): count for key, count in counts.items() for index in sets}
+        for_each(
+            wanted.items(),
+            lambda each: self._api.merge(f"{self._sets}/{each[0]}", {"spec": {"replicas": each[1]}}),
+        )
+
+        def missing() -> str:
+            told = self._ledger.sets
+            return "" if all(told[name].replicas == count for name, count in wanted.items()) else "counts"
+
+        self._ledger.wait(missing, _PATIENCE)
+
+    def _remove(self, is_new: bool) -> None:
+        for_each(self._names(is_new), lambda name: self._api.delete(f"{self._sets}/{name}"))
+
+    def _names(self, is_new: bool) -> list[str]:
+        return [
+            self._name(index, is_new, role) for index in range(self._shape.sets) for role in self._shape.roles
+        ]
+
+    def _name(self, index: int, is_new: bool, role: str) -> str:
+        """As long as the name that a DisaggregatedSet gives."""
+        return f"ds-{index}-0-{'bbbbbbbb' if is_new else 'aaaaaaaa'}-{role}"

@@ -1,0 +1,100 @@
+"""What did passes over DisaggregatedSets write, and how soon after the pods that they waited for?
+
+In: entries of the audit log at level Metadata. Out: writes set by set, and seconds. What passes over their
+LeaderWorkerSets write is told apart by kind and name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from test.bench.audit import AuditLog, is_write, seconds_of, what_of
+from test.harness.audit import MANAGER
+
+_OF_SET = re.compile(r"(ds-\d+)(?:[-.]|$)")
+_REVISION = re.compile(r"ds-\d+-[0-9a-f]{8}-\d+")
+_EVENT = re.compile(r"ds-\d+\.[0-9a-f]+")
+_STEP = "patch leaderworkersets"
+_POD_CHANGES = ("patch pods/status", "update pods/status", "delete pods")
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Written:
+    """by_set: set → "verb kind/subresource" → how often. waits: seconds from the last change of a pod of a
+    set until its next step, sorted.
+    """
+
+    by_set: Mapping[str, Mapping[str, int]]
+    waits: tuple[float, ...]
+
+    @property
+    def most(self) -> dict[str, int]:
+        """What → how often for the set that has most of it."""
+        names = sorted({what for each in self.by_set.values() for what in each})
+        return {what: max(each.get(what, 0) for each in self.by_set.values()) for what in names}
+
+    @property
+    def in_all(self) -> dict[str, int]:
+        """What → how often for all sets together."""
+        found: Counter[str] = Counter()
+        for each in self.by_set.values():
+            found.update(each)
+        return dict(sorted(found.items()))
+
+
+def written(audit: AuditLog, start: int, end: int) -> Written:
+    """What was logged from one place to the other."""
+    entries = audit.entries(start, end, MANAGER, '"pods"')
+    return Written(_by_set(entries), tuple(sorted(_waits(entries))))
+
+
+def _by_set(entries: Iterable[Entry]) -> dict[str, dict[str, int]]:
+    found: dict[str, Counter[str]] = {}
+    for entry in entries:
+        if entry["user"]["username"] == MANAGER and _is_of_set(entry):
+            found.setdefault(_set_of(entry), Counter())[what_of(entry)] += 1
+    return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}
+
+
+def _is_of_set(entry: Entry) -> bool:
+    """Is it a write of a pass over the DisaggregatedSet, and not of one over its LeaderWorkerSets?"""
+    target = entry.get("objectRef") or {}
+    kind, name, part = (target.get(each) or "" for each in ("resource", "name", "subresource"))
+    if not is_write(what_of(entry)) or not _OF_SET.match(name):
+        return False
+    if kind == "leaderworkersets":
+        return not part
+    if kind == "services":
+        return name.endswith("-prv")
+    if kind in ("controllerrevisions", "events"):
+        return bool((_REVISION if kind == "controllerrevisions" else _EVENT).fullmatch(name))
+    return kind in ("disaggregatedsets", "disaggregatedsetrolescalers")
+
+
+def _set_of(entry: Entry) -> str:
+    found = _OF_SET.match((entry.get("objectRef") or {}).get("name") or "")
+    return found[1] if found is not None else ""
+
+
+def _waits(entries: Iterable[Entry]) -> Iterator[float]:
+    """Of each step that a change of pods had come before; a step is the writes until the next such change."""
+    changed: dict[str, float] = {}
+    ours = ((_moment(entry), entry) for entry in entries if _set_of(entry))
+    for moment, entry in sorted(ours, key=lambda each: each[0]):
+        name, what = _set_of(entry), what_of(entry)
+        if what in _POD_CHANGES:
+            changed[name] = moment
+        elif what == _STEP and entry["user"]["username"] == MANAGER and name in changed:
+            yield max(0.0, moment - changed.pop(name))
+
+
+def _moment(entry: Entry) -> float:
+    """When a pod had changed, when a step was asked for."""
+    is_step = what_of(entry) == _STEP
+    return seconds_of(entry["requestReceivedTimestamp" if is_step else "stageTimestamp"])

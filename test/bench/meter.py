@@ -1,0 +1,150 @@
+"""What does a phase cost? Counters of the controller, the API server and /proc, before and after it.
+
+In: a cluster, who is measured. Out: plain data for JSON, phase by phase.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from test.bench.audit import Asked, AuditLog
+from test.bench.scrape import Scrape
+from test.bench.subject import (
+    Subject,
+    control_plane_cpu,
+    etcd_quantile,
+    pod_webhook_quantile,
+    review_quantile,
+)
+from test.harness.audit import MANAGER
+from tools.localcluster import LocalCluster
+
+_QUIET_SECONDS, _LONGEST_UNREST = 2.0, 30.0
+_SETTLED_SECONDS = 10.0
+
+Result = dict[str, Any]
+
+
+@dataclass
+class Mark:
+    """All counters at one moment. place: in the audit log. own, server: what both say about themselves."""
+
+    place: int
+    cpu: float
+    control_plane: float
+    own: Scrape
+    server: Scrape
+    at: float = field(default_factory=time.monotonic)
+
+
+class Meter:
+    """Measures one controller. say: is told each line of progress."""
+
+    def __init__(self, cluster: LocalCluster, subject: Subject, say: Callable[[str], None]) -> None:
+        self.audit = AuditLog(cluster.audit_log, MANAGER)
+        self._cluster = cluster
+        self._subject = subject
+        self._say = say
+
+    def phase(self, name: str, run: Callable[[], float], groups: Callable[[], int]) -> Result:
+        """run: carries it out and returns its seconds. groups: asked after that, how many it was about."""
+        self._subject.peak.reset()
+        before = self.mark()
+        seconds = run()
+        self.until_quiet()
+        after, count = self.mark(), groups()
+        asked = self.audit.between(before.place, after.place)
+        own, server = after.own.since(before.own), after.server.since(before.server)
+        result = {
+            "seconds": seconds,
+            "groups": count,
+            **_told(asked, count),
+            "cpu": after.cpu - before.cpu,
+            "cpu_per_group": (after.cpu - before.cpu) / count,
+            "control_plane_cpu": after.control_plane - before.control_plane,
+            "peak_pss": self._subject.peak.bytes,
+            "passes": own.by("controller_runtime_reconcile_total", "controller"),
+            "objects_listed": objects_listed(server, asked.requests),
+            **quantiles("pod_webhook", partial(pod_webhook_quantile, server)),
+            **quantiles("review", partial(review_quantile, own)),
+            **quantiles("etcd", partial(etcd_quantile, server)),
+        }
+        self._say(
+            f"{name}: {seconds:.1f} s, {asked.writes / count:.2f} writes and {asked.events / count:.2f} "
+            f"Events per group, CPU {result['cpu_per_group']:.4f} s per group"
+        )
+        return result
+
+    def settled(self) -> Result:
+        """Nothing changes: nothing is to be done."""
+        before = self.mark()
+        time.sleep(_SETTLED_SECONDS)
+        after = self.mark()
+        asked = self.audit.between(before.place, after.place)
+        share = (after.cpu - before.cpu) / (after.at - before.at)
+        self._say(f"settled: {asked.writes} writes, {share:.1%} of a core")
+        passes = after.own.since(before.own).by("controller_runtime_reconcile_total", "controller")
+        counts = {"writes": asked.writes, "events": asked.events, "lists": asked.lists}
+        return {**counts, "core": share, "passes": passes, "requests": asked.requests}
+
+    def restart(self) -> Result:
+        """A new process looks at everything once, and writes nothing."""
+        self._subject.stop()
+        place, began = self.audit.end, time.monotonic()
+        ready = self._subject.start()
+        first = self._subject.until_first_pass(began)
+        time.sleep(_QUIET_SECONDS)
+        self.until_quiet()
+        asked = self.audit.between(place)
+        cpu = self._subject.cpu
+        self._say(f"restart: first pass after {first:.1f} s, {asked.writes} writes")
+        counts = {"writes": asked.writes, "events": asked.events, "requests": asked.requests, "cpu": cpu}
+        return {"ready": ready, "first_pass": first, **counts}
+
+    def mark(self) -> Mark:
+        """Everything that is counted, as it is now."""
+        # The control plane last: looking at everything else costs it something.
+        own, server = self._subject.scrape(), self._subject.server_scrape()
+        return Mark(self.audit.end, self._subject.cpu, control_plane_cpu(self._cluster), own, server)
+
+    def until_quiet(self) -> None:
+        """What follows the end of a phase, such as a last status, belongs to it."""
+        deadline = time.monotonic() + _LONGEST_UNREST
+        while time.monotonic() < deadline:
+            place = self.audit.end
+            time.sleep(_QUIET_SECONDS)
+            asked = self.audit.between(place)
+            if not asked.writes and not asked.events:
+                return
+
+
+def objects_listed(server: Scrape, requests: Mapping[str, int]) -> dict[str, float]:
+    """Objects that the API server listed, by resource; only of those that the controller asked for: others
+    list pods of a node, or of a namespace, whenever it pleases them.
+    """
+    found = server.by("apiserver_cache_list_returned_objects_total", "resource")
+    return {resource: count for resource, count in found.items() if f"list {resource}" in requests}
+
+
+def quantiles(name: str, of: Callable[[float], float | None]) -> Result:
+    """The median and the 99th percentile."""
+    return {f"{name}_p50": of(0.5), f"{name}_p99": of(0.99)}
+
+
+def _told(asked: Asked, groups: int) -> Result:
+    waits = asked.waits
+    return {
+        "requests": asked.requests,
+        "refused": asked.refused,
+        "writes": asked.writes,
+        "writes_per_group": asked.writes / groups,
+        "events": asked.events,
+        "events_per_group": asked.events / groups,
+        "lists": asked.lists,
+        "wait_p50": waits[len(waits) // 2] if waits else None,
+        "wait_p99": waits[min(len(waits) - 1, int(len(waits) * 0.99))] if waits else None,
+    }

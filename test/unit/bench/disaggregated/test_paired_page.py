@@ -1,0 +1,170 @@
+"""What is made of results of DisaggregatedSets: verdicts, the part of the page, the guard."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.bench import __main__ as bench
+from test.bench import guard
+from test.bench.disaggregated.goals import paired_verdicts
+from test.bench.disaggregated.measure import PairedOrder
+from test.bench.disaggregated.page import paired_section, read_paired, write_paired_page
+
+DOCS = Path(__file__).parents[4] / "docs" / "operations"
+
+CREATED = {
+    "create controllerrevisions": 1,
+    "create leaderworkersets": 2,
+    "create services": 2,
+    "patch disaggregatedsets/status": 2,
+}
+ROLLED = {
+    **CREATED,
+    "create events": 12,
+    "delete leaderworkersets": 2,
+    "delete services": 2,
+    "patch leaderworkersets": 10,
+}
+
+
+def _phase(seconds: float, most: dict[str, int], **more: Any) -> dict[str, Any]:
+    return {
+        "seconds": seconds,
+        "cpu": seconds / 2,
+        "peak_pss": 90e6,
+        "passes": {"disaggregatedset": 10.0, "pod": 99.0},
+        "requests": {"list pods": 1},
+        "most_of_a_set": most,
+        "written": {what: 2 * count for what, count in most.items()},
+        "set_review_p99": 0.01,
+        **more,
+    }
+
+
+def _result(**more: Any) -> dict[str, Any]:
+    phases = {"create": _phase(10.0, CREATED), "rollout": _phase(20.0, ROLLED), "delete": _phase(2.0, {})}
+    alone = {name: {**each, "peak_pss": 80e6} for name, each in phases.items()}
+    alone["rollout"]["seconds_of_steps"] = [5.0, 4.0, 5.0, 4.0]
+    return {
+        "shape": "ds2x2x2x2",
+        "groups": 8,
+        "steps": 4,
+        "changes": 8,
+        "commit": "a" * 40,
+        "machine": {"cores": 2, "memory_gib": 24, "python": "3.11", "others": 0.5},
+        "alone": alone,
+        "phases": phases,
+        "settled": {"writes": 0, "events": 0, "lists": 0, "passes": {"disaggregatedset": 0.0}},
+        "single": {"step_waits": [0.1, 0.6]},
+        "restart": {"writes": 0},
+        **more,
+    }
+
+
+def _missed(result: dict[str, Any]) -> set[str]:
+    return {each.measure for each in paired_verdicts(result) if not each.holds}
+
+
+def test_everything_is_reached() -> None:
+    assert _missed(_result()) == set()
+
+
+@pytest.mark.parametrize(
+    ("phase", "what", "measure"),
+    [
+        pytest.param("create", "create services", "create services of a set, create", id="service"),
+        pytest.param("create", "patch disaggregatedsets/status", "statuses of a set, create", id="status"),
+        pytest.param("create", "patch leaderworkersets", "other writes of a set, create", id="other"),
+        pytest.param(
+            "rollout", "patch leaderworkersets", "patch leaderworkersets of a set, rollout", id="step"
+        ),
+        pytest.param("rollout", "create events", "Events of a set, rollout", id="event"),
+    ],
+)
+def test_one_write_too_many_is_told(phase: str, what: str, measure: str) -> None:
+    result = _result()
+    most = result["phases"][phase]["most_of_a_set"]
+    result["phases"][phase]["most_of_a_set"] = {**most, what: most.get(what, 0) + 1}
+    assert _missed(result) == {measure}
+
+
+def test_lists_of_streams_are_no_lists_of_passes() -> None:
+    result = _result()
+    result["phases"]["create"]["requests"] = {"list leaderworkersets": 2, "get nodes": 9}
+    assert _missed(result) == set()
+    result["phases"]["create"]["requests"] = {"list leaderworkersets": 3}
+    result["phases"]["delete"]["requests"] = {"list secrets": 1}
+    assert _missed(result) == {"lists by passes, create", "lists by passes, delete"}
+
+
+def test_costs_beside_those_of_the_same_sets_alone() -> None:
+    result = _result()
+    result["phases"]["create"]["seconds"] = 20.0
+    result["phases"]["rollout"]["cpu"] = 20.0
+    result["phases"]["delete"]["peak_pss"] = 101e6
+    assert _missed(result) == {"created and deleted, time ÷ alone", "CPU ÷ alone", "peak PSS ÷ alone"}
+    slow = _result(single={"step_waits": [0.1, 1.1]})
+    slow["phases"]["rollout"]["seconds"] = 26.5
+    slow["phases"]["rollout"]["set_review_p99"] = 0.026
+    assert _missed(slow) == {
+        "rollout, time ÷ (steps × one group)",
+        "rollout, time ÷ the same steps alone",
+        "review p99 in ms, rollout",
+        "last pod to next step in s, one set at rest",
+    }
+
+
+def test_the_page_has_a_part_for_them(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("<!-- disaggregated: written by make bench -->\nold\n<!-- end -->\n")
+    write_paired_page(page, tmp_path)
+    assert "Not measured yet" in page.read_text() and "old" not in page.read_text()
+    (tmp_path / "ds2x2x2x2.json").write_text(json.dumps(_result()))
+    write_paired_page(page, tmp_path)
+    text = page.read_text()
+    assert "| create | 10 | 10 | 5 | 5 | 90 | 80 | 7 | 5 |" in text
+    assert "| CPU ÷ alone | 1 | ≤ 1.25 | holds |" in text
+    assert "The machine was busy" in text and read_paired(tmp_path) == [_result()]
+
+
+def test_the_page_is_what_the_stored_results_say(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    stored = DOCS / "performance-disaggregated.md"
+    page.write_text(stored.read_text())
+    write_paired_page(page, DOCS / "performance")
+    assert page.read_text() == stored.read_text(), "run `python -m test.bench --page-only`"
+
+
+def test_what_was_not_measured_alone_is_left_out() -> None:
+    text = paired_section([_result(alone={})])
+    assert "| create | 10 | – |" in text and "÷ alone" not in text
+
+
+def test_the_command_line_takes_their_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    orders: list[PairedOrder] = []
+
+    def measured(order: PairedOrder) -> dict[str, Any]:
+        orders.append(order)
+        return _result()
+
+    monkeypatch.setattr(bench, "measure_paired", measured)
+    monkeypatch.setattr(bench, "commit", lambda: "a" * 40)
+    for extra in ((), ("--resume",)):
+        monkeypatch.setattr(sys, "argv", ["bench", "ds2x2x2x2", "--results", str(tmp_path), *extra])
+        assert bench.main() == 0
+    assert [(each.shape.name, each.has_alone) for each in orders] == [("ds2x2x2x2", True)]
+    assert json.loads((tmp_path / "ds2x2x2x2.json").read_text()) == _result()
+
+
+@pytest.mark.parametrize("too_many", [0, 1])
+def test_the_guard_holds_them_to_their_counts(monkeypatch: pytest.MonkeyPatch, too_many: int) -> None:
+    monkeypatch.setattr(guard, "measure", lambda _: None)
+    monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(json.loads(guard.BUDGET.read_text()), 0.0))
+    result = _result(restart={"writes": too_many}, alone={})
+    monkeypatch.setattr(guard, "measure_paired", lambda _: result)
+    assert guard.main() == too_many
