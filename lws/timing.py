@@ -68,6 +68,11 @@ UNKNOWN_KIND_SECONDS = 2.0
 TERMINATING_NAMESPACE_SECONDS = 60.0
 """A namespace on its way out takes everything with it: nothing to do, and nothing to say."""
 
+CHILD_SECONDS = 0.5
+"""Changes of a LeaderWorkerSet that no step of its DisaggregatedSet waits for. Most are our own writes, and
+counts on their way.
+"""
+
 # --- What waits for more of its kind
 
 STEP_SECONDS, STEP_DUE_SECONDS = 5.0, 4.99

@@ -78,10 +78,11 @@ def _upkeep(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Ta
     """What of edited roles takes effect on children as they are."""
     # What was taken over as it ran stays so until the first edit.
     is_edited = target.generation != snapshot.obj["metadata"].get("generation", 0)
+    records = {key: _recorded(target, key) for key in {each.key for each in snapshot.children}}
     for child in snapshot.children:
         if child.is_leaving or child.slice_index >= spec.slices:
             continue
-        recorded = _recorded(target, child.key)
+        recorded = records[child.key]
         former = recorded.role(child.role) if recorded is not None else None
         role = spec.role(child.role) if is_edited else None
         yield plan_upkeep(snapshot.owner.name, child.obj, role, former)

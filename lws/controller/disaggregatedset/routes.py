@@ -1,18 +1,20 @@
-"""Which passes over DisaggregatedSets does a change start?
+"""Which passes over DisaggregatedSets does a change start, and for how long can each be put off?
 
-In: one object before and after a change, and the store. Out: keys. Ownership decides, by controller
-reference; labels only say whom an orphan could concern.
+In: one object before and after a change, and the store. Out: keys with seconds. Ownership decides, by
+controller reference; labels only say whom an orphan could concern.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
+from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.controller.election.election import Scope
 from lws.controller.triggers.keys import Key, Route, Wake
-from lws.kube.metadata import controller_of, labels_of
+from lws.kube.metadata import controller_of, is_terminating, labels_of
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
@@ -29,8 +31,14 @@ class Routes:
     @property
     def by_kind(self) -> dict[str, Route]:
         """By kind of the object that changes."""
-        made = (CHILD_KIND, SCALER_KIND, "Service", "ControllerRevision")
-        return {KIND: _of_set, "StatefulSet": self._of_statefulset, **dict.fromkeys(made, _of_child)}
+        made = (SCALER_KIND, "ControllerRevision")
+        return {
+            KIND: _of_set,
+            **dict.fromkeys(made, _of_child),
+            CHILD_KIND: _of_leaderworkerset,
+            "Service": _of_service,
+            "StatefulSet": self._of_statefulset,
+        }
 
     def keys(self, scope: Scope) -> Iterator[Key]:
         """Every set of the namespaces that are meant."""
@@ -44,7 +52,10 @@ class Routes:
         if owner is None or owner.get("kind") != CHILD_KIND:
             return ()
         child = self._store.get(CHILD_KIND, (after or before or {})["metadata"]["namespace"], owner["name"])
-        return _of_child(None, child) if child is not None and controller_of(child) is not None else ()
+        if child is None or controller_of(child) is None:
+            return ()
+        has_gone = after is None or _replicas(after) < _replicas(before)
+        return _woken(None, child, 0.0 if has_gone else timing.CHILD_SECONDS)
 
 
 def _of_set(before: Object | None, after: Object | None) -> Iterable[Wake]:
@@ -53,9 +64,35 @@ def _of_set(before: Object | None, after: Object | None) -> Iterable[Wake]:
 
 
 def _of_child(before: Object | None, after: Object | None) -> Iterable[Wake]:
+    return _woken(before, after, 0.0)
+
+
+def _of_leaderworkerset(before: Object | None, after: Object | None) -> Iterable[Wake]:
+    """Nothing waits that a next step waits for."""
+    is_awaited = after is None or is_terminating(after) or _standing(before) != _standing(after)
+    return _woken(before, after, 0.0 if is_awaited else timing.CHILD_SECONDS)
+
+
+def _of_service(before: Object | None, after: Object | None) -> Iterable[Wake]:
+    """One that comes is ours, or nobody's."""
+    return _woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
+
+
+def _standing(child: Object | None) -> Any:
+    """What of a child steps of a rollout depend on: that its controller has acted, and found it ready."""
+    status = (child or {}).get("status") or {}
+    conditions = {each.get("type"): each.get("status") for each in status.get("conditions") or ()}
+    return status.get("observedGeneration"), conditions
+
+
+def _replicas(statefulset: Object | None) -> int:
+    return int(((statefulset or {}).get("status") or {}).get("replicas") or 0)
+
+
+def _woken(before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
     namespace = (after or before or {})["metadata"]["namespace"]
     names = {name for obj in (before, after) if obj is not None and (name := _owner_of(obj))}
-    return [(Key(PASS, namespace, name), 0.0) for name in sorted(names)]
+    return [(Key(PASS, namespace, name), within) for name in sorted(names)]
 
 
 def _owner_of(obj: Object) -> str:

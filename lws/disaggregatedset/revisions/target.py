@@ -143,7 +143,10 @@ def _recognised(facts: Facts, wanted: Record) -> Recorded | None:
     """The newest revision that means the same; where several do, nothing is restarted for the sake of another
     key, and what was wanted before stays wanted.
     """
-    equal = (each for each in _usable(facts) if not each.is_leaving and each.record.forms == wanted.forms)
+    usable = _usable(facts)
+    # What is spelled alike has its forms worked out already; those of a set would be worked out in each pass.
+    alike = next((each.record for each in usable if each.record.roles == wanted.roles), wanted)
+    equal = (each for each in usable if not each.is_leaving and each.record.forms == alike.forms)
     carried, former = carried_keys(facts), _former(facts)
     return max(equal, key=lambda each: (each.key in carried, each.name == former, age(each)), default=None)
 
@@ -224,7 +227,7 @@ def _running(facts: Facts) -> Collection[RunningChild]:
     return [*facts.children, *orphans]
 
 
-def _usable(facts: Facts) -> Iterable[Recorded]:
+def _usable(facts: Facts) -> Sequence[Recorded]:
     """Oldest first."""
     return sorted((each for each in facts.revisions if not each.broken), key=age)
 
