@@ -85,6 +85,9 @@ SHORTEST_STATUS_SECONDS, LONGEST_STATUS_SECONDS = 5.0, 60.0
 among 200 that roll (docs/operations/performance.md).
 """
 
+DISAGGREGATED_STATUS_SECONDS = 15.0
+"""The same for DisaggregatedSets, whose LeaderWorkerSets say sooner how far they are."""
+
 CLOCK_SECONDS = 0.01
 """A status counts as due so much earlier: clocks are exact to different digits."""
 

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.write.refusals import Refusals
@@ -32,7 +33,7 @@ class DisaggregatedMemory:
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.refusals = Refusals(NAME_LABEL, clock)
         self.taken = TakenNames(store)
-        self.throttle = Throttle(clock)
+        self.throttle = Throttle(clock, {KIND: timing.DISAGGREGATED_STATUS_SECONDS})
         self._store = store
         self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
         self._checked: OrderedDict[tuple[str, int], str] = OrderedDict()

@@ -21,10 +21,14 @@ _STATUSES_PER_SECOND = 4
 
 
 class Throttle:
-    """Remembers when sets and leader StatefulSets were written; one per process."""
+    """Remembers when sets and leader StatefulSets were written; one per process.
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    shortest: kind → seconds between two statuses that say only how far one of them is.
+    """
+
+    def __init__(self, clock: Callable[[], float], shortest: Mapping[str, float] | None = None) -> None:
         self._clock = clock
+        self._shortest = shortest or {}
         # By UID, the latest write last.
         self._written: OrderedDict[str, float] = OrderedDict()
         self._moving: OrderedDict[str, float] = OrderedDict()
@@ -78,7 +82,8 @@ class Throttle:
     def _wait_of_status(self, status: Status) -> float | None:
         """Seconds until it is written, the more, the more sets move at once; None where that is now."""
         age = self._age(status.target.uid)
-        wait = max(timing.SHORTEST_STATUS_SECONDS, self._sets_moving() / _STATUSES_PER_SECOND)
+        shortest = self._shortest.get(status.target.kind, timing.SHORTEST_STATUS_SECONDS)
+        wait = max(shortest, self._sets_moving() / _STATUSES_PER_SECOND)
         wait = min(wait, timing.LONGEST_STATUS_SECONDS)
         if not status.can_wait or age is None or age >= wait - timing.CLOCK_SECONDS:
             return None

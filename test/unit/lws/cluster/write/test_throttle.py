@@ -45,6 +45,14 @@ def test_progress_is_told_every_few_seconds(throttle: Throttle, now: list[float]
     assert throttle.due(_status()) == _status()
 
 
+@pytest.mark.parametrize(("kind", "waits"), [("LeaderWorkerSet", 9.0), ("Another", None)])
+def test_kinds_have_a_pace_of_their_own(now: list[float], kind: str, waits: float | None) -> None:
+    throttle = Throttle(lambda: now[0], {kind: 15.0})
+    throttle.note(WRITTEN)
+    now[0] += 6.0
+    assert throttle.due(_status()).again_after == waits
+
+
 def test_what_cannot_wait_is_written_at_once(throttle: Throttle) -> None:
     throttle.note(WRITTEN)
     assert throttle.due(_status(can_wait=False)) == _status(can_wait=False)
