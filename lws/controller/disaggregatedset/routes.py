@@ -7,14 +7,15 @@ controller reference; labels only say whom an orphan could concern.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.controller.election.election import Scope
 from lws.controller.triggers.keys import Key, Route, Wake
+from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of, is_terminating, labels_of
+from lws.leaderworkerset.status.status import AVAILABLE
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
@@ -69,7 +70,7 @@ def _of_child(before: Object | None, after: Object | None) -> Iterable[Wake]:
 
 def _of_leaderworkerset(before: Object | None, after: Object | None) -> Iterable[Wake]:
     """Nothing waits that a next step waits for."""
-    is_awaited = after is None or is_terminating(after) or _standing(before) != _standing(after)
+    is_awaited = after is None or is_terminating(after) or (_is_settled(after) and not _is_settled(before))
     return _woken(before, after, 0.0 if is_awaited else timing.CHILD_SECONDS)
 
 
@@ -78,11 +79,13 @@ def _of_service(before: Object | None, after: Object | None) -> Iterable[Wake]:
     return _woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
 
 
-def _standing(child: Object | None) -> Any:
-    """What of a child steps of a rollout depend on: that its controller has acted, and found it ready."""
-    status = (child or {}).get("status") or {}
-    conditions = {each.get("type"): each.get("status") for each in status.get("conditions") or ()}
-    return status.get("observedGeneration"), conditions
+def _is_settled(child: Object | None) -> bool:
+    """Its controller has acted on it as it is, and all its groups are ready."""
+    if child is None:
+        return False
+    status = child.get("status") or {}
+    has_acted = status.get("observedGeneration") == child["metadata"].get("generation")
+    return has_acted and is_true(status.get("conditions"), AVAILABLE)
 
 
 def _replicas(statefulset: Object | None) -> int:

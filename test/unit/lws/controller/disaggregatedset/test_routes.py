@@ -75,18 +75,27 @@ def delays(before: Any, after: Any, store: Store | None = None) -> list[float]:
 
 def child_with(status: Any = None, **metadata: Any) -> dict[str, Any]:
     child = make("LeaderWorkerSet", "c", OWNED, status=status or {})
-    child["metadata"] |= metadata
+    child["metadata"] |= {"generation": 3, **metadata}
     return child
 
 
 def available(status: str, **more: Any) -> dict[str, Any]:
-    return {"observedGeneration": 2, "conditions": [{"type": "Available", "status": status}], **more}
+    return {"observedGeneration": 3, "conditions": [{"type": "Available", "status": status}], **more}
 
 
 @pytest.mark.parametrize(
     ("before", "after", "waits"),
     [
-        pytest.param(child_with(), child_with(available("True")), False, id="first status"),
+        pytest.param(child_with(), child_with(available("False")), True, id="first status"),
+        pytest.param(
+            child_with(available("True")), child_with(available("False")), True, id="not ready any more"
+        ),
+        pytest.param(
+            child_with(available("True")),
+            child_with(available("True"), generation=4),
+            True,
+            id="scaled by us",
+        ),
         pytest.param(
             child_with(available("False")),
             child_with(available("True")),
@@ -94,8 +103,8 @@ def available(status: str, **more: Any) -> dict[str, Any]:
             id="ready, which a step waits for",
         ),
         pytest.param(
+            child_with(available("True", observedGeneration=2)),
             child_with(available("True")),
-            child_with(available("True", observedGeneration=3)),
             False,
             id="its controller has acted",
         ),
