@@ -72,8 +72,8 @@ class Ledger:
         self._closed = False
         self.statefulsets: dict[str, StatefulSet] = {}
         self.sets: dict[str, Set] = {}
-        # Are they available, as they are wanted now?
-        self.disaggregated: dict[str, bool] = {}
+        # The generation as which they are available, 0 for none.
+        self.disaggregated: dict[str, int] = {}
         for kind in kinds:
             version = self._list(kind)
             threading.Thread(target=self._follow, args=(kind, version), daemon=True).start()
@@ -132,7 +132,7 @@ class Ledger:
         kept: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Any]], Any]]] = {
             STATEFULSETS: (self.statefulsets, _statefulset),
             SETS: (self.sets, _set),
-            DISAGGREGATED: (self.disaggregated, _is_available),
+            DISAGGREGATED: (self.disaggregated, _available_as),
         }
         known, read = kept[kind]
         facts = read(obj)
@@ -167,9 +167,10 @@ def _set(obj: Mapping[str, Any]) -> Set:
     )
 
 
-def _is_available(obj: Mapping[str, Any]) -> bool:
+def _available_as(obj: Mapping[str, Any]) -> int:
     status = obj.get("status") or {}
-    return status.get("observedGeneration") == obj["metadata"]["generation"] and _says_available(status)
+    observed = int(status.get("observedGeneration") or 0)
+    return observed if observed == obj["metadata"]["generation"] and _says_available(status) else 0
 
 
 def _says_available(status: Mapping[str, Any]) -> bool:

@@ -17,6 +17,9 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
 
     None stands for a field that goes; `after` itself holds none, which such a patch could not express.
     """
+    # Most are equal, and that is seen far sooner than field by field.
+    if before == after:
+        return None
     patch: dict[str, Any] = {field: None for field in before if field not in after}
     for field, value in after.items():
         known = before.get(field)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
+from typing import Any
 
 from lws_api.disaggregatedset import v1 as disaggregatedset
 from lws_api.leaderworkerset import v1 as leaderworkerset
@@ -80,6 +81,10 @@ class _Player:
 class Paired(_Player):
     """DisaggregatedSets."""
 
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._generations: dict[str, int] = {}
+
     @property
     def phases(self) -> dict[str, Callable[[], float]]:
         """Name → what carries the phase out, in order."""
@@ -88,7 +93,7 @@ class Paired(_Player):
     def roll_one(self, image: str) -> float:
         """Only the first set, with everything at rest."""
         began = time.monotonic()
-        self._api.merge(f"{self._whole}/{disaggregated_name(0)}", new_roles(self._shape, image))
+        self._change(disaggregated_name(0), image)
         self._until_available()
         return time.monotonic() - began
 
@@ -100,8 +105,8 @@ class Paired(_Player):
         return time.monotonic() - began
 
     def _roll(self) -> float:
-        began, patch = time.monotonic(), new_roles(self._shape, NEW)
-        for_each(self._names(), lambda name: self._api.merge(f"{self._whole}/{name}", patch))
+        began = time.monotonic()
+        for_each(self._names(), lambda name: self._change(name, NEW))
         self._until_available(NEW)
         return time.monotonic() - began
 
@@ -111,11 +116,16 @@ class Paired(_Player):
         self._until_gone()
         return time.monotonic() - began
 
+    def _change(self, name: str, image: str) -> None:
+        changed = self._api.merge(f"{self._whole}/{name}", new_roles(self._shape, image))
+        self._generations[name] = changed["metadata"]["generation"]
+
     def _until_available(self, image: str | None = None) -> None:
         known = self._ledger
 
         def missing() -> str:
-            unready = [name for name in self._names() if not known.disaggregated.get(name)]
+            asked = {name: self._generations.get(name, 1) for name in self._names()}
+            unready = [name for name, wanted in asked.items() if known.disaggregated.get(name, 0) < wanted]
             return f"{len(unready)} sets are not available: {unready[:3]}" if unready else ""
 
         known.wait(missing, _PATIENCE)

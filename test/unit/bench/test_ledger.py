@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from test.bench.ledger import SETS, Ledger
+from test.bench.ledger import DISAGGREGATED, SETS, Ledger
 from tools.localcluster.api import ApiError
 
 
@@ -40,3 +40,15 @@ def test_a_storage_that_is_being_made_is_waited_for(monkeypatch: pytest.MonkeyPa
 def test_any_other_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ApiError, match="initializing"):
         _ledger(monkeypatch, 1, 403)
+
+
+def test_a_set_is_available_as_the_generation_that_its_status_is_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ledger = _ledger(monkeypatch, 0, 0)
+    conditions = [{"type": "Available", "status": "True"}]
+    for generation, observed, expected in ((1, 1, 1), (2, 1, 0), (2, 2, 2)):
+        status = {"observedGeneration": observed, "conditions": conditions}
+        obj = {"metadata": {"name": "ds-0", "generation": generation}, "status": status}
+        ledger._take(DISAGGREGATED, "MODIFIED", obj)
+        assert ledger.disaggregated == {"ds-0": expected}
