@@ -23,7 +23,7 @@ from lws.disaggregatedset.slices.leftovers import plan_removed_slices
 from lws.disaggregatedset.slices.state import newest_first
 from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.disaggregatedset.spec import DisaggregatedSpec, parse
+from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.status.problems import plan_left_alone, problems_of
 from lws.disaggregatedset.status.status import IN_ROLLOUT, Observed, can_wait, disaggregated_status
 from lws.kube.metadata import is_terminating
@@ -38,7 +38,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     if snapshot.fault:
         return plan_left_alone(snapshot)
     target = target_revision(snapshot)
-    wanted = Wanted(snapshot, parse(snapshot.obj), target.key)
+    wanted = Wanted(snapshot, parse(snapshot.obj), target.key, target.records)
     if target.actions:
         return _plan_record(wanted, target)
     if snapshot.orphans:
@@ -66,7 +66,7 @@ def _plan_whole(wanted: Wanted, target: Target) -> Plan:
         *(each.plan for each in steps),
         plan_removed_slices(snapshot, spec),
         plan_services(snapshot, spec, target.key, roles),
-        *_upkeep(snapshot, spec, target),
+        *_upkeep(wanted, target),
         plan_history_upkeep(snapshot, target),
         plan_pruning(snapshot, target, spec.history_limit),
         Plan(announce=events.broken_revisions(snapshot.obj, snapshot.revisions)),
@@ -74,11 +74,12 @@ def _plan_whole(wanted: Wanted, target: Target) -> Plan:
     return together(planned, _status(wanted, target, steps, planned))
 
 
-def _upkeep(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Target) -> Iterator[Plan]:
+def _upkeep(wanted: Wanted, target: Target) -> Iterator[Plan]:
     """What of edited roles takes effect on children as they are."""
+    snapshot, spec = wanted.snapshot, wanted.spec
     # What was taken over as it ran stays so until the first edit.
     is_edited = target.generation != snapshot.obj["metadata"].get("generation", 0)
-    records = {key: _recorded(target, key) for key in {each.key for each in snapshot.children}}
+    records = {key: wanted.recorded(key) for key in {each.key for each in snapshot.children}}
     for child in snapshot.children:
         if child.is_leaving or child.slice_index >= spec.slices:
             continue
@@ -88,18 +89,10 @@ def _upkeep(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Ta
         yield plan_upkeep(snapshot.owner.name, child.obj, role, former)
 
 
-def _recorded(target: Target, key: str) -> DisaggregatedSpec | None:
-    """What a revision spec for; None where nothing records it."""
-    record = target.records.get(key)
-    if record is None:
-        return None
-    return parse({"spec": {"roles": record.parts, "placementPolicy": record.placement}})
-
-
 def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Plan) -> Plan:
     """The status after this pass, and what users are told with it."""
     snapshot, spec = wanted.snapshot, wanted.spec
-    obj, recorded = snapshot.obj, _recorded(target, target.key)
+    obj, recorded = snapshot.obj, wanted.recorded(target.key)
     problems = problems_of(snapshot, planned.problems)
     rolling = frozenset(each.index for each in steps if each.is_rolling)
     status = disaggregated_status(

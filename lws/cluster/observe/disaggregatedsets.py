@@ -21,6 +21,7 @@ from lws.disaggregatedset import spec
 from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
 from lws.disaggregatedset.revisions.record import Recorded, is_ours
+from lws.disaggregatedset.slices.state import remembered
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating
 from lws.leaderworkerset.snapshot import GroupFacts
@@ -129,7 +130,7 @@ class _Wanted:
     """Which names the set gives, as far as its spec, its children and its history show."""
 
     def __init__(self, obj: Object, children: Iterable[ChildFacts], revisions: Iterable[Recorded]) -> None:
-        self._name = obj["metadata"]["name"]
+        self._obj, self._name = obj, obj["metadata"]["name"]
         self._spec = spec.parse(obj)
         newest = max(revisions, key=lambda each: each.number, default=None)
         self._target = newest.key if newest is not None else ""
@@ -141,8 +142,16 @@ class _Wanted:
         slices, roles = range(self._spec.slices), self._spec.roles
         if any((index, role.name) not in there for index in slices for role in roles):
             return True
+        names = {each.name for each in children}
+        if any(name not in names for index in slices for name in self._began_with(index)):
+            return True
         names = {each["metadata"]["name"] for each in scalers}
         return any(role.is_external and scaler_name(self._name, role.name) not in names for role in roles)
+
+    def _began_with(self, index: int) -> Iterable[str]:
+        """Names of children that the rollout of a slice began with."""
+        memory = remembered(self._obj, index)
+        return memory.initial if memory is not None else ()
 
     def names(self) -> Iterator[tuple[str, str]]:
         """By kind, of all that is made."""

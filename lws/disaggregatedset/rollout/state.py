@@ -19,7 +19,8 @@ class Count:
     broken_on_top: how many groups in a row, from the highest index of `wanted` down, are not ready: lowering
     the child by so many takes nothing from anybody.
     starting: those of `wanted` that are not ready yet and may be so any moment. failed_on_top: how many of
-    `broken_on_top`, in a row from the top, are not among them.
+    `broken_on_top`, in a row from the top, are not among them. is_lost: there is no such child, and it is to
+    come back as it is described here.
     """
 
     wanted: int
@@ -30,6 +31,7 @@ class Count:
     broken_on_top: int = 0
     starting: int = 0
     failed_on_top: int = 0
+    is_lost: bool = False
 
     @property
     def hoped(self) -> Count:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lws.actions import Plan, soonest
+from lws.actions import Plan, soonest, together
+from lws.disaggregatedset.rollout.lost import with_lost
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.scaling import is_settled
 from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
 from lws.disaggregatedset.rollout.state import SliceState
 from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
+from lws.disaggregatedset.slices.lost import creations, lost_children
 from lws.disaggregatedset.slices.state import Memory, Roles, newest_first, remembered, slice_state
 from lws.disaggregatedset.slices.step import Slice, baseline, plan_step
 from lws.disaggregatedset.slices.targets import Wanted
@@ -41,6 +43,7 @@ class Course:
 class _Standing:
     """How a slice stands before its step."""
 
+    wanted: Wanted
     slice: Slice
     roles: Roles
     state: SliceState
@@ -79,7 +82,8 @@ def _standing(wanted: Wanted, index: int) -> _Standing:
     children = snapshot.of_slice(index)
     old = [each for each in newest_first(children, snapshot.revisions) if each != key]
     state = slice_state(children, roles, [key, *old], memory)
-    return _Standing(Slice(snapshot, wanted.spec, index, key, memory), roles, state)
+    within = Slice(snapshot, wanted.spec, index, key, memory)
+    return _Standing(wanted, within, roles, with_lost(state, lost_children(wanted, within, roles)))
 
 
 def _course(standing: _Standing, may_step: bool) -> Course:
@@ -88,7 +92,9 @@ def _course(standing: _Standing, may_step: bool) -> Course:
     step = next_step(standing.state, paused=within.spec.paused or is_waiting)
     if is_waiting and not within.spec.paused and step.waiting_for:
         step = replace(step, waiting_for=_OTHERS_FIRST)
-    planned = plan_step(within, standing.state, step)
+    # Apart from the step: one that is refused holds up nothing.
+    brought_back = tuple(creations(standing.wanted, within, standing.state, step))
+    planned = together(Plan((brought_back,)), plan_step(within, standing.state, step))
     waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
     again_after = soonest((planned.again_after, *_judgements(within)))

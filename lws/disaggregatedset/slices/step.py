@@ -17,7 +17,7 @@ from lws.disaggregatedset.names import Identity, child_name
 from lws.disaggregatedset.rollout.state import SliceState, Step
 from lws.disaggregatedset.slices.state import Memory, Roles
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
-from lws.disaggregatedset.spec import DisaggregatedSpec, Role
+from lws.disaggregatedset.spec import DisaggregatedSpec, Placement, Role
 from lws.kube.metadata import annotations_of
 from lws.kube.ownership import ownership_of
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
@@ -89,13 +89,13 @@ def _creations(within: Slice, state: SliceState, step: Step) -> tuple[list[Actio
         if blocked is not None:
             waits.append(blocked)
             continue
-        actions.append(create_child(within, role, within.key, step.new[role.name]))
+        actions.append(create_child(within, role, within.key, step.new[role.name], within.spec.placement))
     return actions, together(*waits)
 
 
-def create_child(within: Slice, role: Role, key: str, replicas: int) -> Create:
+def create_child(within: Slice, role: Role, key: str, replicas: int, placement: Placement | None) -> Create:
     """What makes the LeaderWorkerSet of a role."""
-    intent = build_child(within.snapshot.obj, role, within.spec.placement, (within.index, key), replicas)
+    intent = build_child(within.snapshot.obj, role, placement, (within.index, key), replicas)
     name = intent["metadata"]["name"]
     failure = events.failed_create(within.snapshot.obj, f"LeaderWorkerSet {name}")
     return Create(intent, why=f"role {role.name} of slice {within.index} has none", failure=failure)

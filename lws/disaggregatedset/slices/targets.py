@@ -5,23 +5,33 @@ In: what the set asks for, its scalers, its children. Out: numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lws.disaggregatedset.children.scalers import scaler_counts, seed, share
+from lws.disaggregatedset.revisions.record import Record
 from lws.disaggregatedset.rollout.budget import DEFAULT, budget_of
 from lws.disaggregatedset.rollout.state import RoleTarget
 from lws.disaggregatedset.slices.state import Memory, Roles
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.disaggregatedset.spec import DisaggregatedSpec, Role
+from lws.disaggregatedset.spec import DisaggregatedSpec, Role, parse
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a set asks for. key: of the wanted revision."""
+    """What a set asks for. key: of the wanted revision. records: what children of each key are made from."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
     key: str
+    records: Mapping[str, Record] = field(default_factory=dict)
+
+    def recorded(self, key: str) -> DisaggregatedSpec | None:
+        """What a revision asks for; None where nothing records it."""
+        record = self.records.get(key)
+        if record is None:
+            return None
+        return parse({"spec": {"roles": record.parts, "placementPolicy": record.placement}})
 
     def in_all(self) -> dict[str, int | None]:
         """Groups of each role over all slices; None where its scaler is missing."""

@@ -203,6 +203,61 @@ def test_a_lost_child_is_made_anew(world: World) -> None:
     assert world.conditions["Available"] == "True"
 
 
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+@pytest.mark.parametrize("left", [4, 3, 2])
+def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: str, left: int) -> None:
+    """From its own revision, with no more groups than it had, and the rollout goes on."""
+    add(world, roles=roles(4, 4))
+    old = only(world)
+    before: list[int] = []
+    uids: dict[str, int] = {}
+
+    def lose() -> None:
+        counts = world.counts()
+        for each in world.children:
+            if old in each["metadata"]["name"] and role in each["metadata"]["name"]:
+                uids.setdefault(each["metadata"]["uid"], each["spec"]["replicas"])
+        if not before and len(counts) == 2 and set(counts[old].values()) == {left}:
+            (lost,) = (each for each in world.children if f"{old}-{role}" in each["metadata"]["name"])
+            before.append(lost["spec"]["replicas"])
+            world.cluster.condemn(lost)
+
+    world.after_pass = lose
+    image(world, "app:2")
+    assert before == [left] and len(uids) == 2, "it was made anew"
+    assert list(uids.values())[1] == left
+    assert old not in world.counts() and world.conditions["Available"] == "True"
+    assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
+
+
+def test_wart_41_a_name_that_somebody_has_taken_holds_up_no_rollout(world: World) -> None:
+    add(world, roles=roles(4, 4))
+    old = only(world)
+    taken: list[str] = []
+
+    def lose() -> None:
+        counts = world.counts()
+        if not taken and len(counts) == 2 and counts[old].get("prefill") == 3:
+            (lost,) = (each for each in world.children if f"{old}-prefill" in each["metadata"]["name"])
+            taken.append(lost["metadata"]["name"])
+            world.cluster.end(lost)
+            world.cluster.add(make_set(lost["metadata"]["name"], size=1))
+
+    world.after_pass = lose
+    image(world, "app:2")
+    assert taken and list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
+    assert world.get(CHILD, taken[0])["metadata"].get("ownerReferences", []) == []
+
+
+def test_wart_41_so_does_one_of_a_slice_whose_rollout_is_paused(world: World) -> None:
+    add(world, roles=roles(3, 2), rolloutStrategy={"paused": True})
+    old = only(world)
+    image(world, "app:2")
+    world.cluster.condemn(world.children[0])
+    world.settle()
+    assert world.counts() == {old: {"prefill": 3, "decode": 2}}
+
+
 def test_a_child_that_is_scaled_by_hand_is_put_back(world: World) -> None:
     add(world)
     child = world.children[0]

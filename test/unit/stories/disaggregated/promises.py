@@ -61,6 +61,13 @@ class Promises:
             self._check_floor(key, role, serving, taken & self.ready)
             self._check_hope(key, role, taken & (self.ready | self.starting))
 
+    def check_return(self, key: str, role: str, wanted: int, lost: int) -> None:
+        """An old child that somebody deleted comes back, no larger than it was."""
+        assert self.children.get(key, role) is None, f"direction: {key} {role} was not lost"
+        assert wanted <= lost, f"direction: {key} {role} {lost} -> {wanted}"
+        present = self.state.present(role)
+        assert present <= self.roles[role].ceiling, f"surge: {role} {present} is back"
+
     def _check_surge(self, role: str, present: int) -> None:
         most = max(self.roles[role].ceiling, present)
         assert self._present(role) <= most, f"surge: {role} {self._present(role)} > {most}"

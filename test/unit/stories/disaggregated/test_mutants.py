@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.rollout import pace, planner, raising, scaling
+from lws.disaggregatedset.rollout import lost, pace, planner, raising, scaling
 from lws.disaggregatedset.rollout.drain import Drain
 from lws.disaggregatedset.rollout.state import Count, SliceState
 from test.unit.stories.disaggregated.days import play
@@ -54,6 +54,12 @@ MUTANTS = {
     "there is no floor": (SliceState, "floor", lambda *_: -99, "floor"),
     "groups that start count as broken": (Count, "hoped", property(lambda self: self), "floor"),
     "groups that start do not hold up the last resort": (SliceState, "old_starting", lambda *_: 0, "floor"),
+    "what is lost comes back as it was at the start": (
+        lost,
+        "_count",
+        lambda state, role, known, revision: known.initial or 0,
+        "direction",
+    ),
     "a role may go alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
     "new roles come one by one": (raising, "_would_be_half", lambda *_: False, "pairs"),
     "new groups come at once": (

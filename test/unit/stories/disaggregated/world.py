@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from lws.disaggregatedset.rollout import planner
+from lws.disaggregatedset.rollout.lost import Lost, with_lost
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, Step
 from test.unit.stories.disaggregated.cluster import Children, Group
 from test.unit.stories.disaggregated.promises import Promises
@@ -37,6 +38,7 @@ class World:
     memory: Memory | None = None
     hopeless: set[str] = field(default_factory=set)
     order: list[str] = field(default_factory=list)
+    lost: dict[tuple[str, str], int] = field(default_factory=dict)
     writes: list[str] = field(default_factory=list)
 
     @property
@@ -79,7 +81,17 @@ class World:
         ]
         wanted += [RoleTarget(name, 0) for name in sorted(gone)]
         new = RevisionCounts(key, self._counts(key))
-        return SliceState(tuple(wanted), tuple(old), new, frozenset(self.roles.keys() - new.counts.keys()))
+        missing = frozenset(self.roles.keys() - new.counts.keys())
+        return with_lost(SliceState(tuple(wanted), tuple(old), new, missing), self._lost())
+
+    def _lost(self) -> dict[str, dict[str, Lost]]:
+        """As a status tells it that is up to date."""
+        found: dict[str, dict[str, Lost]] = {}
+        initial = self.memory.initial if self.memory and self.memory.target == self.key else {}
+        for (key, role), groups in self.lost.items():
+            if key != self.key and initial.get((key, role)):
+                found.setdefault(key, {})[role] = Lost(initial[key, role], groups)
+        return found
 
     def _counts(self, key: str) -> dict[str, Count]:
         memory = self.memory if self.memory and self.memory.target == self.key else None
@@ -116,11 +128,16 @@ class World:
         grown = {role for role, wanted in step.new.items() if wanted > state.new.of(role).wanted}
         rising = [role for role in step.new if role in grown and role not in created]
         falling = [role for role in step.new if role not in created and role not in rising]
+        lost = {(each.key, r): c.wanted for each in state.old for r, c in each.counts.items() if c.is_lost}
+        for (key, role), wanted in lost.items():
+            if left := step.old.get(key, {}).get(role, wanted):
+                yield self._bring_back(promises, key, role, left)
         for role in (*created, *rising, *falling):
             yield self._write(promises, self.key, role, step.new[role])
         for key, roles in step.old.items():
             for role, wanted in roles.items():
-                yield self._write(promises, key, role, wanted)
+                if (key, role) not in lost:
+                    yield self._write(promises, key, role, wanted)
         for key in step.drained:
             yield lambda key=key: self._delete(promises, key)  # type: ignore[misc]
 
@@ -131,6 +148,15 @@ class World:
             with promises.checked(key, role, wanted):
                 self.children.want(key, role, wanted)
             self.writes.append(f"{key}/{role}={wanted}")
+
+        return write
+
+    def _bring_back(self, promises: Promises, key: str, role: str, wanted: int) -> Callable[[], None]:
+        def write() -> None:
+            promises.check_return(key, role, wanted, self.lost[key, role])
+            self.children.want(key, role, wanted)
+            del self.lost[key, role]
+            self.writes.append(f"{key}/{role} is back: {wanted}")
 
         return write
 
@@ -198,9 +224,10 @@ class World:
         self._turn(dice, (Group.BROKEN,), Group.READY)
 
     def lose_child(self, dice: random.Random) -> None:
-        there = [child for _, _, child in self.children.all() if child.is_there]
+        there = [each for each in self.children.all() if each[2].is_there]
         if there:
-            lost = dice.choice(there)
+            key, role, lost = dice.choice(there)
+            self.lost[key, role] = lost.wanted
             lost.is_there = False
             lost.act()
 

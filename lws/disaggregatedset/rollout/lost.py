@@ -1,0 +1,66 @@
+"""With how many groups do children of old revisions come back that somebody has deleted?
+
+In: a slice, and what its old children had. Out: the slice with counts in the place of the lost ones: they
+stand like children whose groups are starting. What no revision has any more needs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """initial: groups that the child wanted when the rollout began; None before it does. most: how many it
+    had when it was last seen, or more.
+    """
+
+    initial: int | None
+    most: int
+
+
+def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> SliceState:
+    """lost: key → role → what is known of a child that there is not.
+
+    They come back with what their siblings have kept of their groups, as far as there is room: what a step
+    has taken does not return. Once the target revision is complete, nothing of others comes back.
+    """
+    if not any(lost.values()) or _is_complete(state):
+        return state
+    for revision in state.old:
+        state = _restored(state, revision, lost.get(revision.key, {}))
+    return state
+
+
+def _restored(state: SliceState, revision: RevisionCounts, lost: Mapping[str, Lost]) -> SliceState:
+    counts = dict(revision.counts)
+    for role in state.roles:
+        known = lost.get(role.name)
+        if known is None or role.name in revision.counts:
+            continue
+        count = _count(state, role, known, revision)
+        if count > 0:
+            counts[role.name] = Count(
+                count, count, 0, False, known.initial, count, starting=count, is_lost=True
+            )
+    if len(counts) == len(revision.counts):
+        return state
+    old = (replace(each, counts=counts) if each.key == revision.key else each for each in state.old)
+    return replace(state, old=tuple(old))
+
+
+def _count(state: SliceState, role: RoleTarget, known: Lost, revision: RevisionCounts) -> int:
+    room = role.ceiling - state.present(role.name)
+    if known.initial is None:
+        return min(known.most, room) if any(each.wanted for each in revision.counts.values()) else 0
+    left = [
+        -(-known.initial * each.wanted // each.initial) for each in revision.counts.values() if each.initial
+    ]
+    return min((known.initial, known.most, room, *left)) if left else 0
+
+
+def _is_complete(state: SliceState) -> bool:
+    return all(state.new.of(role.name).wanted >= role.target for role in state.roles)

@@ -1,0 +1,110 @@
+"""Which LeaderWorkerSets of old revisions has a slice lost, and what makes them anew?
+
+In: a slice, what is remembered of its rollout, what its revisions hold. Out: what is known of the lost ones,
+and their creation. Those of the wanted revision are not meant: every step makes what it lacks of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from lws.actions import Create
+from lws.disaggregatedset.names import Identity, child_name, identity_of
+from lws.disaggregatedset.rollout.lost import Lost
+from lws.disaggregatedset.rollout.state import SliceState, Step
+from lws.disaggregatedset.slices.state import Roles
+from lws.disaggregatedset.slices.step import Slice, create_child
+from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.kube.metadata import is_mapping
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+
+
+def lost_children(wanted: Wanted, within: Slice, roles: Roles) -> dict[str, dict[str, Lost]]:
+    """By key and role: those that are gone and can be made anew."""
+    found: dict[str, dict[str, Lost]] = {}
+    for identity, known in (*_of_rollout(within), *_of_waiting_slice(wanted, within, roles)):
+        recorded = wanted.recorded(identity.key)
+        is_known = recorded is not None and recorded.role(identity.role) is not None
+        is_there = any((each.role, each.key) == (identity.role, identity.key) for each in within.children)
+        if is_known and not is_there and not _is_refused(within.snapshot, identity):
+            found.setdefault(identity.key, {})[identity.role] = known
+    return found
+
+
+def creations(wanted: Wanted, within: Slice, state: SliceState, step: Step) -> Iterator[Create]:
+    """What makes them anew, with what the step leaves of them."""
+    for revision in state.old:
+        for name, count in revision.counts.items():
+            left = step.old.get(revision.key, {}).get(name, count.wanted)
+            recorded = wanted.recorded(revision.key) if count.is_lost and left else None
+            role = recorded.role(name) if recorded is not None else None
+            if recorded is not None and role is not None:
+                create = create_child(within, role, revision.key, left, recorded.placement)
+                yield _with_baseline(create, count.initial)
+
+
+def _of_rollout(within: Slice) -> Iterator[tuple[Identity, Lost]]:
+    """Children of other revisions with which the rollout began."""
+    snapshot, memory = within.snapshot, within.memory
+    if memory is None or memory.key != within.key:
+        return
+    for name, initial in memory.initial.items():
+        identity = identity_of(snapshot.obj["metadata"]["name"], name)
+        if initial and identity is not None and identity.key != within.key:
+            seen = _last_seen(snapshot.obj, identity)
+            yield identity, Lost(initial, initial if seen is None else seen)
+
+
+def _of_waiting_slice(wanted: Wanted, within: Slice, roles: Roles) -> Iterator[tuple[Identity, Lost]]:
+    """Those of the one revision on which a slice stays until its rollout may begin."""
+    keys = {each.key for each in within.children}
+    waits = within.spec.paused or within.spec.max_updating_slices is not None
+    if not waits or len(keys) != 1 or within.key in keys:
+        return
+    (key,) = keys
+    recorded = wanted.recorded(key)
+    for role in roles.targets:
+        known = recorded.role(role.name) if recorded is not None else None
+        # One that waits for others may never have been made.
+        if known is not None and not known.start_after:
+            yield Identity(within.index, key, role.name), Lost(None, role.target)
+
+
+def _is_refused(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
+    """A stranger has the name, or the API server does not take the child: no step can wait for it."""
+    name = child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
+    subject = f"cannot create {CHILD_KIND} {name}"
+    return (CHILD_KIND, name) in snapshot.strangers or any(
+        each.subject == subject for each in snapshot.obstructions
+    )
+
+
+def _last_seen(obj: Mapping[str, Any], identity: Identity) -> int | None:
+    """The groups that the status last said the child had; it may be behind, and old counts only fall."""
+    for of_slice in _entries(obj.get("status"), "sliceStatuses", "index", identity.slice_index):
+        for revision in _entries(of_slice, "revisions", "revision", identity.key):
+            for role in _entries(revision, "roles", "name", identity.role):
+                count = role.get("replicas", 0)
+                return count if type(count) is int else None
+    return None
+
+
+def _entries(holder: Any, field: str, key: str, value: object) -> Iterator[Mapping[str, Any]]:
+    known = holder.get(field) if is_mapping(holder) else None
+    for each in known if isinstance(known, list) else ():
+        if is_mapping(each) and each.get(key) == value:
+            yield each
+
+
+def _with_baseline(create: Create, initial: int | None) -> Create:
+    """As the original writes it on children that a rollout begins with."""
+    if initial is None:
+        return create
+    metadata = create.intent["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), INITIAL_REPLICAS_ANNOTATION: str(initial)}
+    intent = {**create.intent, "metadata": {**metadata, "annotations": annotations}}
+    return replace(create, intent=intent)

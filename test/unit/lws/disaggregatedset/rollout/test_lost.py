@@ -1,0 +1,58 @@
+"""lws.disaggregatedset.rollout.lost: with how many groups do old children come back that somebody deleted?"""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.disaggregatedset.rollout.lost import Lost, with_lost
+from lws.disaggregatedset.rollout.planner import next_step
+from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState
+from test.unit.lws.disaggregatedset.rollout.slices import ready, revision, roles
+
+
+def slice_with(old: int, new: tuple[int, int], target: tuple[int, int] = (4, 2)) -> SliceState:
+    """x of the old revision is there; y, which had two groups, is lost."""
+    counts = RevisionCounts("a", {"x": ready(old, 4)})
+    return SliceState(roles(target), (counts,), revision("b", *new))
+
+
+def back(state: SliceState, initial: int | None = 2, most: int = 2) -> int:
+    return with_lost(state, {"a": {"y": Lost(initial, most)}}).old[0].of("y").wanted
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "most", "expected"),
+    [
+        pytest.param(4, (1, 1), 2, 2, id="as many as its sibling has kept"),
+        pytest.param(2, (2, 1), 2, 1, id="half of them"),
+        pytest.param(1, (3, 1), 2, 1, id="a share of one group is one"),
+        pytest.param(4, (1, 1), 1, 1, id="no more than it was seen with"),
+        pytest.param(4, (1, 2), 2, 1, id="no more than there is room for"),
+        pytest.param(0, (3, 1), 2, 0, id="none where its sibling is gone"),
+        pytest.param(1, (4, 2), 2, 0, id="none once the new revision is complete"),
+    ],
+)
+def test_it_comes_back_with_what_its_siblings_have_kept(
+    old: int, new: tuple[int, int], most: int, expected: int
+) -> None:
+    assert back(slice_with(old, new), most=most) == expected
+
+
+def test_before_a_rollout_has_begun_it_comes_back_with_what_is_wanted() -> None:
+    waiting = SliceState(
+        roles((4, 2)), (RevisionCounts("a", {"x": ready(4)}),), RevisionCounts("b"), frozenset("xy")
+    )
+    assert back(waiting, None) == 2
+    assert next_step(with_lost(waiting, {"a": {"y": Lost(None, 2)}}), paused=True).old == {}
+
+
+def test_it_counts_like_a_child_whose_groups_are_starting() -> None:
+    state = with_lost(slice_with(3, (2, 1)), {"a": {"y": Lost(2, 2)}})
+    count = state.old[0].of("y")
+    assert count.is_lost and (count.ready, count.starting, count.present) == (0, 2, 2)
+    assert state.old_initial("y") == 2
+
+
+def test_nothing_is_lost_that_is_there() -> None:
+    state = SliceState(roles((4, 2)), (revision("a", 3, 0),), revision("b", 1, 1))
+    assert back(state) == 0 and with_lost(state, {}) is state
