@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.cluster.cache.fields import NOBODY, Field, Table
+from lws.disaggregatedset.status.readable import readable_status
 from lws.kube.metadata import controller_of
 from lws.kube.types.shapes import is_deep
 from lws_api.disaggregatedset.v1 import GROUP, KIND, SCALER_KIND
@@ -39,12 +40,12 @@ _WHOLE = (
     *(Field(f"metadata.{name}") for name in _METADATA),
 )
 # Changes once in a rollout. A status that somebody took away would stay away while nothing moves.
-_IN_STATUS = Field("status.updateRevision")
+_IN_STATUS = (Field("status", NOBODY, readable_status), Field("status.updateRevision"))
 _COUNTS = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas", "conditions")
 
 TABLES = (
-    Table(KIND, (*_WHOLE, _IN_STATUS), others=NOBODY),
-    Table(SCALER_KIND, _WHOLE, others=NOBODY),
+    Table(KIND, (*_WHOLE, *_IN_STATUS), others=NOBODY),
+    Table(SCALER_KIND, (*_WHOLE, Field("status", NOBODY, readable_status)), others=NOBODY),
     Table(
         "LeaderWorkerSet",
         (Field("metadata.ownerReferences"), *(Field(f"status.{name}") for name in _COUNTS)),

@@ -1,0 +1,145 @@
+"""Whatever is stored in status, annotations, labels and revisions of a DisaggregatedSet, no pass raises."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lws.cluster.cache.store import Store
+from lws.cluster.errors import NotFound
+from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
+from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
+from lws.controller.disaggregatedset.tables import TABLES
+from lws.disaggregatedset.children.scalers import build_scaler
+from lws.disaggregatedset.children.services import build_service
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.plan import plan
+from lws.disaggregatedset.revisions.record import build_revision, record
+from test.unit import api_server
+from test.unit.builders import NOW
+from test.unit.disaggregated import make_child, make_disaggregated, make_role
+
+RUNS = 1000
+OLD, NEW = "1" * 8, "2" * 8
+TIME = "2026-03-01T12:00:00Z"
+STATUS = {
+    "conditions": [
+        {"type": kind, "status": "True", "reason": "R", "message": "m", "lastTransitionTime": TIME}
+        for kind in ("Available", "Progressing", "ReplicaFailure", "Stalled")
+    ],
+    "roleStatuses": [{"name": "prefill", "replicas": 1, "readyReplicas": 1}],
+    "sliceStatuses": [
+        {"index": 0, "revisions": [{"revision": OLD, "roles": [{"name": "prefill", "replicas": 1}]}]}
+    ],
+    "rollouts": {
+        "0": {
+            "revision": NEW,
+            "initialReplicas": {f"demo-0-{OLD}-prefill": 2, f"demo-0-{OLD}-decode": 1},
+            "targets": {"prefill": 2},
+        }
+    },
+    "currentRevision": f"demo-{OLD}-1",
+    "updateRevision": f"demo-{NEW}-2",
+    "collisionCount": 1,
+    "lastProgressTime": TIME,
+    "observedGeneration": 1,
+    "pending": ["spec.placementPolicy"],
+    "slices": 1,
+    "selector": "a=b",
+}
+CHILD_STATUS = {"observedGeneration": 1, "replicas": 1, "readyReplicas": 1, "restarts": {"0": "1.1.1.a"}}
+CHILD_STATUS |= {"conditions": STATUS["conditions"]}
+ODD: tuple[Any, ...] = (
+    *(None, "", "x", "7", -1, 0, 3, 10**12, 1.5, True, False, [], {}, [None], [7], ["x"], [{}], [[]]),
+    *({"type": "Available"}, {"0": 7}, {"0": None}, {"": ""}, [{"type": 7, "status": []}], {"name": 7}),
+    *([{"name": "prefill", "replicas": "x"}], [{"index": "0", "revisions": 7}], "2026-99-99T00:00:00Z"),
+)
+
+
+def objects() -> list[dict[str, Any]]:
+    """A set in a rollout, and all that belongs to it; one old child is lost."""
+    roles = [make_role("prefill", None), make_role("decode", 1)]
+    obj = make_disaggregated(roles=roles, status=copy.deepcopy(STATUS), slices=2, progressDeadlineSeconds=60)
+    old = copy.deepcopy(obj)
+    old["spec"]["roles"][1] = make_role("decode", 1, "app:0")
+    made = [obj, build_scaler(obj, "prefill", 2), build_service(obj, Identity(0, OLD, "decode"))]
+    made += [
+        build_revision(each, record(each), key, n) for n, (each, key) in enumerate(((old, OLD), (obj, NEW)))
+    ]
+    for key, role in ((OLD, "decode"), (NEW, "prefill"), (NEW, "decode")):
+        made.append(make_child(obj, Identity(0, key, role), 1, status=copy.deepcopy(CHILD_STATUS)))
+    return [api_server.stored(each) if each["kind"] == "ControllerRevision" else each for each in made]
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a document, as a holder and a key."""
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, each in list(pairs):
+        yield value, key
+        yield from places(each)
+
+
+def garble(obj: dict[str, Any], dice: random.Random) -> None:
+    """Something in it becomes what nobody of ours wrote. What every API server knows the type of, stays."""
+    parts = {name: obj[name] for name in ("status", "data", "revision") if name in obj}
+    metadata = {name: obj["metadata"].get(name, {}) for name in ("labels", "annotations")}
+    if obj["kind"] in ("LeaderWorkerSet", "DisaggregatedSetRoleScaler") and dice.random() < 0.5:
+        parts["spec"] = obj["spec"]
+    if parts and dice.random() < 0.8:
+        holder, key = dice.choice(list(places(parts)))
+        if holder is parts:
+            obj[key] = copy.deepcopy(dice.choice(ODD))
+        else:
+            holder[key] = copy.deepcopy(dice.choice(ODD))
+        return
+    kind = dice.choice(list(metadata))
+    known = dict(metadata[kind] or {})
+    known[dice.choice([*known, "disaggregatedset.x-k8s.io/initial-replicas", "x"])] = dice.choice(
+        ("", "x", "-1", "99999999999", "1.5", "é")
+    )
+    obj["metadata"][kind] = known
+
+
+class NoCluster:
+    """What is read past the store."""
+
+    def __init__(self, known: list[dict[str, Any]]) -> None:
+        self._known = {(each["kind"], each["metadata"]["name"]): each for each in known}
+
+    async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
+        if (kind, name) not in self._known:
+            raise NotFound(404, "NotFound", name)
+        return self._known[kind, name]
+
+
+async def look(known: list[dict[str, Any]]) -> None:
+    store = Store(lambda before, after: None, TABLES)
+    for number, each in enumerate(known):
+        each["metadata"].setdefault("resourceVersion", str(number + 1))
+        each["metadata"].setdefault("uid", f"uid-{number}")
+        each["metadata"].setdefault("creationTimestamp", TIME)
+        store.put(each)
+    cluster: Any = NoCluster(known)
+    observer = DisaggregatedObserver(cluster, store, DisaggregatedMemory(store))
+    snapshot = await observer.observe("default", "demo", NOW)
+    assert snapshot is not None
+    plan(snapshot)
+
+
+@pytest.mark.parametrize("part", range(10))
+async def test_no_pass_raises_whatever_is_remembered(part: int) -> None:
+    for seed in range(part * RUNS // 10, (part + 1) * RUNS // 10):
+        dice = random.Random(seed)
+        known = objects()
+        for _ in range(dice.choice((1, 1, 2, 4))):
+            garble(dice.choice([known[0], dice.choice(known)]), dice)
+        before = copy.deepcopy(known)
+        try:
+            await look(known)
+        except Exception as error:
+            error.add_note(f"seed {seed}: {before}")
+            raise
