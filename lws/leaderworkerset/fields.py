@@ -93,3 +93,6 @@ SUBDOMAIN_POLICY = NETWORK.field("subdomainPolicy", SubdomainPolicy.SHARED)
 
 DISRUPTION_BUDGET = SPEC.field("podDisruptionBudget")
 DISRUPTED_GROUPS = DISRUPTION_BUDGET.field("maxUnavailableGroups")
+
+MOST_REPLICAS = 1_000_000
+"""More groups than these no set may ask for."""

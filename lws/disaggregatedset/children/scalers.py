@@ -30,8 +30,9 @@ from lws.disaggregatedset.labels import role_labels
 from lws.disaggregatedset.names import scaler_name
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.conditions import Condition, find, with_condition
-from lws.kube.metadata import is_terminating, missing_labels, owner_reference
+from lws.kube.metadata import is_mapping, is_terminating, missing_labels, owner_reference
 from lws.kube.ownership import Ownership, ownership_of
+from lws.leaderworkerset.fields import MOST_REPLICAS
 from lws_api.disaggregatedset.v1 import API_VERSION, NAME_LABEL, ROLE_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
 
@@ -45,6 +46,7 @@ def plan_scalers(seen: observed.Observed, spec: DisaggregatedSpec, key: str) -> 
     standing = _standing(seen)
     seeds = {role: seed(seen, spec.slices, role, key) for role in external}
     kept = [_keep(seen, standing[role], role, seeds[role]) for role in external if role in standing]
+    kept += [_excess(role, standing[role], spec.slices) for role in external if role in standing]
     made = [_make(seen, role, seeds[role]) for role in external if role not in standing]
     gone = [_delete(seen, scaler, role) for role, scaler in standing.items() if role not in external]
     return together(*kept, *made, *gone)
@@ -57,8 +59,11 @@ def scaler_counts(seen: observed.Observed) -> dict[str, int]:
 
 
 def share(total: int, slices: int, index: int) -> int:
-    """Of a number of groups over all slices, those of one slice: the first ones get what is left over."""
-    return total // slices + (index < total % slices)
+    """Of a number of groups over all slices, those of one slice: the first ones get what is left over.
+
+    A scaler takes greater numbers than a LeaderWorkerSet.
+    """
+    return min(total // slices + (index < total % slices), MOST_REPLICAS)
 
 
 def seed(seen: observed.Observed, slices: int, role: str, key: str) -> int:
@@ -123,6 +128,16 @@ def _keep(seen: observed.Observed, scaler: Object, role: str, replicas: int) -> 
     return together(repair(scaler, edits), _status(seen, scaler, role))
 
 
+def _excess(role: str, scaler: Object, slices: int) -> Plan:
+    """What is asked for and cannot be had is told for as long as it is."""
+    total = _replicas(scaler) or 0
+    if total <= slices * MOST_REPLICAS:
+        return Plan()
+    name, asked = scaler["metadata"]["name"], f"{total} groups, {MOST_REPLICAS} are possible in each slice"
+    told = f"role {role}: its scaler {name} asks for {asked}; scale it down"
+    return Plan(problems=(Problem("TooManyReplicas", told),))
+
+
 def _make(seen: observed.Observed, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     name = intent["metadata"]["name"]
@@ -179,8 +194,9 @@ def _at_start(child: observed.Child) -> int:
 
 
 def _replicas(scaler: Object) -> int | None:
-    count = (scaler.get("spec") or {}).get("replicas")
-    return count if type(count) is int else None
+    spec = scaler.get("spec")
+    count = spec.get("replicas") if is_mapping(spec) else None
+    return count if type(count) is int and count >= 0 else None
 
 
 def _is_like(stored: Object, intent: Object) -> bool:

@@ -18,8 +18,6 @@ from lws.kube.types.typed import Table
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import TYPES
 
-_MOST_REPLICAS = 1_000_000
-
 _TYPES: Table = {
     **TYPES,
     "LeaderWorkerTemplate": {**TYPES["LeaderWorkerTemplate"], "maxGroupRestarts": "*i"},
@@ -86,7 +84,7 @@ _RANGES: Mapping[fields.Field, tuple[int, int]] = {
     fields.SIZE: (1, quantities.INT32),
     fields.SUBGROUP_SIZE: (1, quantities.INT32),
     fields.PROGRESS_DEADLINE: (0, quantities.INT32),
-    fields.REPLICAS: (0, _MOST_REPLICAS),
+    fields.REPLICAS: (0, fields.MOST_REPLICAS),
 }
 _CHOICES = (fields.RESTART_POLICY, fields.SUBDOMAIN_POLICY, fields.STARTUP_POLICY)
 

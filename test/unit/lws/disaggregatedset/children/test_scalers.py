@@ -173,6 +173,28 @@ def test_the_total_is_spread_evenly(total: int, slices: int, shares: list[int]) 
     assert [share(total, slices, index) for index in range(slices)] == shares
 
 
+def test_more_groups_than_a_set_may_have_are_not_asked_for_and_told() -> None:
+    assert [share(3_000_001, 2, index) for index in (0, 1)] == [1_000_000, 1_000_000]
+    seen = Seen(SET, scalers=(settled(1_000_001),))
+    (problem,) = plan(seen).problems
+    assert problem.reason == "TooManyReplicas"
+    assert problem.message == (
+        "role prefill: its scaler llm-prefill asks for 1000001 groups, 1000000 are possible in each slice; "
+        "scale it down"
+    )
+    assert not plan(Seen(SET, scalers=(settled(1_000_000),))).problems
+
+
+@pytest.mark.parametrize(
+    "spec", [{"replicas": -1}, {"replicas": "3"}, {"replicas": 2.5}, {"replicas": True}, [3]]
+)
+def test_a_number_that_is_none_counts_as_lost(spec: Any) -> None:
+    seen = Seen(SET, (Kid("prefill", wanted=4), Kid("decode")), scalers=({**settled(), "spec": spec},))
+    assert scaler_counts(seen) == {}
+    (merge,) = actions(plan(seen))
+    assert isinstance(merge, Merge) and merge.patch == {"spec": {"replicas": 4}}
+
+
 MIXED = (Kid("prefill", wanted=4), Kid("decode", wanted=8))
 AT_ZERO = Kid("prefill", wanted=0, ready=0)
 
