@@ -17,6 +17,7 @@ from lws.disaggregatedset.snapshot import ChildFacts, number_of
 from lws.kube import pods
 from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
+from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.memory.restarts import key_of, restarts_of
 from lws.leaderworkerset.snapshot import GroupFacts
@@ -36,6 +37,7 @@ def child_facts(
         # Its counters are written now and then; its conditions as soon as they change.
         ready = wanted if is_settled else min(int(status.get("readyReplicas") or 0), wanted)
         existing, on_top, failed_on_top = int(status.get("replicas") or 0), 0, 0
+        waits: tuple[NodeWait, ...] = ()
         starting = _starting(child, {}, range(ready, wanted), now)
     else:
         known, size = {each.index: each for each in groups}, number_of(child, fields.SIZE)
@@ -45,6 +47,8 @@ def child_facts(
         starting = _starting(child, known, set(range(wanted)) - serving, now)
         on_top = _on_top(wanted, serving)
         failed_on_top = min(on_top, _on_top(wanted, starting))
+        unready = (each for index, each in sorted(known.items()) if index < wanted and index not in serving)
+        waits = tuple(wait for each in unready for wait in each.waits)
     return ChildFacts(
         obj=child,
         role=identity.role,
@@ -57,6 +61,7 @@ def child_facts(
         broken_on_top=on_top,
         starting=len(starting),
         failed_on_top=failed_on_top,
+        waits=waits,
         judged_in=(min(starting.values()) - now).total_seconds() if starting else None,
     )
 

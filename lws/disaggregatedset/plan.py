@@ -18,7 +18,7 @@ from lws.disaggregatedset.children.upkeep import plan_upkeep, waiting_edits
 from lws.disaggregatedset.revisions.target import Target, target_revision
 from lws.disaggregatedset.revisions.upkeep import plan_pruning
 from lws.disaggregatedset.revisions.upkeep import plan_upkeep as plan_history_upkeep
-from lws.disaggregatedset.slices.course import Course, courses
+from lws.disaggregatedset.slices.course import Course, courses, waiting_slices
 from lws.disaggregatedset.slices.leftovers import plan_removed_slices
 from lws.disaggregatedset.slices.state import newest_first
 from lws.disaggregatedset.slices.targets import Wanted
@@ -107,7 +107,7 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
             collisions=_collisions(obj, target),
             moving=rolling,
             rollouts={str(each.index): each.memory.stored for each in steps if each.memory is not None},
-            pending=waiting_edits(spec, recorded) if recorded is not None else (),
+            pending=(*(waiting_edits(spec, recorded) if recorded else ()), *waiting_slices(steps)),
             problems=problems,
             waiting_for=planned.waiting_for,
             has_moved=any(each.has_moved for each in steps),

@@ -14,6 +14,7 @@ from lws.children import Owner
 from lws.disaggregatedset.revisions.record import Recorded
 from lws.kube.metadata import is_terminating, owner_reference
 from lws.kube.ownership import may_adopt
+from lws.kube.pods import NodeWait
 from lws.kube.refusals import Obstruction
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import Field
@@ -29,7 +30,8 @@ class ChildFacts:
     controller has acted on what it wants, and all of that is ready. broken_on_top: how many groups in a row,
     from the highest index that it wants down, do not serve. starting: those that it wants, do not serve, and
     may any moment. failed_on_top: how many of `broken_on_top`, in a row from the top, are not among them.
-    judged_in: seconds until one that is starting has had its time; None where none is.
+    judged_in: seconds until one that is starting has had its time; None where none is. waits: for a node, of
+    pods of groups that it wants and that do not serve.
     """
 
     obj: Object
@@ -44,6 +46,7 @@ class ChildFacts:
     starting: int = 0
     failed_on_top: int = 0
     judged_in: float | None = None
+    waits: tuple[NodeWait, ...] = ()
 
     @property
     def name(self) -> str:

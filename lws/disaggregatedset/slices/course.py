@@ -6,12 +6,13 @@ remembered of its rollout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from lws.actions import Plan, soonest, together
 from lws.disaggregatedset.rollout.lost import with_lost
 from lws.disaggregatedset.rollout.planner import next_step
+from lws.disaggregatedset.rollout.reasons import PAUSED
 from lws.disaggregatedset.rollout.scaling import is_settled
 from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
 from lws.disaggregatedset.rollout.state import SliceState
@@ -26,12 +27,15 @@ _OTHERS_FIRST = "other slices are in their rollout, and no more may be at a time
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What one slice does in this pass. memory: of its rollout, None where it is in none."""
+    """What one slice does in this pass. memory: of its rollout, None where it is in none. why_waiting: which
+    wish of the user stops its rollout, with its roles; mostly empty.
+    """
 
     index: int
     plan: Plan
     memory: Memory | None
     is_rolling: bool
+    why_waiting: str = ""
 
     @property
     def has_moved(self) -> bool:
@@ -75,6 +79,18 @@ def courses(wanted: Wanted) -> tuple[Course, ...]:
     )
 
 
+def waiting_slices(steps: Iterable[Course]) -> tuple[str, ...]:
+    """Which slices wait because of a wish of the user, and which roles of them, for the status."""
+    found: dict[str, list[str]] = {}
+    for each in steps:
+        if each.why_waiting:
+            found.setdefault(each.why_waiting, []).append(str(each.index))
+    return tuple(
+        f"slice{'s' if len(indices) > 1 else ''} {', '.join(indices)}: {why}"
+        for why, indices in found.items()
+    )
+
+
 def _standing(wanted: Wanted, index: int) -> _Standing:
     snapshot, key = wanted.snapshot, wanted.key
     memory = remembered(snapshot.obj, index)
@@ -105,7 +121,16 @@ def _course(standing: _Standing, may_step: bool) -> Course:
         replace(planned, waiting_for=where, again_after=again_after),
         memory if is_known else None,
         within.is_rolling,
+        _why_waiting(standing, may_step),
     )
+
+
+def _why_waiting(standing: _Standing, may_step: bool) -> str:
+    within = standing.slice
+    if not within.is_rolling or (may_step and not within.spec.paused):
+        return ""
+    roles = ", ".join(each.name for each in standing.state.roles)
+    return f"roles {roles}: {PAUSED if within.spec.paused else _OTHERS_FIRST}"
 
 
 def _judgements(within: Slice) -> Iterator[float | None]:

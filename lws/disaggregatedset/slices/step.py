@@ -40,8 +40,8 @@ class Slice:
 
     @property
     def is_rolling(self) -> bool:
-        """Something of another revision is left."""
-        return any(each.key != self.key for each in self.children)
+        """Something of another revision is left, and not merely on its way out without any groups."""
+        return any(each.key != self.key and (each.existing or not each.is_leaving) for each in self.children)
 
     def child(self, role: str, key: str) -> ChildFacts | None:
         """The child of a role at a revision; the one with a slice in its name, where there are two."""

@@ -47,7 +47,8 @@ class Observed:
 
     desired: role → groups over all slices, in the order of the spec; None where nobody says how many.
     key, update, current: the wanted revision, its name, and the name of that before it. moving: slices that
-    are in a rollout; rollouts: what is to be remembered of them. pending: what waits for the next revision.
+    are in a rollout; rollouts: what is to be remembered of them. pending: what waits for the next revision,
+    and rollouts that are held back.
     waiting_for: what has to happen next, in words. has_moved: this pass takes a step. deadline: seconds
     without progress after which the set counts as stalled, None for never.
     """
@@ -88,7 +89,9 @@ def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus
     stored: Mapping[str, Any] = obj.get("status") or {}
     generation = obj["metadata"].get("generation", 0)
     counts = role_counts(observed.desired, observed.children, observed.key)
-    is_available = all(_is_reached(each, observed.desired[each.name]) for each in counts)
+    is_reached = all(_is_reached(each, observed.desired[each.name]) for each in counts)
+    # What is left of a former revision may have no groups any more.
+    is_available = is_reached and not observed.moving
     pace = _pace(obj, observed, counts, is_available)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
@@ -155,6 +158,7 @@ def _pace(obj: Object, observed: Observed, counts: Sequence[RoleCounts], is_avai
         or ready > was_ready
         or stored.get("observedGeneration") != obj["metadata"].get("generation", 0),
         settled=0,
+        waits=tuple(wait for each in observed.children for wait in each.waits),
     )
 
 

@@ -114,12 +114,20 @@ def test_a_rollout_takes_the_steps_of_the_original(
 ) -> None:
     add(world, roles=roles(*before, **rolling))
     old, steps = only(world), Steps(world, most)
+    statuses = list(world.cluster.log[KIND])
     image(world, "app:2")
     new = only(world)
     assert new != old
     assert [row for row in steps.texts(old, new) if "-" not in row] == expected.split()
     assert world.conditions["Available"] == "True" and "rollouts" not in world.status
     assert world.status["currentRevision"] == world.status["updateRevision"]
+    for _, obj in world.cluster.log[KIND][len(statuses) :]:
+        said, status = obj["metadata"]["generation"], obj.get("status", {})
+        is_done = any(
+            each["type"] == "Available" and each["status"] == "True" for each in status["conditions"]
+        )
+        if is_done and status["observedGeneration"] == said:
+            assert status["currentRevision"] == status["updateRevision"], "done is said when it is done"
     for reason, count in {"RollingUpdateStarted": 1, "RollingUpdateCompleted": 1, "LWSDeleted": 2}.items():
         assert world.reasons.count(reason) == count
 
@@ -282,6 +290,7 @@ def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
     add(world, slices=3, rolloutStrategy={"maxUpdatingSlices": 1})
     old = only(world)
     most: list[int] = []
+    told: set[str] = set()
 
     def look() -> None:
         metadata = [each["metadata"] for each in world.children]
@@ -289,10 +298,13 @@ def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
         begun = {index for index, name in slices if old not in name}
         left = {index for index, name in slices if old in name}
         most.append(len(begun & left))
+        told.update(world.status.get("pending", ()))
 
     world.after_pass = look
     image(world, "app:2")
     assert max(most) == 1 and only(world) != old
+    why = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
+    assert told == {f"slice{which}: roles prefill, decode: {why}" for which in ("s 1, 2", " 2")}
     assert world.conditions["Available"] == "True"
 
 
@@ -312,6 +324,19 @@ def test_a_role_that_is_scaled_from_outside_follows_its_scaler(world: World) -> 
     image(world, "app:2")
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 2}]
     assert world.conditions["Available"] == "True"
+
+
+def test_a_role_that_is_scaled_to_nothing_keeps_no_service_from_the_others(world: World) -> None:
+    """The original makes none for the whole set as long as one role is at 0."""
+    add(world, roles=external())
+    world.edit(lambda spec: spec.update(replicas=0), SCALER_KIND, "demo-prefill")
+    world.settle()
+    image(world, "app:2")
+    (decode,) = (each for each in world.children if each["metadata"]["labels"][ROLE_LABEL] == "decode")
+    services = {each["metadata"]["name"] for each in world.cluster.of_kind("Service")}
+    assert f"{decode['metadata']['name']}-prv" in services
+    assert world.conditions["Available"] == "True"
+    assert list(world.counts().values()) == [{"prefill": 0, "decode": 2}]
 
 
 def test_a_scaler_counts_the_groups_of_all_slices(world: World) -> None:
@@ -385,9 +410,11 @@ def test_a_paused_rollout_does_not_begin(world: World) -> None:
     old = only(world)
     image(world, "app:2")
     assert only(world) == old and world.conditions["Available"] == "False"
+    assert world.status["pending"] == ["slice 0: roles prefill, decode: the rollout is paused"]
     world.edit(lambda spec: spec.update(rolloutStrategy={}))
     world.settle()
     assert only(world) != old and world.conditions["Available"] == "True"
+    assert "pending" not in world.status
 
 
 def test_roles_are_added_and_removed(world: World) -> None:

@@ -13,6 +13,7 @@ from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube.conditions import timestamp
+from lws.kube.pods import NodeWait
 from lws.leaderworkerset.snapshot import GroupFacts
 from test.unit.builders import NOW, make_group
 from test.unit.disaggregated import make_child, make_disaggregated
@@ -119,3 +120,9 @@ def test_where_groups_are_not_watched_the_status_of_the_child_says_it() -> None:
     young = child_facts(a_child(LATELY, status={"readyReplicas": 1}), PREFILL, None, NOW)
     assert counts(young) == (1, 0, 2, 0)
     assert child_facts(a_child(status={"readyReplicas": 1}), PREFILL, None, NOW).starting == 0
+
+
+def test_groups_that_do_not_serve_tell_how_long_their_pods_wait_for_nodes() -> None:
+    child, wait = a_child(LATELY), NodeWait(NOW)
+    groups = [replace(group(child, index, is_ready=index == 0), waits=(wait,)) for index in (0, 1, 3)]
+    assert judged(child, *groups).waits == (wait,)

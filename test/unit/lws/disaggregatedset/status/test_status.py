@@ -12,6 +12,7 @@ from lws.actions import Problem
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.status.status import Observed, can_wait, disaggregated_status
 from lws.kube.differences.patches import merge_patch
+from lws.kube.pods import NodeWait
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated, make_facts
 
@@ -99,6 +100,24 @@ def test_a_removed_role_is_not_among_the_roles() -> None:
     assert [each["name"] for each in status["roleStatuses"]] == ["prefill", "decode"]
     assert conditions(status)[0][:2] == ("Available", "True")
     assert "router" in str(status["sliceStatuses"])
+
+
+def test_a_set_of_which_a_former_revision_is_left_is_under_way_although_that_has_no_groups() -> None:
+    status = written(replace(AT_REST, moving=frozenset({0})))
+    assert conditions(status) == [("Progressing", "True", "RolloutInProgress", UNDER_WAY)]
+
+
+def test_the_deadline_does_not_count_while_pods_wait_for_nodes() -> None:
+    begun = written(replace(AT_REST, children=(), deadline=60))
+    obj, later = make_disaggregated(status=begun), NOW + timedelta(seconds=600)
+    homeless = replace(facts("prefill", 2, ready=0, is_settled=False), waits=(NodeWait(NOW),))
+    waiting = replace(AT_REST, children=(homeless,), deadline=60, now=later)
+    status = disaggregated_status(obj, waiting)
+    assert (status.due_in, status.is_stalled) == (60.0, False)
+    stalled = {**begun, "conditions": [{"type": "Stalled", "status": "True", "reason": "x", "message": ""}]}
+    after = dict(disaggregated_status(make_disaggregated(status=stalled), waiting).patch or {})
+    (said,) = (each for each in after["conditions"] if each["type"] == "Stalled")
+    assert (said["status"], said["reason"]) == ("False", "PodsUnscheduled")
 
 
 def test_a_role_that_nobody_says_a_number_for_is_never_available() -> None:
