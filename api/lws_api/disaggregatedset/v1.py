@@ -15,7 +15,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from lws_api.disaggregatedset.standing import RoleStatus, SliceRollout, SliceStatus
-from lws_api.leaderworkerset.v1 import LeaderWorkerSetSpec
+from lws_api.leaderworkerset.v1 import LeaderWorkerSetSpec, NetworkConfig, SubdomainPolicy
 from lws_api.meta import (
     Condition,
     Count,
@@ -81,6 +81,24 @@ class RoleScaling(KubeModel):
     """
 
 
+class RoleNetworkConfig(NetworkConfig):
+    """How the pods of a role find each other. Nothing completes it here, so the policy must be given."""
+
+    subdomain_policy: SubdomainPolicy
+    """Which headless Service gives pods their host names. Shared: one for the whole role. UniquePerReplica:
+    one for each group.
+    """
+
+
+class RoleSpec(LeaderWorkerSetSpec):
+    """The spec of the LeaderWorkerSets of a role."""
+
+    network_config: RoleNetworkConfig = Field(
+        default_factory=lambda: RoleNetworkConfig(subdomain_policy=SubdomainPolicy.SHARED)
+    )
+    """How the pods of a group reach each other by name."""
+
+
 class Role(KubeModel):
     """One role of a DisaggregatedSet, such as prefill or decode: a LeaderWorkerSet in each slice."""
 
@@ -90,7 +108,7 @@ class Role(KubeModel):
     """Who says how many groups the role has. The set itself if this is left out."""
     metadata: EmbeddedMetadata | None = None
     """Labels and annotations of the LeaderWorkerSets of this role."""
-    spec: LeaderWorkerSetSpec | None = None
+    spec: RoleSpec | None = None
     """The spec of the LeaderWorkerSets of this role. `replicas` counts the groups in each slice. A change of
     `leaderWorkerTemplate` moves all roles to a new revision in step.
     """
@@ -188,7 +206,9 @@ class DisaggregatedSetStatus(KubeModel):
     rollouts: dict[str, SliceRollout] = Field(default_factory=dict)
     """Memory of the controller: for each slice that is in a rollout, by its index, where that began."""
     pending: tuple[str, ...] = Field(default_factory=tuple)
-    """What was changed and waits for the next revision, because it would restart pods."""
+    """What was changed and waits for the next revision, because it would restart pods; and slices whose
+    rollout waits for the user, with their roles.
+    """
 
 
 class DisaggregatedSet(KubeModel):

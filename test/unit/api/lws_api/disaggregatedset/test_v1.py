@@ -206,7 +206,14 @@ def test_every_field_of_a_scaler() -> None:
 
 
 def test_a_role_is_specified_as_a_leaderworkerset_is() -> None:
-    of_sets = schema(leaderworkerset.KIND)["properties"]["spec"]
+    """But for what a webhook completes in a set: nobody completes a DisaggregatedSet."""
+    of_sets = copy.deepcopy(schema(leaderworkerset.KIND)["properties"]["spec"])
+    network = of_sets["properties"]["networkConfig"]
+    network["required"] = ["subdomainPolicy"]
+    policy = network["properties"]["subdomainPolicy"]
+    policy["description"] = (
+        policy["description"].replace("set.", "role.").replace(" Shared if it is left out.", "")
+    )
     of_roles = schema()["properties"]["spec"]["properties"]["roles"]["items"]["properties"]["spec"]
     assert {**of_roles, "description": ""} == {**of_sets, "description": ""}
 
