@@ -10,15 +10,16 @@ from collections.abc import Iterable
 import click
 
 from lws.actions import Object
+from lws.cli.arguments.set_name import TYPES
 from lws.cli.blocks import Text
 from lws.cli.views.screen import dump, show
-from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
-from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+
+_RESOURCES = {each.resource.kind: each.resource for each in TYPES}
 
 
 def full_name(lws: Object) -> str:
     """`leaderworkerset.leaderworkerset.x-k8s.io/demo`, as `kubectl get -o name` prints it."""
-    kind = DISAGGREGATED_SET if lws["kind"] == DISAGGREGATED_SET.kind else LEADER_WORKER_SET
+    kind = _RESOURCES[lws["kind"]]
     return f"{kind.singular}.{kind.group}/{lws['metadata']['name']}"
 
 

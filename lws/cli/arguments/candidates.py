@@ -13,13 +13,10 @@ import click
 from click.shell_completion import CompletionItem
 
 from lws import timing
-from lws.cli.arguments.set_name import DisaggregatedName, is_disaggregated, split_set_name
+from lws.cli.arguments.set_name import NamedSet, split_set_name, type_of
 from lws.cli.session import Session, Target, connected
 from lws.cluster.errors import ClusterError
 from lws.cluster.transport.kubeconfig import context_names
-from lws_api.disaggregatedset import v1
-from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
-from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 
 _Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
 
@@ -27,7 +24,10 @@ _Ask = Callable[[Session], Awaitable[list[tuple[str, str]]]]
 def complete_sets(context: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Names of sets in the namespace, after the type if one is typed."""
     prefix, _ = split_set_name(incomplete)
-    kind = DISAGGREGATED_SET.kind if is_disaggregated(prefix) else KIND
+    meant = type_of(prefix)
+    if meant is None:
+        return []
+    kind = meant.resource.kind
 
     async def names(session: Session) -> list[tuple[str, str]]:
         sets = await session.cluster.listed(kind, session.namespace)
@@ -65,9 +65,10 @@ def complete_revisions(
     # Where the option that is being completed comes last, click has not come to the arguments yet.
     typed = context.params.get("name") or next(iter(context.args), "")
     prefix, name = split_set_name(typed)
-    kind, label = KIND, NAME_LABEL
-    if is_disaggregated(prefix) or isinstance(typed, DisaggregatedName):
-        kind, label = DISAGGREGATED_SET.kind, v1.NAME_LABEL
+    meant = typed.type if isinstance(typed, NamedSet) else type_of(prefix)
+    if meant is None or not name:
+        return []
+    kind, label = meant.resource.kind, meant.label
 
     async def numbers(session: Session) -> list[tuple[str, str]]:
         selector = f"{label}={name}"
@@ -79,7 +80,7 @@ def complete_revisions(
         ]
         return [(str(each["revision"]), each["metadata"]["name"]) for each in ours]
 
-    return _answered(context, incomplete, numbers) if name else []
+    return _answered(context, incomplete, numbers)
 
 
 def _answered(context: click.Context, incomplete: str, ask: _Ask) -> list[CompletionItem]:

@@ -25,9 +25,9 @@ OBJECT_FORMATS = ("json", "yaml", "name")
 EXIT_CODES = "Exit codes: 0 success, 1 error, 2 wrong usage."
 
 
-def set_argument(*, required: bool = True, type_: SetName | None = None) -> _Decorator:
-    """Adds the set that is meant: `NAME` or `TYPE/NAME`. type_: which types there are."""
-    return click.argument("name", type=type_ or SetName(), required=required, shell_complete=complete_sets)
+def set_argument(*, required: bool = True) -> _Decorator:
+    """Adds the set that is meant: `NAME` or `TYPE/NAME`."""
+    return click.argument("name", type=SetName(), required=required, shell_complete=complete_sets)
 
 
 def output_option(*formats: str) -> _Decorator:

@@ -1,63 +1,79 @@
 """How a set is named on the command line: `NAME` or `TYPE/NAME`, with the types that kubectl takes.
 
-In: one word. Out: the name; a usage error for another type.
+In: one word. Out: the name, and of which type it is; a usage error for any other type.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import click
 
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
-from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+from lws_api.disaggregatedset.v1 import NAME_LABEL as DISAGGREGATED_NAME_LABEL
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET, NAME_LABEL
 from lws_api.meta import ResourceKind
 
 
-def _types(kind: ResourceKind) -> frozenset[str]:
-    return frozenset(
-        f"{name}{suffix}"
-        for name in (kind.plural, kind.singular, *kind.short_names)
-        for suffix in ("", f".{kind.group}", f".{kind.version}.{kind.group}")
-    )
+@dataclass(frozen=True, slots=True)
+class SetType:
+    """A type of sets that commands take. label: on all that is made for one, with its name."""
+
+    resource: ResourceKind
+    label: str
+
+    @property
+    def words(self) -> frozenset[str]:
+        """What may stand before the slash, in small letters."""
+        kind = self.resource
+        return frozenset(
+            f"{name}{suffix}"
+            for name in (kind.plural, kind.singular, *kind.short_names)
+            for suffix in ("", f".{kind.group}", f".{kind.version}.{kind.group}")
+        )
 
 
-_TYPES = _types(LEADER_WORKER_SET)
-_DISAGGREGATED = _types(DISAGGREGATED_SET)
+TYPES = (SetType(LEADER_WORKER_SET, NAME_LABEL), SetType(DISAGGREGATED_SET, DISAGGREGATED_NAME_LABEL))
+"""A name without a type is of the first one."""
+
+_USE = "use NAME, lws/NAME or disaggregatedset/NAME"
 
 
-class SetName(click.ParamType[str]):
-    """`demo`, `lws/demo`, `leaderworkerset/demo` → `demo`."""
+class NamedSet(str):
+    """The name of a set, and its type."""
+
+    type: SetType
+
+    def __new__(cls, name: str, type_: SetType = TYPES[0]) -> NamedSet:
+        made = super().__new__(cls, name)
+        made.type = type_
+        return made
+
+
+class SetName(click.ParamType[NamedSet]):
+    """`demo`, `lws/demo`, `leaderworkerset/demo`, `dset/llm` → a `NamedSet`."""
 
     name = "name"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> NamedSet:
+        if isinstance(value, NamedSet):
+            return value
         prefix, name = split_set_name(value)
-        kind = prefix.removesuffix("/")
-        if prefix and kind.lower() not in _TYPES:
-            self.fail(f"{value!r} is not a LeaderWorkerSet: use NAME or lws/NAME", param, ctx)
+        found = type_of(prefix)
+        if found is None:
+            self.fail(f"{value!r} is no LeaderWorkerSet or DisaggregatedSet: {_USE}", param, ctx)
         if not name or "/" in name:
-            self.fail(f"{value!r} does not have a single type and name: use NAME or lws/NAME", param, ctx)
-        return name
+            self.fail(f"{value!r} does not have a single type and name: {_USE}", param, ctx)
+        return NamedSet(name, found)
 
 
-def is_disaggregated(prefix: str) -> bool:
-    """Whether the word before the name is the type of DisaggregatedSets."""
-    return prefix.removesuffix("/").lower() in _DISAGGREGATED
-
-
-class DisaggregatedName(str):
-    """The name of a DisaggregatedSet."""
-
-
-class AnySetName(SetName):
-    """The same, and `disaggregatedset/llm`, `dset/llm` → a `DisaggregatedName`."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        prefix, name = split_set_name(value)
-        if is_disaggregated(prefix) and name and "/" not in name:
-            return DisaggregatedName(name)
-        return super().convert(value, param, ctx)
+def type_of(prefix: str) -> SetType | None:
+    """The type that a word before the name says, slash included; None for one that is not known."""
+    if not prefix:
+        return TYPES[0]
+    word = prefix.removesuffix("/").lower()
+    return next((each for each in TYPES if word in each.words), None)
 
 
 def split_set_name(word: str) -> tuple[str, str]:

@@ -6,23 +6,21 @@ templates side by side; exit codes as those of `kubectl diff`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import click
 
 from lws.cli.arguments.candidates import complete_revisions
 from lws.cli.arguments.options import cluster_options, output_option, set_argument
-from lws.cli.arguments.set_name import AnySetName, DisaggregatedName
+from lws.cli.arguments.set_name import NamedSet
 from lws.cli.blocks import Block, Text
-from lws.cli.facts.disaggregated import DisaggregatedPast, find_disaggregated
-from lws.cli.facts.lookup import find_history
-from lws.cli.facts.revisions import Past, past_of
+from lws.cli.kinds.kind import History
+from lws.cli.kinds.registry import kind_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
-from lws.cli.views import disaggregated
-from lws.cli.views.diff import compared, diff_data, difference_lines, headline, side_by_side, styled
+from lws.cli.views.diff import diff_data, difference_lines, headline, side_by_side
 from lws.cli.views.screen import dump, is_wide, show, yaml_text
-from lws.disaggregatedset.revisions.diff import describe
-from lws.disaggregatedset.revisions.record import Recorded as DisaggregatedRevision
-from lws.leaderworkerset.revisions.history import Recorded
 
 _DIFFERENCE = 1
 _NUMBER = click.IntRange(min=1)
@@ -35,7 +33,7 @@ class _Error(Refusal):
 
 
 @click.command(epilog="Exit codes: 0 no difference, 1 a difference, 2 error or wrong usage.")
-@set_argument(type_=AnySetName())
+@set_argument()
 @click.option(
     "--from",
     "old",
@@ -54,70 +52,48 @@ class _Error(Refusal):
 )
 @output_option("json", "yaml")
 @cluster_options
-def diff(name: str, old: int | None, new: int | None, output: str | None, target: Target) -> int:
+def diff(name: NamedSet, old: int | None, new: int | None, output: str | None, target: Target) -> int:
     """Show the differences between two revisions of a set.
 
     Only differences that a pod depends on are shown: another spelling of the same template is none.
     """
     try:
-        compare = _disaggregated if isinstance(name, DisaggregatedName) else _diff
-        return run(target, lambda session: compare(session, name, (old, new), output))
+        return run(target, lambda session: _diff(session, name, (old, new), output))
     except Refusal as refusal:
         raise _Error(refusal.message, refusal.opening) from refusal
 
 
 async def _diff(
-    session: Session, name: str, numbers: tuple[int | None, int | None], output: str | None
+    session: Session, name: NamedSet, numbers: tuple[int | None, int | None], output: str | None
 ) -> int:
-    found = await find_history(session, name)
-    older, newer = _chosen(past_of(found.snapshot, found.revisions), *numbers)
-    lines = list(difference_lines(older, newer))
+    history = await kind_of(name).history(session, name)
+    older, newer = _chosen(history, *numbers)
+    differences = history.differences(older, newer)
     if output is None:
-        show(_blocks(older, newer, lines))
+        show(_blocks(history, (older, newer), differences))
     else:
-        dump(diff_data(name, older, newer), output)
-    return _DIFFERENCE if lines else 0
+        dump(diff_data(name, older, newer, differences), output)
+    return _DIFFERENCE if differences else 0
 
 
-async def _disaggregated(
-    session: Session, name: str, numbers: tuple[int | None, int | None], output: str | None
-) -> int:
-    past = await find_disaggregated(session, name)
-    older, newer = _disaggregated_pair(past, *numbers)
-    lines = describe(older.record, newer.record)
-    if output is None:
-        none = [Text("no difference that a pod depends on")]
-        show([headline(older, newer), *(map(styled, lines) if lines else none)])
-    else:
-        dump(disaggregated.diff_data(past, older, newer), output)
-    return _DIFFERENCE if lines else 0
-
-
-def _disaggregated_pair(
-    past: DisaggregatedPast, old: int | None, new: int | None
-) -> tuple[DisaggregatedRevision, DisaggregatedRevision]:
-    later = past.numbered(new) if new is not None else past.wanted
-    if later is None:
-        raise Refusal(f"what set {past.name} asks for is not recorded yet: say --to, or wait a moment")
-    return (past.numbered(old) if old is not None else past.before(later)), later
-
-
-def _chosen(past: Past, old: int | None, new: int | None) -> tuple[Recorded, Recorded]:
+def _chosen(history: History, old: int | None, new: int | None) -> tuple[Any, Any]:
     if new is not None:
-        later = past.numbered(new)
-    elif past.wanted is not None:
-        later = past.numbered(past.wanted.number)
+        later = history.numbered(new)
+    elif history.wanted is not None:
+        later = history.numbered(history.wanted.number)
     else:
-        raise Refusal(f"what set {past.name} asks for is not recorded yet: say --to, or wait a moment")
-    return (past.numbered(old) if old is not None else past.before(later)), later
+        name = history.obj["metadata"]["name"]
+        raise Refusal(f"what set {name} asks for is not recorded yet: say --to, or wait a moment")
+    return (history.numbered(old) if old is not None else history.before(later)), later
 
 
-def _blocks(old: Recorded, new: Recorded, lines: list[Text]) -> list[Block]:
-    if not lines:
+def _blocks(history: History, both: tuple[Any, Any], differences: Sequence[str]) -> list[Block]:
+    old, new = both
+    if not differences:
         return [headline(old, new), Text("no difference that a pod depends on")]
-    blocks: list[Block] = [headline(old, new), *lines]
+    blocks: list[Block] = [headline(old, new), *difference_lines(differences)]
     if is_wide():
-        texts = yaml_text(compared(old)), yaml_text(compared(new))
+        texts = yaml_text(history.compared(old)), yaml_text(history.compared(new))
         headings = f"revision {old.number}", f"revision {new.number}"
         blocks += [Text(""), side_by_side(headings, texts)]
     return blocks

@@ -1,51 +1,60 @@
-"""`lws key`: the revision key of a manifest, as the controller would compute it.
+"""`lws key`: the revision key of a set, or of a manifest as the controller would compute it.
 
-In: a manifest of LeaderWorkerSets or DisaggregatedSets. Out: their keys and, with --data, the canonical bytes
-that the keys are hashes of.
+In: the name of a set, or a manifest. Out: keys and, with --data, the canonical bytes that keys are hashes of.
 """
 
 from __future__ import annotations
 
-from typing import Any, TextIO
+from typing import TextIO
 
 import click
 
-from lws.cli.arguments.options import EXIT_CODES
-from lws.cli.facts.creation import as_stored, disaggregated_as_stored
+from lws.cli.arguments.options import EXIT_CODES, cluster_options, set_argument
+from lws.cli.arguments.set_name import NamedSet
 from lws.cli.facts.manifests import sets_in
+from lws.cli.kinds.registry import RESOURCES, kind_of, kind_of_object
 from lws.cli.refusal import Refusal
-from lws.disaggregatedset.key import hashed_text, key_of
-from lws.disaggregatedset.revisions import record as disaggregated
-from lws.leaderworkerset.revisions.history import record
-from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
-from lws_api.leaderworkerset.v1 import API_VERSION, KIND, LEADER_WORKER_SET
+from lws.cli.session import Session, Target, run
 
 
-@click.command(short_help="Print the revision key of each set in a manifest.", epilog=EXIT_CODES)
-@click.option(
-    "-f", "--filename", type=click.File("r"), required=True, help="Manifest (YAML or JSON), or - for stdin."
-)
+@click.command(short_help="Print the revision key of a set, or of each in a manifest.", epilog=EXIT_CODES)
+@set_argument(required=False)
+@click.option("-f", "--filename", type=click.File("r"), help="Manifest (YAML or JSON), or - for stdin.")
 @click.option("--data", is_flag=True, help="Also print the canonical bytes.")
-def key(filename: TextIO, data: bool) -> None:
-    """Print the revision key (template hash) of each LeaderWorkerSet and DisaggregatedSet in a manifest.
+@cluster_options
+def key(name: NamedSet | None, filename: TextIO | None, data: bool, target: Target) -> int:
+    """Print the revision key (template hash) of a set, or of each LeaderWorkerSet and DisaggregatedSet in a
+    manifest.
 
-    Defaults are filled in first, as the API server and the webhook would.
+    Of a set, it is the key that the revision it asks for is recorded under. Of a manifest, it is computed
+    without a cluster; defaults are filled in first, as the API server and the webhook would.
     """
+    if (name is None) == (filename is None):
+        raise click.UsageError("either NAME or '-f' / '--filename' is required")
+    if name is not None:
+        return run(target, lambda session: _of_set(session, name, data))
+    assert filename is not None
     found = False
-    for obj in sets_in(filename, (LEADER_WORKER_SET, DISAGGREGATED_SET)):
+    for obj in sets_in(filename, RESOURCES):
         found = True
-        computed, text = _key_and_text(obj)
-        click.echo(f"{obj['metadata']['name']}\t{computed}")
-        if data:
-            # Bytes, because the terminal may speak another encoding than the hash does.
-            click.echo(text.encode())
+        kind = kind_of_object(obj)
+        computed, text = kind.key_and_text(kind.as_stored(obj))
+        _print(obj["metadata"]["name"], computed, text if data else None)
     if not found:
-        raise Refusal(f"{filename.name} holds no {KIND} of {API_VERSION}, and no {DISAGGREGATED_SET.kind}")
+        kinds = " and no ".join(f"{each.kind} of {each.group}/{each.version}" for each in RESOURCES)
+        raise Refusal(f"{filename.name} holds no {kinds}")
+    return 0
 
 
-def _key_and_text(obj: dict[str, Any]) -> tuple[str, str]:
-    if obj["kind"] == KIND:
-        recorded = record(as_stored(obj))
-        return recorded.key, recorded.text
-    roles = disaggregated.record(disaggregated_as_stored(obj)).roles
-    return key_of(roles), hashed_text(roles)
+async def _of_set(session: Session, name: NamedSet, data: bool) -> int:
+    kind = kind_of(name)
+    obj = await kind.find(session, name)
+    _print(name, await kind.key(session, obj), kind.key_and_text(obj)[1] if data else None)
+    return 0
+
+
+def _print(name: str, computed: str, text: str | None) -> None:
+    click.echo(f"{name}\t{computed}")
+    if text is not None:
+        # Bytes, because the terminal may speak another encoding than the hash does.
+        click.echo(text.encode())

@@ -9,11 +9,12 @@ import click
 
 from lws.actions import Object, Reference
 from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
-from lws.cli.facts.lookup import find_set
+from lws.cli.arguments.set_name import NamedSet
+from lws.cli.kinds.kind import SetKind
+from lws.cli.kinds.registry import kind_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
 from lws.cli.writing import changed, report
-from lws.leaderworkerset.spec import SetSpec
 
 FIELD_MANAGER = "lws-pause"
 
@@ -22,7 +23,7 @@ FIELD_MANAGER = "lws-pause"
 @set_argument()
 @output_option(*OBJECT_FORMATS)
 @cluster_options
-def pause(name: str, output: str | None, target: Target) -> int:
+def pause(name: NamedSet, output: str | None, target: Target) -> int:
     """Pause the rollout of a set: no further group is updated. Scaling and healing go on."""
     return run(target, lambda session: _set_paused(session, name, True, output))
 
@@ -31,19 +32,20 @@ def pause(name: str, output: str | None, target: Target) -> int:
 @set_argument()
 @output_option(*OBJECT_FORMATS)
 @cluster_options
-def resume(name: str, output: str | None, target: Target) -> int:
+def resume(name: NamedSet, output: str | None, target: Target) -> int:
     """Resume the rollout of a paused set."""
     return run(target, lambda session: _set_paused(session, name, None, output))
 
 
-async def _set_paused(session: Session, name: str, paused: bool | None, output: str | None) -> int:
-    lws = await find_set(session, name)
-    check(lws, bool(paused))
+async def _set_paused(session: Session, name: NamedSet, paused: bool | None, output: str | None) -> int:
+    kind = kind_of(name)
+    obj = await kind.find(session, name)
+    check(kind, obj, bool(paused))
     # A field that is gone is the default, and costs those nothing who compare whole specs.
     patch = {"spec": {"rolloutStrategy": {"paused": paused}}}
-    reference = Reference(lws["apiVersion"], lws["kind"], session.namespace, name)
+    reference = Reference(obj["apiVersion"], obj["kind"], session.namespace, name)
     after = await session.cluster.merge_patch(reference, patch, FIELD_MANAGER)
-    if SetSpec.of(after).paused != bool(paused):
+    if kind.is_paused(after) != bool(paused):
         raise Refusal(
             "this cluster does not keep spec.rolloutStrategy.paused, so nothing was changed: its "
             "CustomResourceDefinition is older than this command; upgrade the chart"
@@ -52,8 +54,8 @@ async def _set_paused(session: Session, name: str, paused: bool | None, output: 
     return 0
 
 
-def check(lws: Object, paused: bool) -> None:
+def check(kind: SetKind, obj: Object, paused: bool) -> None:
     """Raises Refusal if the set is so already."""
-    if SetSpec.of(lws).paused == paused:
-        name = lws["metadata"]["name"]
+    if kind.is_paused(obj) == paused:
+        name = obj["metadata"]["name"]
         raise Refusal(f"set {name} is already paused" if paused else f"set {name} is not paused")

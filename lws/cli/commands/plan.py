@@ -15,20 +15,17 @@ from typing import Any, TextIO
 import click
 
 from lws.actions import Object, Reference
-from lws.cli.arguments.options import EXIT_CODES, cluster_options, output_option
-from lws.cli.facts.creation import as_stored, update_from_rest
-from lws.cli.facts.impact import impact
+from lws.cli.arguments.options import EXIT_CODES, cluster_options, output_option, set_argument
+from lws.cli.arguments.set_name import NamedSet
 from lws.cli.facts.kubectl_apply import apply_patch
-from lws.cli.facts.lookup import all_of
 from lws.cli.facts.manifests import sets_in
+from lws.cli.kinds.kind import Planned
+from lws.cli.kinds.registry import RESOURCES, kind_of, kind_of_object
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, connected, worded
-from lws.cli.views.plan import SetPlan, plan_blocks, plan_data
+from lws.cli.session import Session, Target, connected, run, worded
 from lws.cli.views.screen import dump, show, warn
 from lws.cli.writing import changed, print_names
 from lws.cluster.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
-from lws.leaderworkerset.rollout.simulation import simulate
-from lws_api.leaderworkerset.v1 import KIND
 
 _WORDS = {"created": "would be created", "configured": "would be changed", "unchanged": "unchanged"}
 
@@ -42,70 +39,91 @@ class Manner:
     force_conflicts: bool = False
 
 
-@click.command(short_help="Show what `kubectl apply` would do to sets.", epilog=EXIT_CODES)
-@click.option(
-    "-f", "--filename", type=click.File("r"), required=True, help="Manifest (YAML or JSON), or - for stdin."
+@click.command(
+    short_help="Show what `kubectl apply` would do to sets, or what a set is about to do.", epilog=EXIT_CODES
 )
+@set_argument(required=False)
+@click.option("-f", "--filename", type=click.File("r"), help="Manifest (YAML or JSON), or - for stdin.")
 @click.option("--steps", is_flag=True, help="Show the steps of the rollout.")
 @click.option("--server-side", is_flag=True, help="Plan `kubectl apply --server-side`.")
 @click.option("--force-conflicts", is_flag=True, help="Take fields from other managers (with --server-side).")
 @output_option("json", "yaml", "name")
 @cluster_options
-def plan(filename: TextIO, steps: bool, output: str | None, target: Target, **manner: bool) -> int:
-    """Show what `kubectl apply` of a manifest would do to the sets in it.
+def plan(
+    name: NamedSet | None,
+    filename: TextIO | None,
+    steps: bool,
+    output: str | None,
+    target: Target,
+    **manner: bool,
+) -> int:
+    """Show what `kubectl apply` of a manifest would do to the sets in it, or what is ahead of a set as it is.
 
     Nothing is changed: the API server gets a dry run. Without a cluster, plan shows what would be created,
     and --steps shows a later update of all groups.
     """
     how = Manner(steps=steps, **manner)
+    if (name is None) == (filename is None):
+        raise click.UsageError("either NAME or '-f' / '--filename' is required")
+    if how.server_side and filename is None:
+        raise click.UsageError("--server-side requires '-f' / '--filename'")
     if how.force_conflicts and not how.server_side:
         raise click.UsageError("--force-conflicts requires --server-side")
-    manifests = list(sets_in(filename))
+    if name is not None:
+        _print([run(target, lambda session: _ahead(session, name, steps))], output)
+    elif filename is not None:
+        _print(_of_manifest(filename, how, target), output)
+    return 0
+
+
+def _of_manifest(filename: TextIO, manner: Manner, target: Target) -> Sequence[Planned]:
+    manifests = list(sets_in(filename, RESOURCES))
     if not manifests:
-        raise Refusal(f"{filename.name} holds no {KIND}")
+        raise Refusal(f"{filename.name} holds no {' and no '.join(each.kind for each in RESOURCES)}")
     try:
-        plans = asyncio.run(connected(target, lambda session: _plan_all(session, manifests, how)))
+        return asyncio.run(connected(target, lambda session: _plan_all(session, manifests, manner)))
     except Unreachable as error:
         if target.is_explicit:
             raise worded(error) from error
         warn(f"{error.message}: without a cluster only creation can be planned")
-        plans = [_without_cluster(manifest, steps) for manifest in manifests]
+        return [_without_cluster(manifest, manner.steps) for manifest in manifests]
     except ClusterError as error:
         raise worded(error) from error
-    _print(plans, output)
-    return 0
 
 
-def _print(plans: Sequence[SetPlan], output: str | None) -> None:
+def _print(plans: Sequence[Planned], output: str | None) -> None:
     if output == "name":
-        print_names(each.lws for each in plans)
+        print_names(each.obj for each in plans)
     elif output is not None:
-        dump({"items": [plan_data(each) for each in plans]}, output)
+        dump({"items": [each.data for each in plans]}, output)
     else:
         for each in plans:
-            show([changed(each.lws, _WORDS[each.action]), *plan_blocks(each)])
+            show([changed(each.obj, _WORDS[each.action]), *each.blocks])
+
+
+async def _ahead(session: Session, name: NamedSet, steps: bool) -> Planned:
+    kind = kind_of(name)
+    obj = await kind.find(session, name)
+    return await kind.changed(session, obj, obj, steps)
 
 
 async def _plan_all(
     session: Session, manifests: Iterable[dict[str, Any]], manner: Manner
-) -> Sequence[SetPlan]:
+) -> Sequence[Planned]:
     return [await _planned(session, _placed(manifest, session), manner) for manifest in manifests]
 
 
-async def _planned(session: Session, manifest: Object, manner: Manner) -> SetPlan:
+async def _planned(session: Session, manifest: Object, manner: Manner) -> Planned:
+    kind = kind_of_object(manifest)
     try:
-        stored = await session.cluster.get(KIND, manifest["metadata"]["namespace"], _name_of(manifest))
+        stored = await session.cluster.get(
+            kind.resource.kind, manifest["metadata"]["namespace"], _name_of(manifest)
+        )
     except NotFound:
-        return _new(await _tried(session, manifest, None, manner), session.now, manner.steps)
+        tried = await _tried(session, manifest, None, manner)
+        return kind.created(tried, session.now, manner.steps)
     after = await _tried(session, manifest, stored, manner)
-    objects = await all_of(session, stored)
-    effect = impact(objects.snapshot, objects.groups, after)
-    action = "unchanged" if after["spec"] == stored["spec"] else "configured"
-    return SetPlan(after, action, effect, simulate(effect.after.rollout) if manner.steps else None)
-
-
-def _new(lws: Object, now: datetime, steps: bool) -> SetPlan:
-    return SetPlan(lws, "created", None, simulate(update_from_rest(lws, now)) if steps else None)
+    return await kind.changed(session, stored, after, manner.steps)
 
 
 async def _tried(session: Session, manifest: Object, stored: Object | None, manner: Manner) -> dict[str, Any]:
@@ -130,9 +148,10 @@ async def _tried(session: Session, manifest: Object, stored: Object | None, mann
         raise Refusal(f"it would be refused: {error.message}") from error
 
 
-def _without_cluster(manifest: dict[str, Any], steps: bool) -> SetPlan:
+def _without_cluster(manifest: dict[str, Any], steps: bool) -> Planned:
     _name_of(manifest)
-    return _new(as_stored(manifest), datetime.now(UTC), steps)
+    kind = kind_of_object(manifest)
+    return kind.created(kind.as_stored(manifest), datetime.now(UTC), steps)
 
 
 def _placed(manifest: dict[str, Any], session: Session) -> dict[str, Any]:

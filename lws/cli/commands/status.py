@@ -6,6 +6,7 @@ In: the name of a set, or none. Out: a picture; exit code 0 if everything is as 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -13,13 +14,16 @@ from lws import timing
 from lws.actions import Object
 from lws.cli.arguments.duration import Duration
 from lws.cli.arguments.options import all_namespaces_option, cluster_options, output_option, set_argument
-from lws.cli.facts.lookup import all_of, find_all, find_sets
-from lws.cli.facts.set_status import StatusReport, report_on
+from lws.cli.arguments.set_name import NamedSet
+from lws.cli.blocks import Block, Text
+from lws.cli.facts.names import UnknownKind, find_sets
+from lws.cli.kinds.kind import SetKind, Standing
+from lws.cli.kinds.registry import KINDS, kind_of
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, Target, run
+from lws.cli.session import Session, Target, run, worded
 from lws.cli.views.screen import dump, live, room_for, show, warn
-from lws.cli.views.status import progress_line, sets_table, status_blocks, status_data
 from lws.cli.writing import print_names
+from lws.cluster.errors import Forbidden
 
 # Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
 _LINES_BESIDE_GROUPS = 20
@@ -41,7 +45,9 @@ _AT_ONCE = 8
 )
 @output_option("json", "yaml", "name", "wide")
 @cluster_options
-def status(name: str | None, watch: bool, timeout: float | None, output: str | None, target: Target) -> int:
+def status(
+    name: NamedSet | None, watch: bool, timeout: float | None, output: str | None, target: Target
+) -> int:
     """Show the groups of a set, its rollout, and what it waits for; without NAME, a line for each set.
 
     A set is settled when every group is ready and on the revision that it should have, and there are none
@@ -63,52 +69,89 @@ def status(name: str | None, watch: bool, timeout: float | None, output: str | N
 
 
 async def _list(session: Session, output: str | None) -> int:
-    sets = await find_sets(session)
+    found = [(kind, await _sets_of(session, kind)) for kind in KINDS]
+    sets = [obj for _, listed in found for obj in listed or ()]
     slots = asyncio.Semaphore(_AT_ONCE)
-    judged = await asyncio.gather(*(_judged(session, lws, slots) for lws in sets))
-    readable = [facts for facts in judged if facts is not None]
+    judged: list[tuple[SetKind, list[Standing]]] = []
+    for kind, listed in found:
+        looks = await asyncio.gather(*(_judged(session, kind, obj, slots) for obj in listed or ()))
+        judged.append((kind, [each for each in looks if each is not None]))
+    readable = [each for _, standings in judged for each in standings]
     if output in ("json", "yaml"):
-        dump({"items": [status_data(facts) for facts in readable]}, output)
+        dump({"items": [each.data() for each in readable]}, output)
     elif output == "name":
         print_names(sets)
     elif readable:
-        show([sets_table(readable, not session.namespace, output == "wide")])
+        show(_tables(judged, not session.namespace, output == "wide"))
     elif not sets:
         where = f" in {session.namespace} namespace" if session.namespace else ""
         click.echo(f"No resources found{where}.", err=True)
-    return 0 if all(facts is not None and facts.is_settled for facts in judged) else 1
+    is_whole = len(readable) == len(sets) and all(listed is not None for _, listed in found)
+    return 0 if is_whole and all(each.is_settled for each in readable) else 1
 
 
-async def _judged(session: Session, lws: Object, slots: asyncio.Semaphore) -> StatusReport | None:
+async def _sets_of(session: Session, kind: SetKind) -> Sequence[Object] | None:
+    """None where nobody can say: they do not hide those of other kinds."""
+    try:
+        return await find_sets(session, kind.resource)
+    except UnknownKind:
+        if kind is KINDS[0]:
+            raise
+        return ()
+    except Forbidden as error:
+        if kind is KINDS[0]:
+            raise
+        warn(worded(error).message)
+        return None
+
+
+def _tables(
+    judged: Sequence[tuple[SetKind, Sequence[Standing]]], with_namespace: bool, wide: bool
+) -> Iterator[Block]:
+    is_first = True
+    for kind, standings in judged:
+        if standings:
+            if not is_first:
+                yield Text("")
+            yield kind.table(standings, with_namespace, wide)
+            is_first = False
+
+
+async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.Semaphore) -> Standing | None:
     try:
         async with slots:
-            return report_on(await all_of(session, lws))
+            return await kind.standing(session, obj)
     except Refusal as refusal:
         # One set that cannot be read does not hide the others.
         warn(refusal.message)
         return None
 
 
-async def _look_once(session: Session, name: str, output: str | None) -> int:
-    facts = report_on(await find_all(session, name))
+async def _look(session: Session, name: NamedSet) -> Standing:
+    kind = kind_of(name)
+    return await kind.standing(session, await kind.find(session, name))
+
+
+async def _look_once(session: Session, name: NamedSet, output: str | None) -> int:
+    standing = await _look(session, name)
     if output == "name":
-        print_names([facts.objects.lws])
+        print_names([standing.obj])
     elif output in ("json", "yaml"):
-        dump(status_data(facts), output)
+        dump(standing.data(), output)
     else:
-        show(status_blocks(facts, wide=output == "wide"))
-    return 0 if facts.is_settled else 1
+        show(standing.blocks(None, output == "wide"))
+    return 0 if standing.is_settled else 1
 
 
-async def _follow(session: Session, name: str, timeout: float | None, wide: bool) -> int:
+async def _follow(session: Session, name: NamedSet, timeout: float | None, wide: bool) -> int:
     try:
         async with asyncio.timeout(timeout):
             with live() as draw:
                 while True:
-                    facts = report_on(await find_all(session, name))
+                    standing = await _look(session, name)
                     room = room_for(_LINES_BESIDE_GROUPS)
-                    draw([progress_line(facts)] if room is None else list(status_blocks(facts, room, wide)))
-                    if facts.is_settled:
+                    draw([standing.progress()] if room is None else list(standing.blocks(room, wide)))
+                    if standing.is_settled:
                         return 0
                     await asyncio.sleep(timing.SCREEN_SECONDS)
     except TimeoutError:

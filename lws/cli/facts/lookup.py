@@ -6,23 +6,20 @@ close names if there is no such set.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lws.actions import Object
+from lws.cli.facts.names import find
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, from_server
+from lws.cli.session import Session
 from lws.cluster.cache.store import Store
-from lws.cluster.errors import NotFound
 from lws.cluster.observe.observer import Observer
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.revisions.shape import readable_status, spec_fault
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws_api.leaderworkerset.v1 import KIND, LEADER_WORKER_SET, NAME_LABEL, WORKER_INDEX_LABEL
-
-_MANY = 10
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET, NAME_LABEL, WORKER_INDEX_LABEL
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,29 +43,17 @@ class SetObjects:
 
 async def find_set(session: Session, name: str) -> Object:
     """The set of this name, of its status what can be read."""
-    try:
-        lws = await session.cluster.get(KIND, session.namespace, name)
-    except NotFound as error:
-        raise await _missing(session, name, error) from error
-    return _readable(lws)
-
-
-async def find_sets(session: Session) -> Sequence[Object]:
-    """All sets of the namespace, or of all namespaces."""
-    try:
-        return await session.cluster.listed(KIND, session.namespace)
-    except NotFound as error:
-        raise _unknown_kind() from error
+    return _readable(await find(session, LEADER_WORKER_SET, name))
 
 
 async def find_history(session: Session, name: str) -> SetObjects:
     """The set with its revisions and leaders: all that commands about revisions ask for."""
-    return await _read(session, await find_set(session, name), leaders_only=True)
+    return await history_of(session, await find_set(session, name))
 
 
-async def find_all(session: Session, name: str) -> SetObjects:
-    """The set with everything that belongs to it."""
-    return await all_of(session, await find_set(session, name))
+async def history_of(session: Session, lws: Object) -> SetObjects:
+    """The same of a set that has been read."""
+    return await _read(session, lws, leaders_only=True)
 
 
 async def all_of(session: Session, lws: Object) -> SetObjects:
@@ -107,30 +92,3 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
         if found is not None:
             groups[group.index] = found
     return SetObjects(lws, snapshot, groups, {pod["metadata"]["name"]: pod for pod in pods}, tuple(revisions))
-
-
-async def _missing(session: Session, name: str, error: NotFound) -> Refusal:
-    try:
-        there = await find_sets(session)
-    except Refusal as refusal:
-        return refusal
-    names = sorted(each["metadata"]["name"] for each in there)
-    missing = f'{LEADER_WORKER_SET.crd_name} "{name}" not found in namespace "{session.namespace}"'
-    return Refusal(f"{missing}{_hint(name, names)}", from_server(error))
-
-
-def _unknown_kind() -> Refusal:
-    return Refusal(
-        f'the server doesn\'t have a resource type "{LEADER_WORKER_SET.plural}": install the chart, or '
-        f"choose another cluster with --context"
-    )
-
-
-def _hint(name: str, names: list[str]) -> str:
-    close = difflib.get_close_matches(name, names, n=3)
-    if close:
-        return f"; did you mean {' or '.join(close)}?"
-    if not names:
-        return ": there is none; choose another namespace with -n"
-    more = ", …" if len(names) > _MANY else ""
-    return f"; there is {', '.join(names[:_MANY])}{more}"

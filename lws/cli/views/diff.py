@@ -6,12 +6,11 @@ In: two revisions. Out: blocks to show.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lws.cli.blocks import Block, SideBySide, Text
 from lws.history.order import Entry
-from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.encoding import equality_tree
 from lws.leaderworkerset.revisions.history import Recorded
 
@@ -21,21 +20,18 @@ _GAP = Text("⋮", "bright_black")
 _Pair = tuple[Text | None, Text | None]
 
 
-def difference_lines(old: Recorded, new: Recorded) -> Iterator[Text]:
+def difference_lines(differences: Iterable[str]) -> Iterator[Text]:
     """One line per difference: what came is green, what went is red, what changed is yellow."""
-    for line in describe(old, new):
-        yield styled(line)
+    for line in differences:
+        yield Text(line, _style(line))
 
 
-def diff_data(name: str, old: Recorded, new: Recorded) -> dict[str, Any]:
+def diff_data(name: str, old: Entry, new: Entry, differences: Iterable[str]) -> dict[str, Any]:
     """The same as data."""
-    older, newer = ({"revision": each.number, "key": each.key, "name": each.name} for each in (old, new))
-    return {"name": name, "from": older, "to": newer, "changes": list(describe(old, new))}
-
-
-def styled(line: str) -> Text:
-    """A line in the colour of what it says."""
-    return Text(line, _style(line))
+    older, newer = (
+        {"revision": each.number, "key": each.key, "name": each.reference.name} for each in (old, new)
+    )
+    return {"name": name, "from": older, "to": newer, "changes": list(differences)}
 
 
 def headline(old: Entry, new: Entry) -> Text:

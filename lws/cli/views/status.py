@@ -5,17 +5,13 @@ In: the facts. Out: blocks to show, or plain data for `-o`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lws.cli.blocks import Bar, Block, Table, Text, row
 from lws.cli.facts.ages import age
 from lws.cli.facts.set_status import GroupLine, StatusReport, revision_number
-from lws.kube import conditions
-from lws.leaderworkerset.status.progress import STALLED
-
-_STYLES = {"True": "green", "Unknown": "yellow"}
+from lws.cli.views.conditions import condition_blocks, conditions_of, is_stalled, last_word, pace_line
 
 
 def status_blocks(facts: StatusReport, most: int | None = None, wide: bool = False) -> Iterator[Block]:
@@ -32,14 +28,11 @@ def status_blocks(facts: StatusReport, most: int | None = None, wide: bool = Fal
     if facts.groups:
         yield Text("")
         yield from _groups(facts.groups, most, wide)
-    stored = _conditions(facts)
-    if stored:
-        yield Text("")
-        yield _condition_table(stored, now)
+    yield from condition_blocks(facts.objects.lws, now)
     yield Text("")
     if not facts.is_settled:
         yield from _pace(facts)
-    yield _last_line(facts)
+    yield last_word(facts.waiting_for)
 
 
 def status_data(facts: StatusReport) -> dict[str, Any]:
@@ -58,7 +51,7 @@ def status_data(facts: StatusReport) -> dict[str, Any]:
         "updatedAndReady": facts.updated,
         "counts": dict(facts.summary.counts),
         "lastProgress": facts.last_progress or None,
-        "stalled": conditions.is_true(_conditions(facts), STALLED),
+        "stalled": is_stalled(facts.objects.lws),
         "groups": [
             {
                 "index": line.index,
@@ -72,7 +65,7 @@ def status_data(facts: StatusReport) -> dict[str, Any]:
             }
             for line in facts.groups
         ],
-        "conditions": list(_conditions(facts)),
+        "conditions": list(conditions_of(facts.objects.lws)),
     }
 
 
@@ -89,7 +82,8 @@ def sets_table(sets: Sequence[StatusReport], with_namespace: bool, wide: bool = 
 
 def progress_line(facts: StatusReport) -> Text:
     """One line for those who follow along without a terminal."""
-    return Text(f"{facts.updated} of {facts.replicas} groups are updated and ready: {_last_line(facts).text}")
+    last = last_word(facts.waiting_for).text
+    return Text(f"{facts.updated} of {facts.replicas} groups are updated and ready: {last}")
 
 
 def _revision(facts: StatusReport) -> str:
@@ -103,13 +97,10 @@ def _pace(facts: StatusReport) -> Iterator[Text]:
     counts = ", ".join(f"{count} {state}" for state, count in facts.summary.counts.items())
     if counts:
         yield Text(f"groups: {counts}", "yellow")
-    if not facts.last_progress or facts.assessment.rollout.paused:
-        return
-    is_stalled = conditions.is_true(_conditions(facts), STALLED)
-    deadline = facts.objects.snapshot.spec.progress_deadline
-    since = age(facts.last_progress, facts.objects.snapshot.now)
-    limit = f"; stalls after {deadline} s without progress" if deadline is not None else ""
-    yield Text(f"last progress {since} ago{limit}", "red" if is_stalled else "")
+    if not facts.assessment.rollout.paused:
+        snapshot = facts.objects.snapshot
+        deadline = snapshot.spec.progress_deadline
+        yield from pace_line(facts.objects.lws, facts.last_progress, deadline, snapshot.now)
 
 
 def _groups(lines: Sequence[GroupLine], most: int | None, wide: bool) -> Iterator[Block]:
@@ -155,27 +146,3 @@ def _set_row(facts: StatusReport, with_namespace: bool, wide: bool) -> tuple[Tex
         *((key,) if wide else ()),
         Text(facts.waiting_for, "yellow"),
     )
-
-
-def _conditions(facts: StatusReport) -> Sequence[Mapping[str, Any]]:
-    return (facts.objects.lws.get("status") or {}).get("conditions") or ()
-
-
-def _condition_table(stored: Sequence[Mapping[str, Any]], now: datetime) -> Table:
-    rows = tuple(
-        row(
-            each["type"],
-            Text(each["status"], _STYLES.get(each["status"], "")),
-            each.get("reason", ""),
-            age(each.get("lastTransitionTime"), now),
-            each.get("message", ""),
-        )
-        for each in stored
-    )
-    return Table(("CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"), rows)
-
-
-def _last_line(facts: StatusReport) -> Text:
-    if facts.is_settled:
-        return Text("settled", "green")
-    return Text(f"waits for {facts.waiting_for}", "yellow")

@@ -14,7 +14,7 @@ from kubernetes.aio.client.configuration import Configuration
 from lws.actions import Object, Reference
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.pages import pages
-from lws.cluster.client.resources import DISAGGREGATED_SETS
+from lws.cluster.client.resources import DISAGGREGATED_SETS, ROLE_SCALERS
 
 _APPLY = "application/apply-patch+yaml"
 _JSON_PATCH = "application/json-patch+json"
@@ -26,7 +26,7 @@ class UserCluster(Cluster):
 
     def __init__(self, configuration: Configuration, user_agent: str) -> None:
         super().__init__(configuration, user_agent)
-        self.learn(DISAGGREGATED_SETS)
+        self.learn(DISAGGREGATED_SETS, ROLE_SCALERS)
 
     async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
         """All objects of a kind in a namespace that match a label selector, each with kind and version."""

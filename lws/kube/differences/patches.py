@@ -1,7 +1,7 @@
 """Which patch leads from one JSON document to another?
 
 In: both documents. Out: a merge patch (RFC 7386), or the operations of a JSON Patch (RFC 6902); none where
-they are equal.
+they are equal. Of one document and a merge patch: the other document.
 """
 
 from __future__ import annotations
@@ -30,6 +30,16 @@ def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str
         elif field not in before or known != value:
             patch[field] = value
     return patch or None
+
+
+def with_merged(document: Any, patch: Any) -> Any:
+    """What a server that merges the patch (RFC 7386) into a document stores; neither is changed."""
+    if not isinstance(patch, Mapping):
+        return patch
+    known = document if isinstance(document, Mapping) else {}
+    merged = {field: value for field, value in known.items() if patch.get(field, value) is not None}
+    given = {field: value for field, value in patch.items() if value is not None}
+    return {**merged, **{field: with_merged(known.get(field), value) for field, value in given.items()}}
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:

@@ -98,13 +98,14 @@ def test_it_warns_of_those_who_would_undo_it(world: World, lws: Caller) -> None:
     assert images_of(world, "demo") == {0: {"server:1"}}
 
 
-def test_what_is_refused_changes_nothing(world: World, lws: Caller) -> None:
+def test_what_is_refused_or_skipped_changes_nothing(world: World, lws: Caller) -> None:
     two_revisions(world, "demo", replicas=1, rolloutStrategy=rolling(maxUnavailable=1))
     before = world.get(SET, "demo")["metadata"]["generation"], pod_uids(world, "demo")
 
     current = lws("undo", "demo", "--to-revision", "2")
-    assert (current.code, current.out) == (1, "")
-    assert current.err == "error: revision 2 is what set demo asks for already: nothing to undo\n"
+    skipped = "skipped rollback (current template already matches revision 2)"
+    assert (current.code, current.err) == (0, "")
+    assert current.out == f"leaderworkerset.leaderworkerset.x-k8s.io/demo {skipped}\n"
     missing = lws("undo", "demo", "--to-revision", "9")
     assert (missing.code, missing.err) == (1, "error: set demo has no revision 9: there is 1, 2\n")
     unknown = lws("undo", "dmeo")

@@ -79,7 +79,7 @@ class World:
             move()
         return version != self.cluster.version
 
-    def edit(self, change: Callable[[dict[str, Any]], None], kind: str = KIND, name: str = "demo") -> None:
+    def edit(self, change: Callable[[dict[str, Any]], object], kind: str = KIND, name: str = "demo") -> None:
         """A user changes the spec of an object."""
         obj = self.get(kind, name)
         spec = _deep(obj["spec"])

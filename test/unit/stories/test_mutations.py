@@ -21,11 +21,11 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from lws.actions import Apply, Create, Plan, Verbatim
+from lws.cli.facts.changes.undo_patch import appliers, check, operations
 from lws.cli.facts.impact import impact, impact_lines
-from lws.cli.facts.lookup import SetObjects, find_all, find_history
+from lws.cli.facts.lookup import SetObjects, all_of, find_set, history_of
 from lws.cli.facts.revisions import past_of
 from lws.cli.facts.set_status import report_on
-from lws.cli.facts.undo_patch import appliers, check, operations, target_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
 from lws.cli.views.diff import compared, difference_lines, side_by_side
@@ -35,6 +35,7 @@ from lws.cli.views.status import progress_line, status_blocks, status_data
 from lws.cluster.client.user_cluster import UserCluster
 from lws.controller.triggers.keys import Key
 from lws.kube.metadata import is_terminating, labels_of
+from lws.leaderworkerset.revisions.diff import describe
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL
 from test.unit.builders import make_pod_template, make_set
 from test.unit.stories import mutations
@@ -195,9 +196,10 @@ def _run_commands(loop: asyncio.AbstractEventLoop, cluster: FakeCluster, pick: r
     """One of those that look: all would take longer than the passes."""
     session = Session(cast(UserCluster, _Cluster(cluster)), NAMESPACE)
     command = pick.choice([_history, _undo, _status, _plan])
-    find = find_all if command in (_status, _plan) else find_history
+    read = all_of if command in (_status, _plan) else history_of
     with contextlib.suppress(Refusal):
-        command(loop.run_until_complete(find(session, NAME)))
+        lws = loop.run_until_complete(find_set(session, NAME))
+        command(loop.run_until_complete(read(session, lws)))
 
 
 def _history(found: SetObjects) -> None:
@@ -214,11 +216,11 @@ def _undo(found: SetObjects) -> None:
     for each in past.recorded:
         with contextlib.suppress(Refusal):
             old, new = past.before(each), past.numbered(each.number)
-            list(difference_lines(old, new))
+            list(difference_lines(describe(old, new)))
             side_by_side(("old", "new"), (yaml_text(compared(old)), yaml_text(compared(new))))
         with contextlib.suppress(Refusal):
-            target = target_of(past, each.number)
-            check(found.lws, past, target)
+            target = past.numbered(each.number)
+            check(found.lws, target)
             operations(found.lws, target)
     appliers(found.lws)
 

@@ -124,7 +124,7 @@ def test_an_interrupt_is_no_traceback(run: Run, fails: Callable[..., None]) -> N
     ("arguments", "said"),
     [
         (["histroy"], "No such command 'histroy'"),
-        (["key"], "Missing option '-f' / '--filename'"),
+        (["key"], "either NAME or '-f' / '--filename' is required"),
         (["manager", "-no-such-flag"], "No such option"),
         (["manager", "--zap-log-level", "loud"], "'loud' is no log level: use debug, info, error, panic"),
         (["manager", "--leader-elect=perhaps"], "'perhaps' is not a valid boolean"),

@@ -17,7 +17,7 @@ from lws.cli.arguments.candidates import (
     complete_revisions,
     complete_sets,
 )
-from lws.cli.arguments.set_name import DisaggregatedName
+from lws.cli.arguments.set_name import TYPES, NamedSet
 from lws.cli.main import commands
 from lws.cli.session import Session, Target
 from lws_api.leaderworkerset.v1 import KIND
@@ -84,7 +84,7 @@ def test_disaggregated_sets_and_their_revisions(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(candidates, "connected", connected)
     assert values(complete_sets(context(), click.Argument(["name"]), "dset/")) == ["dset/llm"]
-    for name in ("dset/llm", DisaggregatedName("llm")):
+    for name in ("dset/llm", NamedSet("llm", TYPES[1])):
         assert values(complete_revisions(context(name=name), click.Option(["--revision"]), "")) == ["3"]
 
 

@@ -27,8 +27,8 @@ def test_a_name_with_or_without_its_type(word: str) -> None:
 @pytest.mark.parametrize(
     ("word", "problem"),
     [
-        ("pod/demo", "'pod/demo' is not a LeaderWorkerSet: use NAME or lws/NAME"),
-        ("/demo", "'/demo' is not a LeaderWorkerSet"),
+        ("pod/demo", "'pod/demo' is no LeaderWorkerSet or DisaggregatedSet: use NAME, lws/NAME or dis"),
+        ("/demo", "'/demo' is no LeaderWorkerSet or"),
         ("lws/", "'lws/' does not have a single type and name"),
         ("lws/demo/0", "'lws/demo/0' does not have a single type and name"),
         ("", "'' does not have a single type and name"),
@@ -43,3 +43,12 @@ def test_what_names_no_set(word: str, problem: str) -> None:
 def test_the_type_and_the_name() -> None:
     assert split_set_name("lws/de") == ("lws/", "de")
     assert split_set_name("de") == ("", "de")
+
+
+@pytest.mark.parametrize("kind", ["dset", "DisaggregatedSet", "disaggregatedsets.disaggregatedset.x-k8s.io"])
+def test_disaggregated_sets(kind: str) -> None:
+    found = SetName().convert(f"{kind}/llm", None, None)
+    assert (found, found.type.resource.kind) == ("llm", "DisaggregatedSet")
+    plain = SetName().convert("llm", None, None)
+    assert (plain, plain.type.resource.kind) == ("llm", "LeaderWorkerSet")
+    assert SetName().convert(found, None, None) is found

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lws.cli.commands import diff as module
+from lws.cli.facts import lookup
 from lws.cli.facts.lookup import SetObjects
 from lws.cli.main import main
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -31,7 +32,7 @@ def no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
             return end.value
         raise AssertionError("nothing is waited for")
 
-    monkeypatch.setattr(module, "find_history", find)
+    monkeypatch.setattr(lookup, "find_history", find)
     monkeypatch.setattr(module, "run", run)
 
 

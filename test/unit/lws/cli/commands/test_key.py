@@ -131,7 +131,11 @@ SPEC = "spec: {leaderWorkerTemplate: {workerTemplate: {spec: {containers: [{name
 @pytest.mark.parametrize(
     ("manifest", "said"),
     [
-        pytest.param("", "<stdin> holds no LeaderWorkerSet of leaderworkerset.x-k8s.io/v1", id="empty"),
+        pytest.param(
+            "",
+            "<stdin> holds no LeaderWorkerSet of leaderworkerset.x-k8s.io/v1 and no D",
+            id="empty",
+        ),
         pytest.param("kind: Service", "<stdin> holds no LeaderWorkerSet", id="another kind"),
         pytest.param("{ a: [", "<stdin> is not YAML: ", id="not YAML"),
         pytest.param(
@@ -166,7 +170,8 @@ def test_what_is_wrong_is_said_in_words(manifest: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        pytest.param([], "Missing option '-f' / '--filename'", id="no file"),
+        pytest.param([], "either NAME or '-f' / '--filename' is required", id="no file"),
+        pytest.param(["demo", "-f", "-"], "either NAME or '-f' / '--filename'", id="both"),
         pytest.param(
             ["-f", "there-is-none.yaml"], "No such file or directory", id="a file that is not there"
         ),

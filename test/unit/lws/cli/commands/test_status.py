@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from lws.actions import Object
+from lws.cli.arguments.set_name import NamedSet
 from lws.cli.commands import status as module
+from lws.cli.facts import lookup
 from lws.cli.facts.lookup import SetObjects
 from lws.cli.main import main
 from lws.cli.refusal import Refusal
@@ -20,6 +22,8 @@ from test.unit.lws.cli.histories import found, revision_of, snapshot_of
 
 DEMO = make_set(namespace="team")
 BROKEN = make_set(namespace="team", name="broken")
+NONE = answer_json({"items": [], "metadata": {}})
+NO_SUCH_KIND = plain(404, "404 page not found")
 NAME = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
 
 
@@ -33,7 +37,7 @@ def sets(monkeypatch: pytest.MonkeyPatch) -> None:
         history = [revision_of(DEMO, 1)]
         return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
 
-    monkeypatch.setattr(module, "all_of", all_of)
+    monkeypatch.setattr(lookup, "all_of", all_of)
 
 
 async def listed(talk: Talk, output: str | None, everywhere: bool = False) -> int:
@@ -42,7 +46,7 @@ async def listed(talk: Talk, output: str | None, everywhere: bool = False) -> in
 
 
 async def test_a_line_for_each_set(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
-    talk.api.will(answer_json({"items": [BROKEN, DEMO], "metadata": {}}))
+    talk.api.will(answer_json({"items": [BROKEN, DEMO], "metadata": {}}), NO_SUCH_KIND)
     assert await listed(talk, None) == 1
     out, err = capsys.readouterr()
     assert [line.split()[0] for line in out.splitlines()] == ["NAME", "demo"]
@@ -51,7 +55,7 @@ async def test_a_line_for_each_set(talk: Talk, sets: None, capsys: pytest.Captur
 
 
 async def test_all_namespaces(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
-    talk.api.will(answer_json({"items": [DEMO], "metadata": {}}))
+    talk.api.will(answer_json({"items": [DEMO], "metadata": {}}), NONE)
     assert await listed(talk, "wide", everywhere=True) == 1
     heading, line = capsys.readouterr().out.splitlines()
     assert (heading.split()[:2], line.split()[:2]) == (["NAMESPACE", "NAME"], ["team", "demo"])
@@ -60,7 +64,7 @@ async def test_all_namespaces(talk: Talk, sets: None, capsys: pytest.CaptureFixt
 
 async def test_formats(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
     there = answer_json({"items": [DEMO], "metadata": {}})
-    talk.api.will(there, there)
+    talk.api.will(there, NONE, there, NONE)
     await listed(talk, "name")
     assert capsys.readouterr().out == f"{NAME}\n"
     await listed(talk, "json")
@@ -84,13 +88,13 @@ async def test_none(
     talk: Talk,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    talk.api.will(answer_json({"items": [], "metadata": {}}))
+    talk.api.will(NONE, NO_SUCH_KIND)
     assert await listed(talk, output, everywhere) == 0
     assert capsys.readouterr() == shown
 
 
 async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
-    talk.api.will(plain(404, "404 page not found"))
+    talk.api.will(NO_SUCH_KIND)
     with pytest.raises(Refusal, match="doesn't have a resource type"):
         await listed(talk, None)
 
@@ -98,13 +102,13 @@ async def test_a_cluster_that_does_not_know_the_kind(talk: Talk) -> None:
 async def test_one_set(
     talk: Talk, sets: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def find(session: Any, name: str) -> SetObjects:
+    async def find(session: Any, name: str) -> Object:
         assert name == "demo"
-        return await module.all_of(session, DEMO)
+        return DEMO
 
-    monkeypatch.setattr(module, "find_all", find)
+    monkeypatch.setattr(lookup, "find_set", find)
     for output, start in {"name": f"{NAME}\n", "yaml": "name: demo\n", "wide": "LeaderWorkerSet "}.items():
-        assert await module._look_once(talk.session, "demo", output) == 1
+        assert await module._look_once(talk.session, NamedSet("demo"), output) == 1
         out = capsys.readouterr().out
         assert out.startswith(start)
         assert ("NODE" in out) == (output == "wide")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lws.cli.blocks import SideBySide
 from lws.cli.views.diff import compared, diff_data, difference_lines, headline, side_by_side
 from lws.cli.views.screen import yaml_text
+from lws.leaderworkerset.revisions.diff import describe
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_set
 from test.unit.lws.cli.histories import past, sets
@@ -17,13 +18,13 @@ B["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["ar
 def test_lines_have_the_colour_of_what_happened() -> None:
     found = past(A, B)
     old, new = found.recorded
-    there = {(line.text, line.style) for line in difference_lines(old, new)}
+    there = {(line.text, line.style) for line in difference_lines(describe(old, new))}
     assert there == {
         ("worker template container main args added", "green"),
         ("worker template container main image: app:1 → app:2", "yellow"),
         ("worker template label new added: yes", "green"),
     }
-    back = {(line.text, line.style) for line in difference_lines(new, old)}
+    back = {(line.text, line.style) for line in difference_lines(describe(new, old))}
     assert ("worker template container main args removed", "red") in back
     assert ("worker template label new removed, was yes", "red") in back
 
@@ -59,7 +60,7 @@ def test_another_spelling_is_no_difference() -> None:
     spelled["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["resources"] = {}
     one, two = past(A, spelled).recorded
     assert yaml_text(compared(one)) == yaml_text(compared(two))
-    assert list(difference_lines(one, two)) == []
+    assert list(difference_lines(describe(one, two))) == []
 
 
 def test_annotations_that_pods_depend_on_are_compared() -> None:
@@ -70,9 +71,9 @@ def test_annotations_that_pods_depend_on_are_compared() -> None:
 
 def test_data() -> None:
     old, new = past(A, B).recorded
-    data = diff_data("demo", old, new)
+    data = diff_data("demo", old, new, describe(old, new))
     assert data["name"] == "demo"
     assert data["from"] == {"revision": 1, "key": old.key, "name": old.name}
     assert data["to"] == {"revision": 2, "key": new.key, "name": new.name}
-    assert data["changes"] == [line.text for line in difference_lines(old, new)]
-    assert diff_data("demo", new, new)["changes"] == []
+    assert data["changes"] == [line.text for line in difference_lines(describe(old, new))]
+    assert diff_data("demo", new, new, describe(new, new))["changes"] == []

@@ -9,7 +9,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from lws.kube.differences.patches import json_patch, merge_patch
+from lws.kube.differences.patches import json_patch, merge_patch, with_merged
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,15 @@ from lws.kube.differences.patches import json_patch, merge_patch
 )
 def test_the_smallest_patch(before: dict[str, Any], after: dict[str, Any], patch: Any) -> None:
     assert merge_patch(before, after) == patch
+    assert with_merged(before, patch or {}) == after
+
+
+def test_what_a_merge_stores() -> None:
+    """The examples of RFC 7386 that no patch of ours comes to."""
+    assert with_merged({"a": None, "b": 1}, {"b": None}) == {"a": None}
+    assert with_merged({}, {"a": {"b": {"c": None}}}) == {"a": {"b": {}}}
+    assert with_merged(["a"], {"b": 1}) == {"b": 1}
+    assert with_merged({"a": 1}, ["c"]) == ["c"]
 
 
 def _patched(before: Any, after: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 from lws.cli.blocks import Table, Text, row
 from lws.cli.facts.ages import age
-from lws.cli.facts.disaggregated import DisaggregatedPast
+from lws.cli.facts.disaggregated.history import DisaggregatedPast
 from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.record import Recorded
 
@@ -55,12 +55,6 @@ def history_data(
 ) -> dict[str, Any]:
     """The same as data. with_roles: what was recorded too."""
     return {"name": past.name, "revisions": [_data(past, each, with_roles) for each in revisions]}
-
-
-def diff_data(past: DisaggregatedPast, old: Recorded, new: Recorded) -> dict[str, Any]:
-    """What is different, as data."""
-    older, newer = ({"revision": each.number, "key": each.key, "name": each.name} for each in (old, new))
-    return {"name": past.name, "from": older, "to": newer, "changes": describe(old.record, new.record)}
 
 
 def changes(past: DisaggregatedPast, revision: Recorded) -> list[str]:

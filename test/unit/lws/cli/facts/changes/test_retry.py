@@ -1,4 +1,4 @@
-"""lws.cli.facts.retry: a write that conflicts with writes of the status, or with those of somebody else."""
+"""lws.cli.facts.changes.retry: a write that conflicts with those of the status, or of somebody else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Reference
-from lws.cli.facts.retry import write_unless_changed
+from lws.cli.facts.changes.retry import write_unless_changed
 from lws.cli.refusal import Refusal
 from lws.cluster.errors import Invalid
 from test.unit.builders import make_set

@@ -1,34 +1,30 @@
-"""lws.cli.views.disaggregated and the commands that show it: the table, one revision, differences."""
+"""lws.cli.kinds.disaggregatedset: what commands show of DisaggregatedSets, and do to them."""
 
 from __future__ import annotations
 
 import pytest
 
-from lws.cli.arguments.set_name import AnySetName, DisaggregatedName
-from lws.cli.commands.diff import _disaggregated as compare
-from lws.cli.commands.history import _disaggregated as show_history
+from lws.cli.arguments.set_name import TYPES, NamedSet
+from lws.cli.commands.diff import _diff as compare
+from lws.cli.commands.history import _history as show_history
 from lws.cli.commands.undo import Manner
-from lws.cli.commands.undo import _undo_disaggregated as undo
+from lws.cli.commands.undo import _undo as undo
 from test.unit.fake_api import answer_json
 from test.unit.lws.cli.conftest import Talk
-from test.unit.lws.cli.facts.test_disaggregated import A, B
+from test.unit.lws.cli.facts.disaggregated.test_history import A, B
 from test.unit.lws.cli.facts.test_lookup import world
 from test.unit.lws.disaggregatedset.revisions.histories import key_by_hash, revision_of
 
 IMAGE = "worker template container main image: a → b"
 
 
-@pytest.mark.parametrize("kind", ["dset", "DisaggregatedSet", "disaggregatedsets.disaggregatedset.x-k8s.io"])
-def test_names_of_disaggregated_sets(kind: str) -> None:
-    found = AnySetName().convert(f"{kind}/llm", None, None)
-    assert (found, type(found)) == ("llm", DisaggregatedName)
-    assert type(AnySetName().convert("lws/llm", None, None)) is str
+LLM = NamedSet("llm", TYPES[1])
 
 
 async def test_the_table(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     revisions = [revision_of(each, number) for number, each in enumerate((A, B), 1)]
     talk.api.will(*[world(B, *revisions)] * 3)
-    assert await show_history(talk.session, "llm", None, "wide") == 0
+    assert await show_history(talk.session, LLM, None, "wide") == 0
     shown = capsys.readouterr().out
     assert "DisaggregatedSet team/llm" in shown
     assert key_by_hash(A) in shown
@@ -38,35 +34,35 @@ async def test_the_table(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None
 async def test_one_revision_and_names(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     answer = world(A, revision_of(A, 1))
     talk.api.will(*[answer] * 6)
-    assert await show_history(talk.session, "llm", 1, None) == 0
+    assert await show_history(talk.session, LLM, 1, None) == 0
     shown = capsys.readouterr().out
     assert "Revision:     1 (what the set asks for)" in shown
     assert "leaderWorkerTemplate:" in shown
-    assert await show_history(talk.session, "llm", None, "name") == 0
+    assert await show_history(talk.session, LLM, None, "name") == 0
     assert capsys.readouterr().out == f"controllerrevision.apps/llm-{key_by_hash(A)}-1\n"
 
 
 async def test_broken_revisions_are_told(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     broken = {**revision_of(A, 1), "data": {"spec": {}}}
     talk.api.will(*[world(B, broken, revision_of(B, 2))] * 3)
-    assert await show_history(talk.session, "llm", None, None) == 1
+    assert await show_history(talk.session, LLM, None, None) == 1
     assert "roles is missing" in capsys.readouterr().err
 
 
 async def test_the_difference(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     answer = world(B, revision_of(A, 1), revision_of(B, 2))
     talk.api.will(*[answer] * 6)
-    assert await compare(talk.session, "llm", (None, None), None) == 1
+    assert await compare(talk.session, LLM, (None, None), None) == 1
     shown = capsys.readouterr().out
     assert f"revision 1 ({key_by_hash(A)}) → revision 2 ({key_by_hash(B)})" in shown
     assert f"role decode {IMAGE}" in shown
-    assert await compare(talk.session, "llm", (1, 1), None) == 0
+    assert await compare(talk.session, LLM, (1, 1), None) == 0
 
 
 async def test_undo(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
     answer = world(B, revision_of(A, 1), revision_of(B, 2))
     talk.api.will(*[answer] * 3, answer_json(A))
-    assert await undo(talk.session, "llm", Manner(None, dry_run=False, output=None)) == 0
+    assert await undo(talk.session, LLM, Manner(None, dry_run=False, output=None)) == 0
     patch = talk.api.requests[-1]
     assert (patch.method, patch.query["fieldManager"]) == ("PATCH", "lws-undo")
     assert [each["op"] for each in patch.body] == ["test", "replace", "replace"]

@@ -13,13 +13,12 @@ from typing import Any
 from lws.actions import Object
 from lws.children import Owner
 from lws.cli.refusal import Refusal
-from lws.cli.session import Session, from_server
-from lws.cluster.errors import NotFound
+from lws.cli.session import Session
 from lws.disaggregatedset import spec
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions import undo
 from lws.disaggregatedset.revisions.record import Recorded, is_ours, read
-from lws.disaggregatedset.revisions.target import target_revision
+from lws.disaggregatedset.revisions.target import Target, target_revision
 from lws.history.order import age
 from lws.kube.metadata import annotations_of, is_controlled_by, owner_reference
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
@@ -69,10 +68,14 @@ class DisaggregatedPast:
         return Owner(KIND, self.name, owner_reference(self.obj), is_alive=False, adoption="")
 
     @cached_property
+    def target(self) -> Target:
+        """The revision that the set asks for, recorded or not."""
+        return target_revision(self)
+
+    @property
     def wanted(self) -> Recorded | None:
         """What the set asks for; None as long as that is not recorded."""
-        name = target_revision(self).name
-        return next((each for each in self.revisions if each.name == name), None)
+        return next((each for each in self.revisions if each.name == self.target.name), None)
 
     def groups_on(self, key: str) -> dict[str, int]:
         """Groups that the LeaderWorkerSets of a key want, by role, over all slices."""
@@ -111,14 +114,9 @@ class DisaggregatedPast:
         return usable[-1] if usable else None
 
 
-async def find_disaggregated(session: Session, name: str) -> DisaggregatedPast:
-    """The set with its revisions and LeaderWorkerSets."""
-    try:
-        obj = await session.cluster.get(KIND, session.namespace, name)
-    except NotFound as error:
-        raise Refusal(error.message, from_server(error)) from error
-    if fault := spec.fault_of(obj):
-        raise Refusal(f"set {name} cannot be read: {fault}; correct its spec")
+async def past_of(session: Session, obj: Object) -> DisaggregatedPast:
+    """The history of a set, with its revisions and LeaderWorkerSets."""
+    name = obj["metadata"]["name"]
     selector = f"{NAME_LABEL}={name}"
     stored = await session.cluster.listed("ControllerRevision", session.namespace, selector)
     children = await session.cluster.listed(CHILD_KIND, session.namespace, selector)
@@ -139,13 +137,11 @@ def _running(child: Object, obj: Object) -> Running | None:
     return Running(child, identity.role, identity.slice_index, identity.key)
 
 
-def check(past: DisaggregatedPast, target: Recorded) -> None:
-    """Raises Refusal where going back is impossible or pointless."""
+def check(past: DisaggregatedPast) -> None:
+    """Raises Refusal where going back is impossible."""
     name = past.name
     if spec.parse(past.obj).paused:
-        raise Refusal(f"set {name} is paused: let it go on first, then undo")
-    if past.wanted is not None and past.wanted.record.forms == target.record.forms:
-        raise Refusal(f"revision {target.number} is what set {name} asks for already: nothing to undo")
+        raise Refusal(f"set {name} is paused: let it go on first (resume disaggregatedset/{name}), then undo")
 
 
 def operations(past: DisaggregatedPast, read_again: Object, target: Recorded) -> list[dict[str, Any]]:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from lws.actions import Object
-from lws.cli.facts.revisions import Past, is_same
 from lws.cli.refusal import Refusal
 from lws.kube.metadata import annotations_of
 from lws.leaderworkerset import fields
@@ -25,19 +24,11 @@ _TEMPLATE, _NETWORK = "leaderWorkerTemplate", "networkConfig"
 _ROLES = "roles"
 
 
-def target_of(past: Past, number: int | None) -> Recorded:
-    """The revision to go back to; without a number the one before what the set asks for."""
-    return past.numbered(number) if number is not None else past.before(past.wanted)
-
-
-def check(lws: Object, past: Past, target: Recorded) -> None:
-    """Raises Refusal where going back is impossible or pointless."""
-    name = past.name
+def check(lws: Object, target: Recorded) -> None:
+    """Raises Refusal where going back is impossible."""
     if SetSpec.of(lws).paused:
+        name = lws["metadata"]["name"]
         raise Refusal(f"set {name} is paused: let it go on first (resume {name}), then undo")
-    wanted = past.wanted
-    if wanted is not None and (wanted.uid == target.uid or is_same(wanted, target)):
-        raise Refusal(f"revision {target.number} is what set {name} asks for already: nothing to undo")
     old, new = equality_tree(lws["spec"])[_TEMPLATE], equality_tree(target.spec)[_TEMPLATE]
     if old.get("volumeClaimTemplates") != new.get("volumeClaimTemplates"):
         raise Refusal(

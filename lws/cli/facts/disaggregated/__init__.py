@@ -1,0 +1,1 @@
+"""What do commands find out about DisaggregatedSets?"""

@@ -1,0 +1,147 @@
+"""How does a DisaggregatedSet stand: each of its LeaderWorkerSets, and whether everything is as it asks?
+
+In: a snapshot. Out: plain facts; how they look is another question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from lws.actions import Object
+from lws.disaggregatedset.key import key_of
+from lws.disaggregatedset.plan import plan
+from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.revisions.target import Target, target_revision
+from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.spec import DisaggregatedSpec, parse
+from lws.disaggregatedset.status.status import AVAILABLE, REPLICA_FAILURE
+from lws.kube import conditions
+from lws.kube.metadata import is_terminating
+from lws.leaderworkerset.status.progress import LAST_PROGRESS
+
+
+@dataclass(frozen=True, slots=True)
+class ChildLine:
+    """One LeaderWorkerSet. why: it waits, empty if it does not."""
+
+    facts: ChildFacts
+    why: str
+
+
+@dataclass(frozen=True)
+class DisaggregatedReport:
+    """One set.
+
+    wanted: groups of each role over all slices; None where its scaler is missing. waiting_for: what has to
+    happen next, in words; empty when the set is settled. only_here: what the original would do otherwise, a
+    sentence each.
+    """
+
+    snapshot: DisaggregatedSnapshot
+    spec: DisaggregatedSpec
+    target: Target
+    lines: tuple[ChildLine, ...]
+    wanted: Mapping[str, int | None]
+    is_settled: bool
+    waiting_for: str
+    only_here: tuple[str, ...]
+
+    @property
+    def obj(self) -> Object:
+        return self.snapshot.obj
+
+    @property
+    def groups(self) -> int:
+        """Groups that are wanted in all."""
+        return sum(count or 0 for count in self.wanted.values())
+
+    @property
+    def last_progress(self) -> str:
+        """When the controller last saw it move (RFC 3339); empty where it has not."""
+        return str((self.obj.get("status") or {}).get(LAST_PROGRESS) or "")
+
+    @property
+    def pending(self) -> list[str]:
+        """Paths of what waits for the next revision."""
+        return list((self.obj.get("status") or {}).get("pending") or ())
+
+    def ready(self, role: str, updated: bool = False) -> int:
+        """Ready groups of a role, at most those wanted. updated: only those of the wanted revision."""
+        key = self.target.key
+        count = sum(
+            each.ready
+            for each in self.snapshot.children
+            if each.role == role and (each.key == key or not updated) and each.slice_index < self.spec.slices
+        )
+        return min(count, self.wanted.get(role) or 0)
+
+
+def report_on(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
+    """How the set stands."""
+    obj, target = snapshot.obj, target_revision(snapshot)
+    spec = parse(obj)
+    planned = plan(snapshot)
+    wanted = Wanted(snapshot, spec, target.key).in_all()
+    is_settled = _is_settled(snapshot, spec, target)
+    waiting_for = planned.waiting_for
+    if not waiting_for and any(planned.sequences):
+        waiting_for = "the controller to take its next step"
+    return DisaggregatedReport(
+        snapshot=snapshot,
+        spec=spec,
+        target=target,
+        lines=tuple(_lines(snapshot, target.key)),
+        wanted=wanted,
+        is_settled=is_settled,
+        waiting_for=""
+        if is_settled
+        else waiting_for or "the controller to say in the status that all is done",
+        only_here=tuple(_only_here(obj, target)),
+    )
+
+
+def _is_settled(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Target) -> bool:
+    """Whoever goes on from here will ask the status next."""
+    obj, status = snapshot.obj, snapshot.obj.get("status") or {}
+    is_seen = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
+    if not is_seen or is_terminating(obj) or target.actions or snapshot.orphans:
+        return False
+    for each in snapshot.children:
+        is_wanted = each.key == target.key and each.slice_index < spec.slices and spec.role(each.role)
+        if not is_wanted or not each.is_settled or each.existing != each.wanted:
+            return False
+    there = {(each.slice_index, each.role) for each in snapshot.children}
+    if len(there) != spec.slices * len(spec.roles):
+        return False
+    return conditions.is_true(status.get("conditions"), AVAILABLE)
+
+
+def _lines(snapshot: DisaggregatedSnapshot, key: str) -> Iterator[ChildLine]:
+    order = sorted(snapshot.children, key=lambda each: (each.slice_index, each.key != key, each.key))
+    for each in order:
+        yield ChildLine(each, "; ".join(_reasons(each)))
+
+
+def _reasons(child: ChildFacts) -> Iterator[str]:
+    if child.is_leaving:
+        yield "it is being deleted"
+        return
+    if child.existing > child.wanted:
+        yield f"{child.existing - child.wanted} of its groups are still terminating"
+    if child.ready < child.wanted:
+        yield f"{child.wanted - child.ready} of its groups are not ready"
+    failure = conditions.find((child.obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
+    if failure is not None and failure.get("status") == "True":
+        yield str(failure.get("message") or "")
+
+
+def _only_here(obj: Object, target: Target) -> Iterator[str]:
+    """The original hashes what is written, in its order; equal is not enough for it."""
+    computed = key_of(record(obj).roles)
+    if computed != target.key and not target.is_new:
+        yield (
+            f"the roles run under key {target.key}; the original controller would compute {computed} for "
+            f"them as they are written now, and start a rollout over it"
+        )

@@ -1,0 +1,1 @@
+"""What commands know of each kind of set."""

@@ -1,0 +1,177 @@
+"""DisaggregatedSet as a kind of sets that commands take.
+
+In: what a command asks. Out: answers of `lws.cli.facts.disaggregated`, as `lws.cli.views.disaggregated` show
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from lws.actions import Object
+from lws.cli.blocks import Block, Table, Text
+from lws.cli.facts import creation
+from lws.cli.facts.changes import restart
+from lws.cli.facts.disaggregated import history, lookup
+from lws.cli.facts.disaggregated import impact as effects
+from lws.cli.facts.disaggregated.status import DisaggregatedReport, report_on
+from lws.cli.facts.disaggregated.steps_ahead import steps_ahead
+from lws.cli.kinds.kind import History, Planned, SetKind, Standing
+from lws.cli.session import Session
+from lws.cli.views.disaggregated import history as views
+from lws.cli.views.disaggregated import plan, status
+from lws.cli.views.screen import yaml_text
+from lws.disaggregatedset.key import hashed_text, key_of
+from lws.disaggregatedset.revisions.diff import describe
+from lws.disaggregatedset.revisions.record import Recorded, record
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.disaggregatedset.spec import parse
+from lws.kube.differences.patches import with_merged
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
+
+
+class _Standing(Standing):
+    def __init__(self, facts: DisaggregatedReport) -> None:
+        self.facts = facts
+
+    @property
+    def obj(self) -> Object:
+        return self.facts.obj
+
+    @property
+    def is_settled(self) -> bool:
+        return self.facts.is_settled
+
+    def blocks(self, most: int | None, wide: bool) -> Iterable[Block]:
+        return status.status_blocks(self.facts, most, wide)
+
+    def data(self) -> dict[str, Any]:
+        return status.status_data(self.facts)
+
+    def progress(self) -> Text:
+        return status.progress_line(self.facts)
+
+
+class _History(History):
+    def __init__(self, past: history.DisaggregatedPast) -> None:
+        self._past = past
+
+    @property
+    def obj(self) -> Object:
+        return self._past.obj
+
+    @property
+    def revisions(self) -> Sequence[Recorded]:
+        return self._past.revisions
+
+    @property
+    def wanted(self) -> Recorded | None:
+        return self._past.wanted
+
+    @property
+    def complaints(self) -> Sequence[str]:
+        return [each.broken for each in self._past.revisions if each.broken]
+
+    def numbered(self, number: int) -> Recorded:
+        return self._past.numbered(number)
+
+    def before(self, revision: Recorded | None) -> Recorded:
+        return self._past.before(revision)
+
+    def table(self, now: datetime, wide: bool) -> Table:
+        return views.history_table(self._past, now, wide)
+
+    def one(self, revision: Recorded, now: datetime) -> Iterable[Block]:
+        return views.one_revision(self._past, revision, now, yaml_text(self.compared(revision)))
+
+    def data(self, revisions: Sequence[Recorded], *, whole: bool) -> dict[str, Any]:
+        return views.history_data(self._past, revisions, with_roles=whole)
+
+    def differences(self, old: Recorded, new: Recorded) -> Sequence[str]:
+        return describe(old.record, new.record)
+
+    def compared(self, revision: Recorded) -> Any:
+        return list(revision.record.parts)
+
+    def is_wanted(self, revision: Recorded) -> bool:
+        wanted = self._past.wanted
+        return wanted is not None and wanted.record.forms == revision.record.forms
+
+    def check(self, target: Recorded) -> None:
+        history.check(self._past)
+
+    def operations(self, read: Object, target: Recorded) -> list[dict[str, Any]]:
+        return history.operations(self._past, read, target)
+
+    def consequences(self, after: Object, target: Recorded) -> Iterator[Text]:
+        for role in history.returning(self._past, target):
+            yield Text(f"role {role} comes back; look at its replicas")
+
+
+class DisaggregatedSets(SetKind):
+    """The registration."""
+
+    resource = DISAGGREGATED_SET
+
+    async def find(self, session: Session, name: str) -> Object:
+        return await lookup.find(session, name)
+
+    async def standing(self, session: Session, obj: Object) -> _Standing:
+        return _Standing(report_on(await lookup.snapshot_of(session, obj)))
+
+    def table(self, standings: Sequence[_Standing], with_namespace: bool, wide: bool) -> Table:
+        return status.sets_table([each.facts for each in standings], with_namespace, wide)
+
+    async def history(self, session: Session, name: str) -> _History:
+        return _History(await history.past_of(session, await self.find(session, name)))
+
+    def is_paused(self, obj: Object) -> bool:
+        return parse(obj).paused
+
+    def restart_patch(self, obj: Object, now: datetime) -> dict[str, Any]:
+        return restart.of_roles(obj, now)
+
+    def as_stored(self, manifest: Object) -> dict[str, Any]:
+        return creation.disaggregated_as_stored(manifest)
+
+    def created(self, obj: Object, now: datetime, steps: bool) -> Planned:
+        blocks: list[Block] = list(effects.creation(obj, now))
+        snapshot = DisaggregatedSnapshot(obj, now)
+        effect = effects.impact(snapshot, obj)
+        data = {**_names(obj, "created"), "key": effect.after.key, **plan.effect_data(effect)}
+        if steps:
+            rest = steps_ahead(snapshot).end
+            paused = {"spec": {"rolloutStrategy": {"paused": None}}}
+            updated = with_merged(with_merged(rest.obj, paused), restart.of_roles(rest.obj, now))
+            ahead = steps_ahead(replace(rest, obj=updated))
+            key = effects.impact(rest, updated).after.key
+            blocks += [Text("a later update of all its groups:"), *plan.steps_blocks(ahead, key)]
+            data |= plan.steps_data(ahead)
+        return Planned(obj, "created", tuple(blocks), data)
+
+    async def changed(self, session: Session, stored: Object, after: Object, steps: bool) -> Planned:
+        snapshot = await lookup.snapshot_of(session, stored)
+        effect = effects.impact(snapshot, after)
+        action = "unchanged" if after["spec"] == stored["spec"] else "configured"
+        blocks: list[Block] = list(effects.impact_lines(effect))
+        data = {**_names(after, action), "key": effect.after.key, **plan.effect_data(effect)}
+        if steps:
+            ahead = steps_ahead(replace(snapshot, obj=after))
+            blocks += plan.steps_blocks(ahead, effect.after.key)
+            data |= plan.steps_data(ahead)
+        return Planned(after, action, tuple(blocks), data)
+
+    def key_and_text(self, obj: Object) -> tuple[str, str]:
+        roles = record(obj).roles
+        return key_of(roles), hashed_text(roles)
+
+    async def key(self, session: Session, obj: Object) -> str:
+        return (await history.past_of(session, obj)).target.key
+
+
+def _names(obj: Object, action: str) -> dict[str, Any]:
+    metadata = obj["metadata"]
+    return {"name": metadata["name"], "namespace": metadata["namespace"], "action": action}

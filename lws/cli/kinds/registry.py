@@ -1,0 +1,26 @@
+"""Which kinds of sets do commands take?
+
+In: a name as it was typed, or an object. Out: the kind.
+"""
+
+from __future__ import annotations
+
+from lws.actions import Object
+from lws.cli.arguments.set_name import NamedSet
+from lws.cli.kinds.disaggregatedset import DisaggregatedSets
+from lws.cli.kinds.kind import SetKind
+from lws.cli.kinds.leaderworkerset import LeaderWorkerSets
+
+KINDS: tuple[SetKind, ...] = (LeaderWorkerSets(), DisaggregatedSets())
+
+RESOURCES = tuple(each.resource for each in KINDS)
+
+
+def kind_of(name: NamedSet) -> SetKind:
+    """The kind that somebody has named."""
+    return next(each for each in KINDS if each.resource == name.type.resource)
+
+
+def kind_of_object(obj: Object) -> SetKind:
+    """The kind of an object that is a set."""
+    return next(each for each in KINDS if each.resource.kind == obj["kind"])

@@ -1,0 +1,1 @@
+"""Facts about DisaggregatedSets as text for a terminal."""

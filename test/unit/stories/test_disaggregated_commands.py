@@ -1,0 +1,215 @@
+"""Commands on a DisaggregatedSet in a cluster in memory: what they say is so, and what they write acts."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+import jsonpatch
+import pytest
+
+from lws.actions import Object, Reference
+from lws.cli.arguments.set_name import TYPES, NamedSet
+from lws.cli.commands.history import _history
+from lws.cli.commands.key import _of_set
+from lws.cli.commands.plan import _ahead
+from lws.cli.commands.restart import _restart
+from lws.cli.commands.status import _list, _look_once
+from lws.cli.commands.undo import Manner, _undo
+from lws.cli.kinds.registry import kind_of
+from lws.cli.refusal import Refusal
+from lws.cli.session import Session
+from lws.cluster.client.user_cluster import UserCluster
+from lws.kube.differences.patches import with_merged
+from lws.kube.metadata import labels_of
+from lws_api.disaggregatedset.v1 import KIND
+from test.unit.disaggregated import make_disaggregated, make_role
+from test.unit.stories.disaggregated_world import World
+from test.unit.stories.fake_cluster import NAMESPACE, FakeCluster
+
+DEMO = NamedSet("demo", TYPES[1])
+
+
+class Served(FakeCluster):
+    """What commands ask of an API server, over the same objects."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.__dict__ = cluster.__dict__
+
+    async def listed(self, kind: str, namespace: str, selector: str = "") -> list[dict[str, Any]]:
+        return [each for each in self.of_kind(kind) if _matches(each, selector)]
+
+    async def merge_patch(self, target: Reference, patch: Object, manager: str) -> dict[str, Any]:
+        return self._changed(target, with_merged(self.objects[target.kind, target.name], patch))
+
+    async def json_patch(
+        self, target: Reference, operations: Any, manager: str, *, dry_run: bool = False
+    ) -> dict[str, Any]:
+        before = self.objects[target.kind, target.name]
+        after = jsonpatch.JsonPatch([dict(each) for each in operations]).apply(before)
+        return cast(dict[str, Any], after) if dry_run else self._changed(target, after)
+
+    def _changed(self, target: Reference, after: Object) -> dict[str, Any]:
+        self.change(self.objects[target.kind, target.name], spec=after["spec"])
+        return self.objects[target.kind, target.name]
+
+
+def _matches(obj: Object, selector: str) -> bool:
+    if " in (" in selector:
+        label, _, values = selector.removesuffix(")").partition(" in (")
+        return labels_of(obj).get(label) in values.split(",")
+    label, _, value = selector.partition("=")
+    return not selector or labels_of(obj).get(label) == value
+
+
+class Terminal:
+    """Somebody who calls commands on the set of this world."""
+
+    def __init__(self, world: World, loop: asyncio.AbstractEventLoop, capsys: Any) -> None:
+        self.world, self._loop, self._capsys = world, loop, capsys
+        cluster = cast(UserCluster, Served(world.cluster))
+        self.session = Session(cluster, NAMESPACE)
+
+    def __call__(self, command: Any, *arguments: Any) -> tuple[int, str]:
+        code = self._loop.run_until_complete(command(self.session, *arguments))
+        return code, self._capsys.readouterr().out
+
+    def status(self) -> Any:
+        code, out = self(_look_once, DEMO, "json")
+        data = json.loads(out)
+        assert code == (0 if data["settled"] else 1)
+        return data
+
+
+@pytest.fixture
+def terminal(capsys: pytest.CaptureFixture[str]) -> Iterator[Terminal]:
+    loop = asyncio.new_event_loop()
+    world = World(loop)
+    obj = make_disaggregated(roles=[make_role("prefill", 4), make_role("decode", 2)])
+    del obj["metadata"]["uid"]
+    world.cluster.add(obj)
+    world.settle()
+    yield Terminal(world, loop, capsys)
+    loop.close()
+
+
+def test_the_status_follows_a_rollout(terminal: Terminal) -> None:
+    data = terminal.status()
+    assert (data["settled"], data["waitingFor"], data["revision"], data["slices"]) == (True, "", 1, 1)
+    assert data["roles"] == [
+        {"name": "prefill", "replicas": 4, "ready": 4, "updatedAndReady": 4},
+        {"name": "decode", "replicas": 2, "ready": 2, "updatedAndReady": 2},
+    ]
+    code, out = terminal(_restart, DEMO, None)
+    assert (code, out) == (0, "disaggregatedset.disaggregatedset.x-k8s.io/demo restarted\n")
+    said = []
+    while terminal.world._round():
+        data = terminal.status()
+        assert not data["settled"] or len(terminal.world.counts()) == 1
+        said.append(data["roles"][0]["updatedAndReady"])
+        assert all(each["ready"] <= each["replicas"] for each in data["roles"])
+    assert said[0] == 0 and sorted(said) == said and said[-1] == 4
+    assert (data["settled"], data["revision"]) == (True, 2)
+    code, out = terminal(_history, DEMO, None, None)
+    assert (code, out.count("annotation kubectl.kubernetes.io/restartedAt added")) == (0, 2)
+
+
+def test_what_is_shown_in_the_middle_of_a_rollout(terminal: Terminal) -> None:
+    terminal(_restart, DEMO, None)
+    for _ in range(4):
+        terminal.world._round()
+    while not terminal.status()["waitingFor"].startswith("slice 0: role "):
+        assert terminal.world._round()
+    new = terminal.status()["key"]
+    (old,) = terminal.world.counts().keys() - {new}
+    code, out = terminal(_look_once, DEMO, "wide")
+    lines = out.splitlines()
+    assert code == 1
+    assert lines[0] == "DisaggregatedSet default/demo"
+    assert lines[1].startswith(f"groups ready on revision 2 ({new}): ")
+    assert lines[3].split() == ["SLICE", "ROLE", "REVISION", "READY", "AGE", "LEADERWORKERSET", "WAITING"]
+    assert {f"demo-0-{key}-{role}" for key in (old, new) for role in ("prefill", "decode")} == {
+        line.split()[5] for line in lines[4:8]
+    }
+    assert terminal(_of_set, DEMO, False) == (0, f"demo\t{new}\n")
+
+
+def test_the_list_has_both_kinds(terminal: Terminal) -> None:
+    code, out = terminal(_list, None)
+    sets, disaggregated = out.split("\n\n")
+    assert code == 0
+    assert len(sets.splitlines()) == 3, "LeaderWorkerSets of the roles"
+    heading, line = disaggregated.splitlines()
+    assert heading.split() == ["NAME", "SLICES", "READY", "UPDATED", "REVISION", "AGE", "WAITING"]
+    assert line.split()[:5] == ["disaggregatedset/demo", "1", "6/6", "6", "1"]
+
+
+def test_plan_tells_the_steps_that_are_left(terminal: Terminal) -> None:
+    planned = terminal._loop.run_until_complete(_ahead(terminal.session, DEMO, True))
+    assert (planned.action, planned.data["steps"], planned.data["waitingFor"]) == ("unchanged", [], "")
+    terminal(_restart, DEMO, None)
+    for _ in range(4):
+        terminal.world._round()
+    planned = terminal._loop.run_until_complete(_ahead(terminal.session, DEMO, True))
+    first, *_, last = planned.data["steps"]
+    assert sum(planned.data["restarts"].values()) > 0
+    terminal.world.settle()
+    assert last["groups"] == terminal.world.counts()
+    assert first["changes"][0].keys() == {"role", "key", "before", "after"}
+
+
+def test_plan_of_a_change(terminal: Terminal) -> None:
+    kind, obj = kind_of(DEMO), terminal.world.get(KIND)
+    roles = [
+        make_role("prefill", 4, image="app:2"),
+        make_role("decode", 3, image="app:2"),
+        make_role("router", 1, image="app:2"),
+    ]
+    after = {**obj, "spec": {**obj["spec"], "roles": roles}}
+    planned = terminal._loop.run_until_complete(kind.changed(terminal.session, obj, after, False))
+    texts = [cast(Any, each).text for each in planned.blocks]
+    image = "worker template container main image: app:1 → app:2"
+    assert texts == [
+        "6 groups (decode 2, prefill 4) restart, by a rollout of all roles in step",
+        "  role decode is to have 3 groups instead of 2",
+        "  role router is to have 1 group instead of 0",
+        f"  role prefill {image}",
+        f"  role decode {image}",
+        "  role router added",
+    ]
+    assert planned.data["replicas"] == {"prefill": 4, "decode": 3, "router": 1}
+
+
+def test_undo_comes_back_and_does_nothing_twice(terminal: Terminal) -> None:
+    (first,) = terminal.world.counts()
+    terminal(_restart, DEMO, None)
+    terminal.world.settle()
+    name = "disaggregatedset.disaggregatedset.x-k8s.io/demo"
+    undo = Manner(1, dry_run=False, output=None)
+    assert terminal(_undo, DEMO, undo) == (0, f"{name} rolled back to revision 1\n")
+    terminal.world.settle()
+    assert [*terminal.world.counts()] == [first]
+    again = Manner(3, dry_run=False, output=None)
+    skipped = f"{name} skipped rollback (current template already matches revision 3)\n"
+    before = terminal.world.cluster.version
+    assert terminal(_undo, DEMO, again) == (0, skipped)
+    assert terminal.world.cluster.version == before
+
+
+def test_edits_that_the_original_would_roll_over_are_told(terminal: Terminal) -> None:
+    terminal.world.edit(lambda spec: spec["roles"].reverse())
+    terminal.world.settle()
+    _, out = terminal(_look_once, DEMO, None)
+    assert "the original controller would compute" in out and out.endswith("settled\n")
+    spec = {"subdomainPolicy": "UniquePerReplica"}
+    terminal.world.edit(lambda given: given["roles"][0]["spec"].update(networkConfig=spec))
+    terminal.world.settle()
+    _, out = terminal(_look_once, DEMO, None)
+    assert "spec.roles[0].spec.networkConfig waits for the next revision; `restart` brings it" in out
+
+
+def test_a_set_that_is_not_there(terminal: Terminal) -> None:
+    with pytest.raises(Refusal, match="did you mean demo"):
+        terminal(_look_once, NamedSet("dmeo", TYPES[1]), None)
