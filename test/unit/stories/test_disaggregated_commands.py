@@ -182,6 +182,25 @@ def test_plan_of_a_change(terminal: Terminal) -> None:
     assert planned.data["replicas"] == {"prefill": 4, "decode": 3, "router": 1}
 
 
+def counts(step: dict[str, Any]) -> list[str]:
+    """What is wanted after a step, whatever the keys are."""
+    return sorted(str(sorted(roles.items())) for roles in step["groups"].values())
+
+
+def test_plan_of_a_set_that_is_not_there_yet(terminal: Terminal) -> None:
+    kind = kind_of(DEMO)
+    obj = make_disaggregated("new", roles=[make_role("prefill", 4), make_role("decode", 2)])
+    planned = kind.created(kind.as_stored(obj), terminal.session.now, True)
+    assert [cast(Any, each).text for each in planned.blocks[:2]] == [
+        f"new: 6 groups (prefill 4, decode 2), 6 pods in all, under key {planned.data['key']}",
+        "a later update of all its groups:",
+    ]
+    terminal(_restart, DEMO, None)
+    happens = terminal._loop.run_until_complete(_ahead(terminal.session, DEMO, True)).data["steps"]
+    later = planned.data["steps"]
+    assert [counts(each) for each in later] == [counts(each) for each in happens]
+
+
 def test_undo_comes_back_and_does_nothing_twice(terminal: Terminal) -> None:
     (first,) = terminal.world.counts()
     terminal(_restart, DEMO, None)

@@ -104,7 +104,8 @@ class Model:
     def _stored(self, intent: Object) -> dict[str, Any]:
         self.made += 1
         given = {
-            "uid": f"{intent['kind']}-{self.made}",
+            # Not that of anything that was there before this model.
+            "uid": f"{intent['kind']}-{intent['metadata']['name']}-{self.made}",
             "resourceVersion": str(self.made),
             "generation": 1,
             "creationTimestamp": timestamp(self.snapshot.now),
