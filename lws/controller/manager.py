@@ -158,12 +158,3 @@ async def run(settings: Settings, kubeconfig: str | None) -> int:
         return await Manager(settings, cluster, metrics).run()
     finally:
         await cluster.close()
-        await cancel(_streams_of_kopf())
-
-
-def _streams_of_kopf() -> list[asyncio.Task[Any]]:
-    """What has outlived kopf. Its pause waiters end with its streams, which forget that they were cancelled
-    if these end first.
-    """
-    rest = asyncio.all_tasks() - {asyncio.current_task()}
-    return [task for task in rest if not task.get_name().startswith("pause-waiter")]

@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 import kopf
@@ -18,6 +19,7 @@ from lws import timing
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.config import Settings
+from lws.controller.lifecycle import cancel
 from lws.controller.registration import Registration
 from lws.controller.triggers import watch
 from lws.controller.webhooks import handlers
@@ -25,6 +27,7 @@ from lws.controller.webhooks.server import AdmissionServer
 
 # What kopf says at ERROR when an admission handler refuses an object: that is an answer, not an error.
 _REFUSAL = "failed permanently"
+_KOPF = Path(kopf.__file__).parent
 
 
 class _Backoffs:
@@ -81,7 +84,8 @@ async def run_operator(
     stop: asyncio.Event,
     on_start: Callable[[], None],
 ) -> None:
-    """Run kopf until `stop` is set; raises what kopf could not live with. It may be run anew after that.
+    """Run kopf until `stop` is set; raises what kopf could not live with. It may be run anew after that:
+    nothing of kopf is left.
 
     on_start: called once kopf runs. It takes SIGINT and SIGTERM for itself then, so whoever wants to end in
     an order of their own takes them back here.
@@ -99,7 +103,27 @@ async def run_operator(
         stop_flag=stop,
     )
     on_start()
-    await kopf.run_tasks(tasks, ignored=_Everything())
+    try:
+        await kopf.run_tasks(tasks, ignored=_Everything())
+    finally:
+        await cancel(_streams_of_kopf())
+
+
+def _streams_of_kopf() -> list[asyncio.Task[Any]]:
+    """What outlives kopf: where one of its streams fails, the others go on, and would feed the store beside
+    those of the next run. Its pause waiters end with its streams, which forget that they were cancelled if
+    these end first.
+    """
+    return [
+        task
+        for task in asyncio.all_tasks() - {asyncio.current_task()}
+        if _is_of_kopf(task) and not task.get_name().startswith("pause-waiter")
+    ]
+
+
+def _is_of_kopf(task: asyncio.Task[Any]) -> bool:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return code is not None and Path(code.co_filename).is_relative_to(_KOPF)
 
 
 class _Everything(Collection[Any]):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Iterable, Sized
 from pathlib import Path
 from typing import cast
 
 import kopf
+import pytest
+from kopf._cogs.aiokits.aiotasks import create_guarded_task
 
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.config import Settings, load
 from lws.controller.leaderworkerset.admission import ENDPOINTS
 from lws.controller.manager import REGISTRATIONS
-from lws.controller.operator import build_registry, build_settings
+from lws.controller.operator import build_registry, build_settings, run_operator
 from lws.controller.webhooks.server import AdmissionServer
 
 SERVER = cast(AdmissionServer, object())
@@ -61,3 +64,28 @@ def test_what_kopf_is_given() -> None:
     assert len(list(registry._watching.get_all_handlers())) == len(REGISTRATIONS) == 2
     for writing in (registry._changing, registry._spawning, registry._indexing):
         assert list(writing.get_all_handlers()) == []
+
+
+async def test_nothing_of_kopf_outlives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the stream of one kind fails, kopf leaves that of the other."""
+    streams: list[asyncio.Task[None]] = []
+
+    async def stream() -> None:
+        await asyncio.Event().wait()
+
+    async def spawned(**_: object) -> list[asyncio.Task[None]]:
+        streams.append(create_guarded_task(stream(), name="watcher for sets", flag=None))
+        return []
+
+    async def failing(*_: object, **__: object) -> None:
+        await asyncio.sleep(0)
+        raise RuntimeError("the stream of another kind has failed")
+
+    monkeypatch.setattr(kopf, "spawn_tasks", spawned)
+    monkeypatch.setattr(kopf, "run_tasks", failing)
+    ours = asyncio.create_task(stream())
+    with pytest.raises(RuntimeError, match="another kind"):
+        await run_operator(registry_of(), build_settings(None), asyncio.Event(), lambda: None)
+    assert [each.done() for each in streams] == [True]
+    assert not ours.done(), "passes go on"
+    ours.cancel()
