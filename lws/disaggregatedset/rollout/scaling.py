@@ -1,7 +1,8 @@
 """What does a change of targets do to a slice whose rollout stands still?
 
 In: a slice that is paused, or whose target revision is not ready. Out: a step that follows the targets and
-takes the rollout no further. A role whose target is what it was when the rollout began is left alone.
+takes the rollout no further. A role whose target is what it was when the rollout began is left alone, unless
+less surge than before leaves no place for groups that are there.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def while_unsettled(state: SliceState, paused: bool = False) -> Step:
         old = state.old_wanted(role.name)
         start = role.target if role.at_start is None else role.at_start
         grows, shrinks = role.target > start, role.target < start
-        planned[role.name] = max(0, min(old, role.ceiling - count)) if shrinks else old
+        has_less_surge = not paused and count > 0 and role.ceiling < old + count
+        planned[role.name] = max(0, min(old, role.ceiling - count)) if shrinks or has_less_surge else old
         wanted.append(max(count, min(following, role.target - old)) if grows and all(new) else count)
     raises = raised(state, tuple(wanted), planned)
     waiting = PAUSED if paused else unready(state)

@@ -199,6 +199,20 @@ def test_pause_before_the_first_step() -> None:
     assert next_step(beginning((4, 2), roles((2, 2))), paused=True).old == {"old": {"x": 2}}
 
 
+def test_less_surge_makes_room_for_a_group_that_finds_none() -> None:
+    new = RevisionCounts("b", {"x": ready(1, 0), "y": starting(1)})
+    old = revision("a", 2, 4)
+    without_room = SliceState(roles((2, 4)), (old,), new)
+    assert next_step(without_room).is_empty
+    budgets = roles((2, 4), surge=(0, 0), unavailable=(1, 1))
+    lowered = replace(without_room, roles=budgets)
+    assert next_step(lowered) == Step(
+        old={"a": {"x": 1, "y": 3}}, waiting_for=next_step(without_room).waiting_for
+    )
+    assert next_step(lowered, paused=True).is_empty
+    assert not next_step(replace(lowered, new=RevisionCounts("b", {"x": ready(0, 0), "y": starting(0)}))).old
+
+
 def test_pause_in_the_middle_stops_steps_and_not_scaling() -> None:
     state = SliceState(roles((4, 2)), (revision("a", 3, 2),), revision("b", 1, 1))
     assert next_step(state, paused=True).is_empty and not next_step(state).is_empty
