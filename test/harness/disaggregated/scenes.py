@@ -189,12 +189,12 @@ class Step:
 
 
 def steps_of(name: str, seen: Iterable[Seen]) -> list[Step]:
-    """Every step of the set of that name."""
+    """Every step of the set of that name; what was there when somebody began to look is none."""
     found: list[Step] = []
     scene = Scene()
     for each in seen:
         after = _changed(name, scene, each)
-        if after != scene:
+        if after != scene and not each.is_whole:
             found.append(Step(each.at, each.kind, next(iter(each.objects), ""), each.who, scene, after))
         scene = after
     return found

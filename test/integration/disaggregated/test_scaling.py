@@ -110,7 +110,7 @@ def test_an_autoscaler_scales_a_role_at_rest_and_in_a_rollout(world: World, metr
 
 WISHES = [(4, 5), (1, 1), (3, 6), (5, 2), (2, 3)]
 """Of prefill, by the set, and of decode, by its scaler."""
-MOST_WISHES = 12
+MOST_WISHES = 6
 
 
 @pytest.mark.parametrize("slices", [1, 3])

@@ -1,0 +1,86 @@
+"""The original controller, played: it leaves on a real API server what a state describes.
+
+In: a namespace, a state that is written into this as if it were a cluster in memory. Out: first the
+LeaderWorkerSets, which nobody controls yet, so that they get their pods; then the set that controls them, and
+whatever else it has.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lws_api.disaggregatedset.v1 import KIND
+from test.harness.groups import name_of, settle
+from test.harness.world import SET, World
+
+Object = dict[str, Any]
+
+_UID = "uid-of-the-set"
+
+
+@dataclass
+class Original:
+    """Plays one state in one namespace."""
+
+    world: World
+    objects: list[Object] = field(default_factory=list)
+
+    @property
+    def cluster(self) -> Original:
+        """Where a state is written to."""
+        return self
+
+    def add(self, obj: Mapping[str, Any]) -> Object:
+        """As a cluster in memory does."""
+        made: Object = copy.deepcopy(dict(obj))
+        made["metadata"]["namespace"] = self.world.namespace
+        if made["kind"] == KIND:
+            made["metadata"]["uid"] = _UID
+        self.objects.append(made)
+        return made
+
+    def change(self, obj: Object, status: Object) -> None:
+        """As a cluster in memory does."""
+        obj["status"] = status
+
+    def bring_up(self) -> None:
+        """Make the children, and wait for their groups."""
+        for each in self._of(SET):
+            metadata = {key: value for key, value in each["metadata"].items() if key != "ownerReferences"}
+            self.world.create({**each, "metadata": metadata})
+        settle(self.world, *map(name_of, self._of(SET)))
+
+    def control(self) -> None:
+        """Make the set, and make it the controller of all it has."""
+        (described,) = self._of(KIND)
+        made = self.world.create(_without_server_fields(described))
+        uid = made["metadata"]["uid"]
+        for each in self._of(SET):
+            owners = _owned(each, uid)["metadata"]["ownerReferences"]
+            self.world.patch(SET, name_of(each), {"metadata": {"ownerReferences": owners}})
+        for each in self.objects:
+            if each["kind"] not in (KIND, SET):
+                self.world.create(_owned(each, uid))
+                self._say(each)
+        self._say(described)
+
+    def _say(self, obj: Object) -> None:
+        if status := obj.get("status"):
+            path = f"{self.world.path(obj['kind'], name_of(obj))}/status"
+            self.world.api.merge(path, {"status": status})
+
+    def _of(self, kind: str) -> list[Object]:
+        return [each for each in self.objects if each["kind"] == kind]
+
+
+def _owned(obj: Object, uid: str) -> Object:
+    owners = [{**each, "uid": uid} for each in obj["metadata"]["ownerReferences"]]
+    return {**obj, "metadata": {**obj["metadata"], "ownerReferences": owners}}
+
+
+def _without_server_fields(obj: Object) -> Object:
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "uid"}
+    return {**obj, "metadata": metadata}

@@ -1,0 +1,161 @@
+"""DisaggregatedSets as the original leaves them: what changes when our manager takes over?
+
+All of them are made first, while the Lease is not ours; then it is handed over once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
+from test.harness.audit import AuditLog, Request
+from test.harness.disaggregated.standing import SECONDS, counts, keys_of, settle, status_of
+from test.harness.disaggregated.watching import Watch
+from test.harness.groups import name_of
+from test.harness.product import Product
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World, a_namespace
+from test.integration.disaggregated.original import Original
+from test.integration.takeover.lease import held_by_the_original
+from test.unit.stories.test_disaggregated_takeover import (
+    DRIFTED,
+    EXAMPLES,
+    Rest,
+    leave_in_rollout,
+)
+from tools.localcluster import Api, LocalCluster
+
+pytestmark = pytest.mark.local_only
+
+NAME = "demo"
+QUIET_SECONDS = 5.0
+PLAYERS = 6
+# The rest of them: test/unit/stories/test_disaggregated_takeover.py.
+RESTS = {
+    "legacy": Rest("v0.9.0"),
+    "drifted": Rest("v0.10.0", key=DRIFTED),
+    "stopped": Rest("reference", counts=(0, 0), has_served=False),
+    "slices": Rest("reference", slices=3),
+    "external": Rest("reference", external=True),
+    "external-slices": Rest("v0.10.0", slices=3, external=True, key=DRIFTED),
+}
+ROLLING = {"rolling-1": ("v0.9.0", 1), "rolling-4": ("v0.10.0", 4), "rolling-6": ("reference", 6)}
+"""By which release, and at which step of the first example."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One state. before, after: versions of what is to be left alone. written: by the manager."""
+
+    world: World
+    watch: Watch
+    before: dict[str, str]
+    after: dict[str, str]
+    written: list[Request]
+
+
+def versions(world: World) -> dict[str, str]:
+    """Of children, Services and scalers; of pods who they are."""
+    found = {
+        f"{kind} {name_of(each)}": each["metadata"]["resourceVersion"]
+        for kind in (SET, "Service", SCALER_KIND)
+        for each in world.list(kind, NAME_LABEL)
+    }
+    pods = {f"Pod {name_of(each)}": each["metadata"]["uid"] for each in world.list("Pod", NAME_LABEL)}
+    return {**found, **pods}
+
+
+@pytest.fixture(scope="module")
+def taken(local_cluster: LocalCluster, api: Api, product: Product) -> Iterator[dict[str, Taken]]:
+    audit = AuditLog(local_cluster.audit_log)
+    with ExitStack() as stack, ThreadPoolExecutor(PLAYERS) as players:
+        worlds = {
+            name: stack.enter_context(a_namespace(local_cluster, f"t-taken-{name}"))
+            for name in (*RESTS, *ROLLING)
+        }
+        originals = {name: Original(world) for name, world in worlds.items()}
+        for name, rest in RESTS.items():
+            rest.leave(originals[name])
+        for name, (version, at) in ROLLING.items():
+            leave_in_rollout(originals[name], version, EXAMPLES[0], at)
+        list(players.map(Original.bring_up, originals.values()))
+        with held_by_the_original(api, product):
+            list(players.map(Original.control, originals.values()))
+            watches = {name: Watch(world) for name, world in worlds.items()}
+            before = {name: versions(world) for name, world in worlds.items()}
+            audit.mark()
+        for name in RESTS:
+            eventually(f"{name} is taken over", lambda name=name: has_history(worlds[name]), seconds=SECONDS)
+        resting = [worlds[name] for name in RESTS]
+        stays("nothing happens any more", lambda: [versions(world) for world in resting], QUIET_SECONDS)
+        asked = [each for each in audit.requests() if each.is_write]
+        yield {
+            name: Taken(
+                world,
+                watches[name],
+                before[name],
+                versions(world),
+                [each for each in asked if each.namespace == world.namespace],
+            )
+            for name, world in worlds.items()
+        }
+
+
+def has_history(world: World) -> bool:
+    return bool(status_of(world, NAME).get("updateRevision"))
+
+
+@pytest.mark.parametrize("name", RESTS)
+def test_what_rests_is_recorded_and_left_alone(taken: dict[str, Taken], name: str) -> None:
+    it = taken[name]
+    assert it.after == it.before
+    written = sorted(each.resource for each in it.written if each.resource != "events")
+    assert written == ["controllerrevisions", "disaggregatedsets/status"], list(map(str, it.written))
+    settle(it.world, NAME)
+    it.watch.judge(NAME)
+
+
+@pytest.mark.parametrize("name", ROLLING)
+def test_a_rollout_goes_on_with_the_next_step(taken: dict[str, Taken], name: str) -> None:
+    it = taken[name]
+    settle(it.world, NAME)
+    _, at = ROLLING[name]
+    old, new = keys_of(it.world, NAME)
+    assert rows(it.watch, old, new) == EXAMPLES[0].rows[at:]
+    it.watch.judge(NAME)
+
+
+def rows(watch: Watch, old: str, new: str) -> list[Any]:
+    """Counts of both revisions, without those between two writes of one step."""
+    found: list[Any] = []
+    for step in watch.steps(NAME):
+        by_key = {
+            key: {each.place[1]: each.wanted for each in step.after.children.values() if each.key == key}
+            for key in (old, new)
+        }
+        row = tuple(tuple(by_key[key].get(role, 0) for role in ("prefill", "decode")) for key in (old, new))
+        if row not in found:
+            found.append(row)
+    known = EXAMPLES[0].rows
+    return [each for each in found if each in known]
+
+
+def test_legacy_children_make_room_for_slices_and_go_with_them(taken: dict[str, Taken]) -> None:
+    it = taken["legacy"]
+    (key,) = keys_of(it.world, NAME)
+    it.world.patch(KIND, NAME, {"spec": {"slices": 3}})
+    settle(it.world, NAME)
+    of_slice = {key: {"prefill": 2, "decode": 3}}
+    assert counts(it.world, NAME) == {0: of_slice, 1: of_slice, 2: of_slice}
+    legacy = {f"{NAME}-{key}-prefill", f"{NAME}-{key}-decode"}
+    assert not legacy & {name_of(each) for each in it.world.list(SET)}
+    it.world.patch(KIND, NAME, {"spec": {"slices": 1}})
+    settle(it.world, NAME)
+    assert counts(it.world, NAME) == {0: of_slice}
+    it.watch.judge(NAME, lost=legacy)
