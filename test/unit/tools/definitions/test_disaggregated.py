@@ -35,8 +35,7 @@ SHORT = {
 APART = {"description", "properties", "items", "additionalProperties", "anyOf", "x-kubernetes-int-or-string"}
 
 RELAXED = {
-    # Filled in from the default, or by the webhook, before anybody could miss it.
-    ".spec.roles[].spec.networkConfig": {"required": ["subdomainPolicy"]},
+    # Filled in from the default before anybody could miss it.
     ".spec.roles[].spec.rolloutStrategy": {"required": ["type"]},
 }
 ADDED = {
