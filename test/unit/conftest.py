@@ -1,5 +1,6 @@
 """What all unit tests share: a garbage collector that does not walk through thousands of collected tests
-again, no trust in anybody whom a test does not name, and a few keys for certificates.
+again, no trust in anybody whom a test does not name, no module that the image does without, and a few keys
+for certificates.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from test.unit.without import keep_out
+
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -21,6 +24,8 @@ _NEW_OBJECTS = 20_000
 # Reading the authorities of this machine takes 20 ms for each client, and no test talks to anybody whom they
 # vouch for. Some packages read them when they are imported.
 os.environ["SSL_CERT_FILE"] = os.devnull
+
+keep_out()
 
 _POOL_SIZE = 4
 

@@ -1,0 +1,1 @@
+"""`make image`: the container image, built with what a machine has."""

@@ -1,0 +1,66 @@
+"""Answers: which files of installed packages does the image do without?
+
+In: a virtual environment (`python -m inside.left_out /opt/lws`). Out: the same without modules that nothing
+imports, sources in C, and programs of others.
+
+The generated models and calls of the Kubernetes client are nine tenths of it. It loads each when its name is
+asked for, and nobody here asks: users' objects stay plain dicts. All unit tests run without these modules
+(test/unit/conftest.py), and so does the manager in the image.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
+from types import MappingProxyType
+
+KEPT_MODULES: Mapping[str, frozenset[str]] = MappingProxyType(
+    {
+        "kubernetes.aio.client.api": frozenset(),
+        "kubernetes.aio.client.models": frozenset(),
+        "kubernetes.client.api": frozenset(),
+        # kopf looks for them, to know them when it sees them.
+        "kubernetes.client.models": frozenset(
+            {"v1_managed_fields_entry", "v1_object_meta", "v1_owner_reference"}
+        ),
+    }
+)
+"""Package → which of its modules stay, beside itself. Packages that are not here stay whole."""
+
+_LEFT_OUT_SUFFIXES = frozenset({".c", ".h", ".pxd", ".pxi", ".pyi", ".pyx"})
+_PROGRAMS = re.compile(r"python[0-9.]*|lws|kubectl.lws|kubectl_complete-lws")
+
+
+def left_out(module: str) -> bool:
+    """Does the image do without this module, by its full name?"""
+    package, _, name = module.rpartition(".")
+    return package in KEPT_MODULES and name not in KEPT_MODULES[package]
+
+
+def unneeded(site_packages: Path) -> Iterator[Path]:
+    """Every file below `site_packages` that the image does without."""
+    for path in sorted(site_packages.rglob("*")):
+        place = PurePosixPath(path.relative_to(site_packages).as_posix())
+        is_module = path.suffix == ".py" and path.stem != "__init__"
+        if path.suffix in _LEFT_OUT_SUFFIXES or (is_module and left_out(_module(place))):
+            yield path
+
+
+def _module(place: PurePosixPath) -> str:
+    return ".".join(place.with_suffix("").parts)
+
+
+def main(environment: Path) -> None:
+    """Take these files away."""
+    (site_packages,) = environment.glob("lib/python3*/site-packages")
+    programs = (
+        path for path in sorted((environment / "bin").iterdir()) if not _PROGRAMS.fullmatch(path.name)
+    )
+    for path in (*unneeded(site_packages), *programs):
+        path.unlink()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
