@@ -18,7 +18,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image clean help
+.PHONY: on-linux demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -118,12 +118,17 @@ lock: $(READY) ## Resolve the locked requirements anew.
 		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/runtime.txt
 	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/dev.txt
+	@$(BIN)/uv pip compile --group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/build.txt
 
 cluster: on-linux $(READY) ## A local control plane to play with, until Ctrl-C.
 	@$(BIN)/python -m tools.localcluster
 
-image: ## The container image (needs Docker or Podman).
-	docker build -t lws:$(shell git describe --tags --always --dirty) .
+image: on-linux $(READY) ## The container image, into build/image, by docker, podman or buildah (BUILDER=…, BASE=…, PLATFORMS=linux/amd64, IMAGE=name:tag).
+	@BUILDER="$(BUILDER)" BASE="$(BASE)" PLATFORMS="$(PLATFORMS)" IMAGE="$(IMAGE)" $(BIN)/python -m tools.image
+
+test-image: on-linux $(READY) ## Build the image for real, and look at it: needs root and what `make image` needs.
+	@$(BIN)/python -m pytest test/node $(PYTEST_ARGS)
 
 clean: ## Remove the virtual environment and what tools left in the tree.
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

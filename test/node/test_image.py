@@ -1,0 +1,264 @@
+"""The image itself: built by `make image`, taken apart, and started as a kubelet would.
+
+That is: as user 65532, on a root file system that nobody can write to.
+
+Needs root (mounts), and something that builds images; skipped with what is missing. `make test-image`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import lws
+from tools.image.__main__ import LARGEST, RESULTS, cache_directory
+from tools.image.archive import Image, read_image
+from tools.image.builders import Machine, choose_builder, choose_platforms
+from tools.image.errors import ImageError
+from tools.image.inside.left_out import KEPT_MODULES
+from tools.localcluster.ports import pick_ports
+
+ROOT = Path(__file__).resolve().parents[2]
+USER = 65532
+# Of a processor: a machine with other work to do is slower, and that is no fault of the image.
+START_SECONDS = 2.0
+DEADLINE = 120.0
+READ_ONLY = (
+    'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec chroot --userspec=65532:65532 "$0" "$@"'
+)
+SHELLS_AND_TOOLS = re.compile(
+    r"(?:ba|da|z|k)?sh|busybox|perl.*|g?cc.*|c\+\+|g\+\+.*|ld|as|make|pip[\d.]*|apt.*|dpkg.*"
+)
+
+
+@dataclass(frozen=True)
+class Built:
+    """The result of one `make image`."""
+
+    output: str
+    archive: Path
+    image: Image
+    mounts_before: int
+    mounts_after: int
+
+
+def build() -> Built:
+    before = mounts()
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.image"],
+        cwd=ROOT,
+        env={**os.environ, "PLATFORMS": choose_platforms(Machine())[0][-1]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+    (archive,) = re.findall(r"^\S+ for \S+: (\S+), \d+ MB$", done.stdout, re.MULTILINE)
+    return Built(done.stdout, ROOT / archive, read_image(ROOT / archive), before, mounts())
+
+
+def mounts() -> int:
+    return Path("/proc/self/mounts").read_text().count("\n")
+
+
+@pytest.fixture(scope="module")
+def built() -> Built:
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    try:
+        choose_builder(Machine(), os.environ.get("BUILDER", ""))
+    except ImageError as error:
+        pytest.skip(str(error))
+    return build()
+
+
+@pytest.fixture(scope="module")
+def image(built: Built) -> Image:
+    return built.image
+
+
+@pytest.fixture(scope="module")
+def files(image: Image) -> dict[str, bytes]:
+    """Path → content, of files and links."""
+    return {path: content for path, entry, content in image.files() if not entry.isdir()}
+
+
+@pytest.fixture(scope="module")
+def root_files(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("image")
+    for number, layer in enumerate(built.image.layers):
+        packed = directory.with_name(f"{directory.name}-{number}")
+        packed.write_bytes(layer)
+        with tarfile.open(packed) as tar:
+            tar.extractall(directory, filter="tar")
+        packed.unlink()
+    directory.chmod(0o755)
+    directory.parent.chmod(0o711)
+    directory.parent.parent.chmod(0o711)
+    return directory
+
+
+def started(root_files: Path, image: Image, *command: str) -> subprocess.Popen[str]:
+    """`command` in the image, as a kubelet would start it."""
+    return subprocess.Popen(
+        ["unshare", "--mount", "--kill-child", "--fork", "sh", "-c", READ_ONLY, str(root_files), *command],
+        env=dict(each.partition("=")[::2] for each in image.config["config"]["Env"])
+        | {"PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def output_of(root_files: Path, image: Image, *command: str) -> str:
+    process = started(root_files, image, *command)
+    output, _ = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0, output
+    return output
+
+
+def test_it_says_what_it_is(image: Image) -> None:
+    config = image.config["config"]
+    labels = {key.rpartition(".")[2]: value for key, value in config["Labels"].items()}
+    commit = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True
+    ).stdout.strip()
+    assert labels["version"] == lws.__version__
+    assert labels["revision"].removesuffix("-dirty") == commit
+    assert config["User"] == f"{USER}:{USER}"
+    assert config["Entrypoint"] == ["lws", "manager"]
+    assert image.names[0].endswith(f"localhost/lws:{lws.__version__}")
+
+
+def test_it_is_small(image: Image) -> None:
+    assert image.compressed_size < LARGEST
+
+
+def test_it_has_no_shell_no_compiler_and_no_package_manager(files: dict[str, bytes]) -> None:
+    assert [path for path in files if SHELLS_AND_TOOLS.fullmatch(Path(path).name)] == []
+    assert [path for path in files if "/site-packages/pip/" in path or "ensurepip" in path] == []
+
+
+def test_the_left_out_is_left_out(files: dict[str, bytes]) -> None:
+    for package, kept in KEPT_MODULES.items():
+        folder = re.compile(rf".*/site-packages/{package.replace('.', '/')}/(\w+)\.py")
+        assert {found[1] for path in files if (found := folder.fullmatch(path))} - {"__init__"} == kept
+
+
+def test_it_is_started_by_both_names_and_tells_version_and_commit(root_files: Path, image: Image) -> None:
+    environment = dict(each.partition("=")[::2] for each in image.config["config"]["Env"])
+    told = [f"v{lws.__version__}", environment["LWS_BUILD_DATE"], environment["LWS_GIT_COMMIT"]]
+    for command in (["/opt/lws/bin/lws", "manager"], ["/manager"]):
+        assert output_of(root_files, image, *command, "--version").splitlines() == told
+
+
+def test_every_module_is_there_for_every_command(root_files: Path, image: Image) -> None:
+    script = (
+        "import importlib, pkgutil, ssl\n"
+        "import deepdiff, lws, lws_api, rich.console, rich.live, rich.table, uvloop, zoneinfo\n"
+        "for package in (lws, lws_api):\n"
+        "    for each in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        each.name == 'lws.__main__' or importlib.import_module(each.name)\n"
+        "print(len(ssl.create_default_context().get_ca_certs()) > 50)\n"
+    )
+    assert output_of(root_files, image, "/opt/lws/bin/python", "-c", script) == "True\n"
+
+
+def test_nothing_of_it_can_be_written_by_its_user(root_files: Path, image: Image) -> None:
+    places = ["/", "/opt/lws", "/tmp", "/etc"]
+    script = f"import os; print([each for each in {places} if os.access(each, os.W_OK)], os.getuid())"
+    assert output_of(root_files, image, "/opt/lws/bin/python", "-c", script) == f"[] {USER}\n"
+
+
+KUBECONFIG = """\
+apiVersion: v1
+kind: Config
+current-context: a
+contexts: [{name: a, context: {cluster: a, user: a}}]
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: a, user: {token: none}}]
+"""
+
+
+def test_the_manager_starts_in_two_seconds_and_ends_when_it_is_told(root_files: Path, image: Image) -> None:
+    """Its API server is away, so it answers its liveness probe and waits."""
+    probes, webhooks = pick_ports(2)
+    (root_files / "etc" / "kubeconfig").write_text(KUBECONFIG)
+    (root_files / "etc" / "lws.yaml").write_text(
+        "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
+        f"webhook: {{port: {webhooks}}}\nmetrics: {{bindAddress: '0'}}\n"
+        f"health: {{healthProbeBindAddress: '127.0.0.1:{probes}'}}\n"
+    )
+    process = started(
+        root_files,
+        image,
+        "/opt/lws/bin/lws",
+        "manager",
+        "--config=/etc/lws.yaml",
+        "--kubeconfig=/etc/kubeconfig",
+    )
+    try:
+        (manager,) = wait_for_answer(f"http://127.0.0.1:{probes}/healthz", process)
+        assert processor_seconds(manager) < START_SECONDS
+        os.kill(manager, 15)
+        output, _ = process.communicate(timeout=DEADLINE)
+        assert process.returncode == 0, output
+    finally:
+        process.kill()
+
+
+def wait_for_answer(address: str, process: subprocess.Popen[str]) -> Iterator[int]:
+    """The process id of the manager, once it answers."""
+    deadline = time.monotonic() + DEADLINE
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[0]
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                break
+        except (urllib.error.URLError, ConnectionError):
+            time.sleep(0.02)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+    return iter([int(children)])
+
+
+def processor_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_bill_lists_every_locked_package_and_the_libraries(built: Built, files: dict[str, bytes]) -> None:
+    document = json.loads(built.archive.with_suffix(".cdx.json").read_text())
+    there = {each["purl"] for each in document["components"]}
+    locked = (ROOT / "requirements" / "runtime.txt").read_text()
+    wanted = {
+        f"pkg:pypi/{name}@{version}"
+        for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", locked, re.MULTILINE)
+    }
+    assert wanted - there == set()
+    assert f"pkg:pypi/lws@{lws.__version__}" in there
+    assert any(each.startswith("pkg:deb/debian/libc6@") for each in there)
+    assert any(each.startswith("pkg:generic/cpython@3.") for each in there)
+
+
+def test_a_second_build_uses_the_base_of_the_first_and_nothing_is_left_behind(built: Built) -> None:
+    again = build()
+    assert "base from Debian packages" not in again.output and "base: archive" not in again.output
+    assert (again.mounts_before, again.mounts_after) == (built.mounts_before, built.mounts_before)
+    assert sorted(path.name for path in cache_directory().glob(".*")) == []
+    left = subprocess.run(
+        ["pgrep", "--full", str(cache_directory())], capture_output=True, text=True
+    ).stdout.split()
+    assert left == []
+    assert sorted(path.suffix for path in RESULTS.iterdir()) == [".json", ".log", ".tar"]

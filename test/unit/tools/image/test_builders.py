@@ -1,0 +1,87 @@
+"""What builds here, for what, and what is said where nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tools.image.builders import Machine, choose_builder, choose_platforms
+from tools.image.errors import ImageError
+
+
+def machine(installed: Sequence[str], *, silent: Sequence[str] = (), root: bool = True) -> Machine:
+    """With these programs; those command lines get no answer."""
+    return Machine(
+        installed=lambda program: program in installed,
+        answers=lambda command: " ".join(command) not in silent,
+        root=root,
+        architecture="x86_64",
+        emulators=Path("there-is-none"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("here", "chosen"),
+    [
+        pytest.param(machine(["docker", "podman", "buildah"]), "docker", id="all"),
+        pytest.param(machine(["docker", "buildah"], silent=["docker info"]), "buildah", id="no-daemon"),
+        pytest.param(
+            machine(["docker", "podman"], silent=["docker buildx version"]), "podman", id="no-buildx"
+        ),
+        pytest.param(machine(["podman", "buildah"], root=False), "podman", id="rootless"),
+    ],
+)
+def test_the_first_that_can_build_is_chosen(here: Machine, chosen: str) -> None:
+    assert choose_builder(here) == chosen
+
+
+def test_nothing_but_what_is_asked_for_is_chosen() -> None:
+    assert choose_builder(machine(["docker", "buildah"]), "buildah") == "buildah"
+    with pytest.raises(ImageError, match=r"podman: not installed"):
+        choose_builder(machine(["docker", "buildah"]), "podman")
+    with pytest.raises(ImageError, match=r"BUILDER=kaniko: expected one of docker, podman, buildah"):
+        choose_builder(machine(["docker"]), "kaniko")
+
+
+def test_a_refusal_says_in_one_line_what_each_lacks() -> None:
+    here = machine(["docker", "buildah"], silent=["docker info"], root=False)
+    with pytest.raises(ImageError) as refusal:
+        choose_builder(here)
+    assert str(refusal.value) == (
+        "nothing here builds images (docker: no daemon answers; podman: not installed; "
+        "buildah: needs root: `sudo make image`)"
+    )
+
+
+def test_an_empty_machine_is_told_what_to_install() -> None:
+    with pytest.raises(ImageError, match="apt-get install buildah debootstrap"):
+        choose_builder(machine([]))
+
+
+def test_only_what_runs_here_is_built_and_the_rest_is_named() -> None:
+    possible, refused = choose_platforms(machine([]))
+    assert possible == ("linux/amd64",)
+    assert list(refused) == ["linux/arm64"]
+    assert "qemu-user-static" in refused["linux/arm64"]
+
+
+def test_an_emulator_makes_both_possible_and_the_own_platform_last(tmp_path: Path) -> None:
+    """Both get one name in the builder's store: the own one is what stays there."""
+    (tmp_path / "qemu-aarch64").touch()
+    here = Machine(architecture="x86_64", emulators=tmp_path)
+    assert choose_platforms(here) == (("linux/arm64", "linux/amd64"), {})
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ("linux/arm64", "linux/arm64 cannot be built: this machine"),
+        ("linux/amd64,linux/arm64", "linux/arm64 cannot be built"),
+        ("linux/s390x", "expected some of linux/amd64, linux/arm64"),
+    ],
+)
+def test_a_platform_that_is_asked_for_must_be_possible(asked: str, error: str) -> None:
+    with pytest.raises(ImageError, match=error):
+        choose_platforms(machine([]), asked)

@@ -1,0 +1,42 @@
+"""What the build gets to know of a machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tools.image.machine_settings import pip_settings, proxy_arguments, write_secrets
+
+LISTED = """:env:.cert='{cert}'
+global.find-links='/wheels'
+global.index-url='https://one.example.com/simple'
+:env:.index-url='https://two.example.com/simple'
+"""
+
+
+def test_the_index_goes_in_and_directories_of_the_machine_stay_out() -> None:
+    assert pip_settings(LISTED.format(cert="/ca")) == {
+        "cert": "/ca",
+        "index-url": "https://two.example.com/simple",
+    }
+
+
+def test_authorities_are_shown_where_the_build_finds_them(tmp_path: Path) -> None:
+    (tmp_path / "ca.crt").write_text("authorities")
+    secrets = write_secrets(tmp_path, LISTED.format(cert=tmp_path / "ca.crt"))
+    assert secrets == {"authorities": tmp_path / "ca.crt", "pip.conf": tmp_path / "pip.conf"}
+    said = secrets["pip.conf"].read_text()
+    assert "cert = /run/secrets/authorities" in said and "index-url = https://two.example.com/simple" in said
+    assert secrets["pip.conf"].stat().st_mode & 0o077 == 0
+
+
+def test_without_authorities_none_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none"))
+    secrets = write_secrets(tmp_path, "")
+    assert list(secrets) == ["pip.conf"] and "cert" not in secrets["pip.conf"].read_text()
+
+
+def test_proxies_are_handed_on() -> None:
+    given = {"HTTPS_PROXY": "http://proxy:3128", "no_proxy": "", "PATH": "/bin"}
+    assert proxy_arguments(given) == {"HTTPS_PROXY": "http://proxy:3128"}

@@ -1,0 +1,158 @@
+"""`make image`: what there is in, archives of the image with their bills of materials out.
+
+In: $BUILDER, $BASE, $PLATFORMS, $IMAGE, each optional. Out: build/image/lws-<version>-<os>-<architecture>.tar
+and ….cdx.json beside it; exit code 1 and one line where that cannot be.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.deployment import REPOSITORY
+from tools.image.archive import add_docker_manifest, read_image
+from tools.image.base import REGISTRY_BASE, DebianBase, add_to_builder
+from tools.image.builders import BUILDAH, Machine, choose_builder, choose_platforms
+from tools.image.commands import Build, Builder
+from tools.image.errors import ImageError
+from tools.image.identity import Identity, identify
+from tools.image.machine_settings import proxy_arguments, write_secrets
+from tools.image.sbom import bill_of_materials
+from tools.image.steps import Steps, require_space
+from tools.localcluster.progress import LinePrinter
+
+RESULTS = REPOSITORY / "build" / "image"
+LARGEST = 120_000_000
+"""Bytes that a node may have to pull."""
+_NEEDED_BYTES = 3_000_000_000
+
+
+def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
+    """Return the directory that keeps bases between runs, below $XDG_CACHE_HOME or ~/.cache."""
+    directory = environment.get("XDG_CACHE_HOME")
+    return (Path(directory) if directory else Path.home() / ".cache") / "lws-image"
+
+
+@dataclass(frozen=True)
+class _Workshop:
+    machine: Machine
+    builder: Builder
+    steps: Steps
+    cache: Path
+
+    def base(self, platform: str) -> str:
+        """Return a base for `platform` that the builder has."""
+        wanted = os.environ.get("BASE") or REGISTRY_BASE
+        present = self.steps.succeeds(self.builder.find(wanted))
+        if present or self.steps.succeeds(self.builder.pull(wanted, platform)):
+            return wanted
+        if os.environ.get("BASE"):
+            raise ImageError(
+                f"BASE={wanted} is neither here nor can it be pulled: {self.builder.name} pull {wanted}"
+            )
+        print(f"no registry gives {wanted}: the base is one from Debian packages", flush=True)
+        lacks = [each for each in ("debootstrap", "unshare") if not self.machine.installed(each)]
+        if lacks:
+            raise ImageError(
+                f"a base needs {' and '.join(lacks)}: `apt-get install {' '.join(lacks)}`, or BASE=<image>"
+            )
+        if not self.machine.root:
+            raise ImageError("a base from Debian packages needs root: `sudo make image`, or BASE=<image>")
+        base = DebianBase(self.cache, platform.partition("/")[2])
+        return add_to_builder(base, self._key(base), self.builder, self.steps)
+
+    def _key(self, base: DebianBase) -> str:
+        try:
+            return base.key()
+        except ImageError as error:
+            key = base.newest()
+            if not key:
+                raise
+            print(f"{error}: the base that was made last is used", flush=True)
+            return key
+
+
+def build_image(shop: _Workshop, identity: Identity, platform: str, directory: Path) -> Path:
+    """Return the archive of the image for `platform`."""
+    base = shop.base(platform)
+    arguments = {"BASE": base, **identity.build_arguments, **proxy_arguments()}
+    build = Build(identity.tag, platform, REPOSITORY, identity.labels, arguments, write_secrets(directory))
+    shop.steps.run(f"build for {platform}", shop.builder.build(build))
+    archive = RESULTS / f"lws-{identity.version}-{platform.replace('/', '-')}.tar"
+    unfinished = archive.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)
+    shop.steps.run("save", shop.builder.save(identity.tag, unfinished))
+    image = read_image(unfinished)
+    add_docker_manifest(unfinished)
+    if image.compressed_size > LARGEST:
+        raise ImageError(
+            f"the image has {image.compressed_size / 1e6:.0f} MB, and may have {LARGEST / 1e6:.0f}"
+        )
+    name = identity.tag.rpartition(":")[0]
+    archive.with_suffix(".cdx.json").write_text(bill_of_materials(image, name, identity.version))
+    unfinished.replace(archive)
+    size = f"{image.compressed_size / 1e6:.0f} MB"
+    print(f"{identity.tag} for {platform}: {archive.relative_to(REPOSITORY)}, {size}", flush=True)
+    return archive
+
+
+def clear_remains(cache: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
+    """Take away what killed runs have left. Raises ImageError where something is mounted in there."""
+    held = [line.split()[1] for line in mounts.read_text().splitlines() if f" {cache}/" in line]
+    if held:
+        raise ImageError(f"something is mounted in {cache}: `umount {' '.join(held)}`")
+    for remains in cache.glob(".*-*"):
+        shutil.rmtree(remains)
+
+
+@contextmanager
+def _only_one(cache: Path) -> Iterator[None]:
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        clear_remains(cache)
+        yield
+
+
+def build_all(machine: Machine) -> None:
+    """Build for every platform that is possible here."""
+    builder = choose_builder(machine, os.environ.get("BUILDER", ""))
+    platforms, refused = choose_platforms(machine, os.environ.get("PLATFORMS", ""))
+    for platform, why in refused.items():
+        print(f"{platform} is not built: {why}", flush=True)
+    cache = cache_directory()
+    for directory in (cache, RESULTS):
+        require_space(directory, _NEEDED_BYTES)
+    identity = identify(REPOSITORY, os.environ.get("IMAGE", ""))
+    with _only_one(cache), tempfile.TemporaryDirectory(prefix=".build-", dir=cache) as scratch:
+        tools = Builder(builder, cache / "store", Path(scratch))
+        steps = Steps(RESULTS / "build.log", LinePrinter())
+        shop = _Workshop(machine, tools, steps, cache)
+        for platform in platforms:
+            build_image(shop, identity, platform, Path(scratch))
+        if builder == BUILDAH:
+            # The archive is the result: the store keeps the base only.
+            steps.succeeds(tools.forget(identity.tag))
+
+
+def main() -> int:
+    """Exit code 0 where everything that can be built was built."""
+    try:
+        build_all(Machine())
+    except ImageError as error:
+        print(f"make image: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Answers: is the archive of an image whole, how large is it where it is pulled, and what is in it?
+
+In: a tar file as builders save it, an OCI layout. Out: facts and files; ImageError where it is cut short.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tools.image.errors import ImageError
+
+_REFERENCE = "org.opencontainers.image.ref.name"
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class Image:
+    """What an archive holds."""
+
+    names: tuple[str, ...]
+    """By which `ctr images import` and its like know it afterwards."""
+    config: dict[str, Any]
+    """As the OCI image specification has it: architecture, config.User, config.Labels, …"""
+    layers: tuple[bytes, ...]
+    """Compressed or not, as they are stored."""
+
+    @property
+    def compressed_size(self) -> int:
+        """Bytes that a node pulls."""
+        return sum(len(each if each.startswith(_GZIP) else zlib.compress(each)) for each in self.layers)
+
+    def files(self) -> Iterator[tuple[str, tarfile.TarInfo, bytes]]:
+        """Path without leading slash, entry and content of every file and link; links have no content."""
+        for layer in self.layers:
+            unpacked = gzip.decompress(layer) if layer.startswith(_GZIP) else layer
+            with tarfile.open(fileobj=io.BytesIO(unpacked)) as tar:
+                for entry in tar:
+                    file = tar.extractfile(entry) if entry.isfile() else None
+                    yield entry.name.removeprefix("./"), entry, file.read() if file else b""
+
+
+def read_image(path: Path) -> Image:
+    """Read an archive, and hold every part against its hash. Raises ImageError."""
+    try:
+        with tarfile.open(path) as tar:
+            return _image_in(tar)
+    except FileNotFoundError as error:
+        raise ImageError(f"{path} is not there: make it with `make image`") from error
+    except (tarfile.TarError, EOFError, KeyError, OSError, ValueError, zlib.error) as error:
+        why = " ".join(str(error).split())
+        raise ImageError(
+            f"{path} is truncated or no archive of an image ({why}): `make image` again"
+        ) from error
+
+
+def add_docker_manifest(path: Path) -> None:
+    """Name the parts of an OCI layout as `docker load` looks for them too, unless its builder has done so."""
+    with tarfile.open(path) as tar:
+        if "manifest.json" in (name.removeprefix("./") for name in tar.getnames()):
+            return
+        descriptor = json.loads(_part(tar, "index.json"))["manifests"][0]
+        manifest = json.loads(_blob(tar, descriptor["digest"]))
+        parts = {
+            "Config": _place(manifest["config"]["digest"]),
+            "RepoTags": [descriptor["annotations"][_REFERENCE]],
+            "Layers": [_place(layer["digest"]) for layer in manifest["layers"]],
+        }
+    content = json.dumps([parts]).encode()
+    entry = tarfile.TarInfo("manifest.json")
+    entry.size = len(content)
+    with tarfile.open(path, "a") as tar:
+        tar.addfile(entry, io.BytesIO(content))
+
+
+def _image_in(tar: tarfile.TarFile) -> Image:
+    index = json.loads(_part(tar, "index.json"))
+    names, descriptor = [], index["manifests"][0]
+    for key in ("io.containerd.image.name", _REFERENCE):
+        names += [each for each in [descriptor.get("annotations", {}).get(key)] if each]
+    manifest = json.loads(_blob(tar, descriptor["digest"]))
+    while "manifests" in manifest:
+        manifest = json.loads(_blob(tar, manifest["manifests"][0]["digest"]))
+    config = json.loads(_blob(tar, manifest["config"]["digest"]))
+    layers = tuple(_blob(tar, layer["digest"]) for layer in manifest["layers"])
+    return Image(tuple(dict.fromkeys(names)), config, layers)
+
+
+def _blob(tar: tarfile.TarFile, digest: str) -> bytes:
+    algorithm, _, value = digest.partition(":")
+    content = _part(tar, _place(digest))
+    if hashlib.new(algorithm, content).hexdigest() != value:
+        raise ValueError(f"{digest[:19]} is not what its name says")
+    return content
+
+
+def _place(digest: str) -> str:
+    return f"blobs/{digest.replace(':', '/')}"
+
+
+def _part(tar: tarfile.TarFile, name: str) -> bytes:
+    file = tar.extractfile(name)
+    if file is None:
+        raise ValueError(f"{name} is no file")
+    return file.read()

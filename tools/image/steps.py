@@ -1,0 +1,107 @@
+"""Answers: how is a long step run: its progress shown, its failure one line, nothing of it left?
+
+In: a command. Out: its output in a log; ImageError where it fails.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from tools.image.errors import ImageError
+from tools.localcluster.progress import Progress, Report
+
+_ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
+
+_LOOK_SECONDS = 0.5
+_PARENT_DEATH_SIGNAL = 1
+_TELLING = re.compile(r"(?i)\b(error|fatal|failed|cannot|unable|denied)\b|^E:")
+_FULL = "No space left on device"
+
+
+class Steps:
+    """Runs commands one after the other, all with one log."""
+
+    def __init__(self, log: Path, report: Report) -> None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("")
+        self._log, self._report = log, report
+
+    def run(self, step: str, command: list[str]) -> None:
+        """Run `command`, and report now and then how long that takes."""
+        with self._log.open("a") as output:
+            self._run(step, command, output.fileno())
+
+    def succeeds(self, command: list[str]) -> bool:
+        """Run a short command for its exit code."""
+        with self._log.open("a") as output:
+            done = subprocess.run(command, stdout=output, stderr=output)
+        return not done.returncode
+
+    def _run(self, step: str, command: list[str], output: int) -> None:
+        began, start = time.monotonic(), self._log.stat().st_size
+        self._report(Progress(step, 0, None))
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            preexec_fn=_end_with_parent,
+        )
+        try:
+            while (code := _code_of(process)) is None:
+                self._report(Progress(step, time.monotonic() - began, None))
+        except BaseException:
+            process.kill()
+            process.wait()
+            raise
+        if code:
+            with self._log.open(errors="replace") as log:
+                log.seek(start)
+                raise ImageError(f"{step} failed: {reason_in(log.read(), code)} (all of it: {self._log})")
+        self._report(Progress(step, time.monotonic() - began, None, finished=True))
+
+
+def reason_in(output: str, code: int) -> str:
+    """Return the line that says why a command has failed."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    if any(_FULL in line for line in lines):
+        return "no space left on device: free some"
+    telling = [line for line in lines if _TELLING.search(line)]
+    # Builders end with "exit status 1"; what failed inside stands before.
+    telling = [line for line in telling if "exit status" not in line] or telling
+    return telling[-1] if telling else lines[-1] if lines else f"exit code {code}"
+
+
+def alone(command: list[str], root: Path | None = None) -> list[str]:
+    """Return how root runs `command` so that neither mounts nor processes outlive it, however it ends.
+
+    `root`: the directory that it takes for the root directory.
+    """
+    return [*_ALONE, *([f"--root={root}"] if root else []), "--mount-proc=/proc", *command]
+
+
+def require_space(directory: Path, needed: int) -> None:
+    """Raise ImageError where less than `needed` bytes are free."""
+    directory.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise ImageError(
+            f"{directory} has {free / 1e9:.1f} GB free, and the build needs {needed / 1e9:.1f} GB"
+        )
+
+
+def _code_of(process: subprocess.Popen[bytes]) -> int | None:
+    try:
+        return process.wait(_LOOK_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
