@@ -23,6 +23,8 @@ def unready(state: SliceState) -> str:
             return f"role {role.name}: there is no LeaderWorkerSet of the target revision yet"
         if not count.is_settled:
             ready = min(count.ready, count.wanted)
+            if ready == count.wanted:
+                return f"role {role.name}: its LeaderWorkerSet has yet to act on its count of groups"
             return f"role {role.name}: {ready} of {count.wanted} groups of the target revision are ready"
     return ""
 

@@ -66,6 +66,9 @@ def test_wart_8_done_and_blocked_differ() -> None:
     assert next_step(SliceState(roles((2, 2)), (), revision("a", 2, 2))) == Step(is_done=True)
     waiting = SliceState(roles((2, 2)), (), revision("a", 2, broken(2, working=1)))
     assert next_step(waiting) == Step(waiting_for="role y: 1 of 2 groups of the target revision are ready")
+    unseen = SliceState(roles((2, 2)), (), revision("a", 2, Count(2, 2, 2, is_settled=False)))
+    why = "role y: its LeaderWorkerSet has yet to act on its count of groups"
+    assert next_step(unseen) == Step(waiting_for=why)
 
 
 def test_wart_8_new_counts_shrink_with_their_target() -> None:
