@@ -68,7 +68,7 @@ UNKNOWN_KIND_SECONDS = 2.0
 TERMINATING_NAMESPACE_SECONDS = 60.0
 """A namespace on its way out takes everything with it: nothing to do, and nothing to say."""
 
-CHILD_SECONDS = 1.0
+CHILD_SECONDS = 0.3
 """Changes of a LeaderWorkerSet that no step of its DisaggregatedSet waits for. Most are our own writes, and
 counts on their way.
 """

@@ -70,7 +70,8 @@ def _of_child(before: Object | None, after: Object | None) -> Iterable[Wake]:
 
 def _of_leaderworkerset(before: Object | None, after: Object | None) -> Iterable[Wake]:
     """Nothing waits that a next step waits for."""
-    is_awaited = after is None or is_terminating(after) or (_is_settled(after) and not _is_settled(before))
+    has_gone = after is None or is_terminating(after) or _replicas(after) < _replicas(before)
+    is_awaited = has_gone or (_is_settled(after) and not _is_settled(before))
     return _woken(before, after, 0.0 if is_awaited else timing.CHILD_SECONDS)
 
 
@@ -81,15 +82,14 @@ def _of_service(before: Object | None, after: Object | None) -> Iterable[Wake]:
 
 def _is_settled(child: Object | None) -> bool:
     """Its controller has acted on it as it is, and all its groups are ready."""
-    if child is None:
-        return False
-    status = child.get("status") or {}
-    has_acted = status.get("observedGeneration") == child["metadata"].get("generation")
+    status = (child or {}).get("status") or {}
+    has_acted = child is not None and status.get("observedGeneration") == child["metadata"].get("generation")
     return has_acted and is_true(status.get("conditions"), AVAILABLE)
 
 
-def _replicas(statefulset: Object | None) -> int:
-    return int(((statefulset or {}).get("status") or {}).get("replicas") or 0)
+def _replicas(obj: Object | None) -> int:
+    """How many groups there are, as a LeaderWorkerSet or the StatefulSet of its leaders has counted."""
+    return int(((obj or {}).get("status") or {}).get("replicas") or 0)
 
 
 def _woken(before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:

@@ -116,6 +116,12 @@ def available(status: str, **more: Any) -> dict[str, Any]:
             True,
             id="counts",
         ),
+        pytest.param(
+            child_with(available("True", replicas=2)),
+            child_with(available("True", replicas=1)),
+            False,
+            id="a group is gone",
+        ),
         pytest.param(child_with(), child_with(annotations={"a": "b"}), True, id="written by us, or edited"),
         pytest.param(None, child_with(), True, id="created by us"),
         pytest.param(None, make("Service", "s", OWNED), True, id="service created by us"),
