@@ -105,7 +105,7 @@ def test_the_status_follows_a_rollout(terminal: Terminal) -> None:
     code, out = terminal(_restart, DEMO, None)
     assert (code, out) == (0, "disaggregatedset.disaggregatedset.x-k8s.io/demo restarted\n")
     said = []
-    while terminal.world._round():
+    while terminal.world.go_on():
         data = terminal.status()
         assert not data["settled"] or len(terminal.world.counts()) == 1
         said.append(data["roles"][0]["updatedAndReady"])
@@ -119,9 +119,9 @@ def test_the_status_follows_a_rollout(terminal: Terminal) -> None:
 def test_what_is_shown_in_the_middle_of_a_rollout(terminal: Terminal) -> None:
     terminal(_restart, DEMO, None)
     for _ in range(4):
-        terminal.world._round()
+        terminal.world.go_on()
     while not terminal.status()["waitingFor"].startswith("slice 0: role "):
-        assert terminal.world._round()
+        assert terminal.world.go_on()
     new = terminal.status()["key"]
     (old,) = terminal.world.counts().keys() - {new}
     code, out = terminal(_look_once, DEMO, "wide")
@@ -151,7 +151,7 @@ def test_plan_tells_the_steps_that_are_left(terminal: Terminal) -> None:
     assert (planned.action, planned.data["steps"], planned.data["waitingFor"]) == ("unchanged", [], "")
     terminal(_restart, DEMO, None)
     for _ in range(4):
-        terminal.world._round()
+        terminal.world.go_on()
     planned = terminal._loop.run_until_complete(_ahead(terminal.session, DEMO, True))
     first, *_, last = planned.data["steps"]
     assert sum(planned.data["restarts"].values()) > 0

@@ -68,7 +68,7 @@ class Watched(World):
     def run(self, steps: int) -> None:
         """Until the first slice has taken so many steps, and then for as long as pods take for one move."""
         while len(self.rows[0]) <= steps:
-            assert self._round(), "it comes to rest before that"
+            assert self.go_on(), "it comes to rest before that"
 
     def as_foreseen(self, waiting_for: str = "") -> Rows:
         """Settle; what happened, which is what was foreseen when the first pass began."""

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from lws.cli.commands.key import key
 from lws.leaderworkerset.revisions.encoding import key_of
 
+KINDS = ("LeaderWorkerSet", "DisaggregatedSet")
 ROOT = Path(__file__).parents[5]
 EVERY_RULE = Path(__file__).parents[2] / "leaderworkerset" / "revisions" / "every_rule.yaml"
 HEADER = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata: {name: %s}\n"
@@ -115,7 +116,7 @@ def test_what_is_no_part_of_a_key(one: str, other: str) -> None:
 def test_examples_have_keys(path: Path) -> None:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     documents = [each for each in yaml.load_all(path.read_text(encoding="utf-8"), Loader=loader) if each]
-    names = [each["metadata"]["name"] for each in documents if each["kind"] == "LeaderWorkerSet"]
+    names = [each["metadata"]["name"] for each in documents if each["kind"] in KINDS]
     result = run("-f", str(path))
     if not names:
         assert result.exit_code == 1

@@ -1,0 +1,115 @@
+"""Commands on a DisaggregatedSet that runs: what is foreseen happens, and each of them acts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from lws_api.disaggregatedset.v1 import (
+    API_VERSION,
+    KIND,
+    NAME_LABEL,
+    REVISION_LABEL,
+    ROLE_LABEL,
+)
+from test.harness.following import Following
+from test.harness.groups import labels_of
+from test.harness.manifests import pod_template
+from test.harness.waiting import eventually, stays
+from test.harness.world import SET, World
+from test.integration.cli.command import Caller
+
+NAME = "disaggregatedset/llm"
+FULL_NAME = "disaggregatedset.disaggregatedset.x-k8s.io/llm"
+Counts = dict[str, dict[str, int]]
+
+
+def manifest(image: str, prefill: int = 2) -> dict[str, Any]:
+    template = {"leaderWorkerTemplate": {"size": 1, "workerTemplate": pod_template(image)}}
+    roles = [
+        {"name": name, "spec": {"replicas": replicas, **template}}
+        for name, replicas in (("prefill", prefill), ("decode", 1))
+    ]
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": "llm"}, "spec": {"roles": roles}}
+
+
+def counts(world: World) -> Counts:
+    """Revision → role → groups that LeaderWorkerSets want."""
+    return counted(world.list(SET, f"{NAME_LABEL}=llm"))
+
+
+def counted(sets: Iterable[Any]) -> Counts:
+    found: Counts = {}
+    for each in sets:
+        if each["spec"]["replicas"]:
+            labels = labels_of(each)
+            found.setdefault(labels[REVISION_LABEL], {})[labels[ROLE_LABEL]] = each["spec"]["replicas"]
+    return found
+
+
+def settle(lws: Caller) -> None:
+    said = lws("status", NAME, "--watch", "--timeout", "200")
+    assert said.code == 0, said
+
+
+def test_every_command(world: World, lws: Caller) -> None:
+    world.create(manifest("server:1"))
+    settle(lws)
+    data = lws.well("status", NAME, "-o", "json").data
+    assert [(each["name"], each["updatedAndReady"]) for each in data["roles"]] == [
+        ("prefill", 2),
+        ("decode", 1),
+    ]
+    key = data["key"]
+    assert lws.well("key", NAME).out == f"llm\t{key}\n"
+    assert lws.well("status", "-o", "name").lines[-1] == FULL_NAME
+    assert lws.well("status").lines[-1].split()[:4] == [NAME, "1", "3/3", "3"]
+
+    # What is foreseen of an apply is what then happens.
+    text = json.dumps(manifest("server:2"))
+    (planned,) = lws.well("plan", "-f", "-", "--steps", "-o", "json", stdin=text).data["items"]
+    assert planned["restarts"] == {"prefill": 2, "decode": 1}
+    assert counts(world) == {key: {"prefill": 2, "decode": 1}}, "nothing is changed by looking"
+    followed = Following(world.api, world.path(SET), f"{NAME_LABEL}=llm", world.ended)
+    world.patch(KIND, "llm", {"spec": manifest("server:2")["spec"]})
+    settle(lws)
+    happened = iter([counted(moment.frame.values()) for moment in followed.moments()])
+    # A step is one write for each LeaderWorkerSet, so there is more to see than its end.
+    for step in planned["steps"]:
+        assert step["groups"] in happened, planned["steps"]
+    assert counts(world) == planned["steps"][-1]["groups"]
+
+    # Paused, a rollout does not begin.
+    assert lws.well("pause", NAME).out == f"{FULL_NAME} paused\n"
+    refused = lws("restart", NAME)
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.endswith(f"let it go on first (resume {NAME}), then restart it\n")
+    now = counts(world)
+    world.patch(KIND, "llm", {"spec": {"roles": manifest("server:3")["spec"]["roles"]}})
+    paused = "the rollout is paused"
+    said = eventually("it waits", lambda: lws("status", NAME), lambda said: paused in said.out)
+    assert said.code == 1
+    ahead = lws.well("plan", NAME, "--steps")
+    assert ahead.lines[-1] == "and then waits for slice 0: the rollout is paused"
+    stays("no LeaderWorkerSet is made", lambda: counts(world), 1.5)
+    assert counts(world) == now
+    assert lws.well("resume", "dset/llm", "-o", "name").out == f"{FULL_NAME}\n"
+    settle(lws)
+    assert now.keys().isdisjoint(counts(world))
+
+    assert lws.well("restart", NAME).out == f"{FULL_NAME} restarted\n"
+    settle(lws)
+    (*_, last) = lws.well("history", NAME).lines
+    assert last.count("annotation kubectl.kubernetes.io/restartedAt added") == 2
+
+    assert lws.well("undo", NAME, "--to-revision", "1").lines[0] == f"{FULL_NAME} rolled back to revision 1"
+    settle(lws)
+    assert counts(world) == {key: {"prefill": 2, "decode": 1}}
+    assert lws("diff", NAME).code == 1
+    number = lws.well("status", NAME, "-o", "json").data["revision"]
+    skipped = f"{FULL_NAME} skipped rollback (current template already matches revision {number})\n"
+    assert lws.well("undo", NAME, "--to-revision", str(number)).out == skipped
+    unknown = lws("status", "disaggregatedset/lml")
+    assert (unknown.code, unknown.out) == (1, "")
+    assert unknown.err.endswith("did you mean llm?\n")
