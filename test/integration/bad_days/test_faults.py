@@ -6,6 +6,10 @@ import itertools
 
 import pytest
 
+from lws_api.disaggregatedset.v1 import KIND
+from test.harness.disaggregated import standing
+from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
+from test.harness.disaggregated.watching import Watch
 from test.harness.fault_proxy import (
     Asked,
     CutAfter,
@@ -85,6 +89,22 @@ def test_a_set_comes_up_and_rolls(
         assert manager.is_running
         if "Delay" in played:
             assert "stops acting" not in manager.log_path.read_text(), "slow answers do not cost the Lease"
+
+
+def test_a_disaggregated_set_comes_up_and_rolls(stage: Stage, world: World) -> None:
+    """Five kinds of streams end all the time, and what is decided from them keeps every promise."""
+    with stage.proxy() as proxy:
+        stage.start(*LONGER_LEASE, proxy=proxy)
+        proxy.rule = forgetting()
+        proxy.cut_streams()
+        watch = Watch(world)
+        world.create(a_disaggregated_set(NAME, roles(2, None)))
+        standing.settle(world, NAME)
+        world.patch(KIND, NAME, new_roles(roles(2, None, "server:2")))
+        standing.settle(world, NAME)
+        watch.judge(NAME)
+        assert standing.images_of(world, NAME) == {"prefill": {"server:2"}, "decode": {"server:2"}}
+        assert "ErrorEvent" in proxy.seen
 
 
 def test_a_stream_that_cannot_go_on_costs_no_restart(stage: Stage, world: World) -> None:

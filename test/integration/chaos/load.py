@@ -13,6 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED_SET
+from test.harness.disaggregated import standing
+from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
 from test.harness.groups import images_of, settle, unsettled
 from test.harness.manifests import a_set, new_image, rolling
 from test.harness.waiting import eventually
@@ -30,6 +33,8 @@ FLEET: dict[str, Object] = {
     "wide": a_set("wide", replicas=5, size=1, rolloutStrategy=rolling(maxUnavailable=2, maxSurge=1)),
 }
 """One group at a time; one on top at a time; several at a time."""
+PAIR = "pair"
+"""A DisaggregatedSet of two roles, one group on top at a time."""
 
 
 def create_fleet(world: World, *names: str) -> list[str]:
@@ -39,6 +44,13 @@ def create_fleet(world: World, *names: str) -> list[str]:
         world.create(FLEET[name])
     settle(world, *wanted)
     return list(wanted)
+
+
+def create_pair(world: World) -> str:
+    """The DisaggregatedSet, at rest."""
+    world.create(a_disaggregated_set(PAIR, roles(3, 2)))
+    standing.settle(world, PAIR)
+    return PAIR
 
 
 @contextmanager
@@ -84,7 +96,7 @@ def _changing(world: World, turns: Iterator[str], seconds: float) -> Iterator[No
 def is_at_rest(world: World, name: str) -> bool:
     """Nothing of the set is on its way."""
     try:
-        return not unsettled(world, name)
+        return not (standing.unsettled if name == PAIR else unsettled)(world, name)
     except FAILURES:
         return False
 
@@ -92,7 +104,10 @@ def is_at_rest(world: World, name: str) -> bool:
 def change(world: World, name: str, image: str) -> bool:
     """Ask for another image; tells whether that was heard."""
     try:
-        world.patch(SET, name, new_image(image))
+        if name == PAIR:
+            world.patch(DISAGGREGATED_SET, name, new_roles(roles(3, 2, image)))
+        else:
+            world.patch(SET, name, new_image(image))
     except FAILURES:
         return False
     return True
@@ -100,12 +115,19 @@ def change(world: World, name: str, image: str) -> bool:
 
 def roll_to_the_end(world: World, names: Sequence[str], image: str, seconds: float = 300.0) -> None:
     """Wait until all is at rest, ask for one last image, and wait until every group has it."""
-    settle(world, *names, seconds=seconds)
+    settle_all(world, names, seconds)
     for name in names:
         eventually(f"{name} is asked for {image}", lambda: change(world, name, image))  # noqa: B023
-    settle(world, *names, seconds=seconds)
+    settle_all(world, names, seconds)
     for name in names:
-        assert set().union(*images_of(world, name).values()) == {image}
+        images = standing.images_of(world, name) if name == PAIR else images_of(world, name)
+        assert set().union(*images.values()) == {image}
+
+
+def settle_all(world: World, names: Sequence[str], seconds: float) -> None:
+    """Wait until all is at rest."""
+    settle(world, *(name for name in names if name != PAIR), seconds=seconds)
+    standing.settle(world, *(name for name in names if name == PAIR), seconds=seconds)
 
 
 def floors_of(names: Sequence[str]) -> dict[str, int]:

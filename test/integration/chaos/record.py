@@ -19,8 +19,15 @@ from test.harness.world import World
 Object = dict[str, Any]
 
 PODS, STATEFULSETS, SETS, LEASES = "pods", "statefulsets", "leaderworkersets", "leases"
-_FOLLOWED = (PODS, STATEFULSETS, SETS)
-_KINDS = {PODS: "Pod", STATEFULSETS: "StatefulSet", SETS: "LeaderWorkerSet"}
+DISAGGREGATED_SETS, REVISIONS = "disaggregatedsets", "controllerrevisions"
+KINDS = {
+    PODS: "Pod",
+    STATEFULSETS: "StatefulSet",
+    SETS: "LeaderWorkerSet",
+    DISAGGREGATED_SETS: "DisaggregatedSet",
+    REVISIONS: "ControllerRevision",
+}
+"""Of the objects that are followed."""
 _CREDENTIAL = "authentication.kubernetes.io/credential-id"
 _WRITES = ("create", "update", "patch", "delete")
 
@@ -35,8 +42,9 @@ AUDIT_CHAOS: Mapping[str, object] = {
             "level": "RequestResponse",
             "resources": [
                 {"group": "", "resources": ["pods", "pods/status"]},
-                {"group": "apps", "resources": ["statefulsets", "statefulsets/status"]},
+                {"group": "apps", "resources": ["statefulsets", "statefulsets/status", REVISIONS]},
                 {"group": "leaderworkerset.x-k8s.io"},
+                {"group": "disaggregatedset.x-k8s.io"},
             ],
         },
         # Nodes have Leases too.
@@ -101,10 +109,11 @@ class Record:
         before us: then it is noted what there was before they did.
         """
         logged = () if since is None else changes_of(self._here(entries_of(self._log, since)))
-        first = min((each.version for each in logged), default=None)
+        # Of some deletions only that they were done is answered, and not when.
+        first = min((each.version for each in logged if each.version), default=None)
         query = "" if first is None else f"?resourceVersion={first - 1}&resourceVersionMatch=Exact"
-        for resource in _FOLLOWED:
-            found = self._world.api.get(self._world.path(_KINDS[resource]) + query)
+        for resource, kind in KINDS.items():
+            found = self._world.api.get(self._world.path(kind) + query)
             entry = Entry(datetime.now(UTC), "list", resource, self._world.namespace, "", 200, "the test")
             items = {each["metadata"]["name"]: each for each in found["items"]}
             version = int(found["metadata"]["resourceVersion"])
@@ -142,7 +151,7 @@ def changes_of(entries: Iterable[Entry]) -> Iterator[Change]:
     """What writes have done to objects that are followed; in the order of the answers."""
     newest, seen = 0, set()
     for entry in entries:
-        if not entry.is_done or entry.resource not in _FOLLOWED:
+        if not entry.is_done or entry.resource not in KINDS:
             continue
         metadata = entry.answer.get("metadata") or {}
         # Only a status is left of a StatefulSet that was deleted; of a pod that is bound, not even its name.

@@ -13,7 +13,7 @@ import pytest
 from test.harness.control_plane import awaken
 from test.harness.proxied import Stage
 from test.harness.world import World
-from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
 from tools.deployment import ManagerProcess
@@ -30,9 +30,10 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
 ) -> None:
     manager = stage.start()
     names = create_fleet(world)
+    pair = create_pair(world)
     began = now()
     with kept_running(manager):
-        with rolling_out(world, names):
+        with rolling_out(world, [*names, pair]):
             for victims in DEATHS:
                 time.sleep(dice.uniform(1, 3))
                 for name in victims:
@@ -47,8 +48,8 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
                 # faster.
                 record.snapshot(resumed)
                 awaken(cluster)
-        roll_to_the_end(world, names, "server:last")
-    played = judge(record, world.namespace, names)
+        roll_to_the_end(world, [*names, pair], "server:last")
+    played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
 
 

@@ -18,7 +18,7 @@ from test.harness.proxied import Stage
 from test.harness.waiting import eventually
 from test.harness.world import World
 from test.integration.chaos.endpoint import Endpoint
-from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, assert_one_acts, judge, now
 from tools.deployment import NAMESPACE, ManagerProcess
@@ -90,8 +90,9 @@ def test_killed_fifty_times(
     """The other takes over in the middle of whatever was being done."""
     managers = start(endpoint, stage.manager(*SHORT_LEASE), stage.manager(*SHORT_LEASE))
     names = create_fleet(world)
+    pair = create_pair(world)
     began = now()
-    with rolling_out(world, names):
+    with rolling_out(world, [*names, pair]):
         dead: set[str] = set()
         while len(dead) < KILLS:
             victim, identity = acting(world.api, managers, dead)
@@ -100,8 +101,8 @@ def test_killed_fifty_times(
             victim.kill()
             dead.add(identity)
             victim.start()
-    roll_to_the_end(world, names, "server:last")
-    played = judge(record, world.namespace, names)
+    roll_to_the_end(world, [*names, pair], "server:last")
+    played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
     assert_one_acts(record, world.namespace, managers, SHORT_DEADLINE)
 
@@ -111,8 +112,9 @@ def test_frozen_for_a_minute_while_the_other_works(
 ) -> None:
     managers = start(endpoint, stage.manager(), stage.manager())
     names = create_fleet(world)
+    pair = create_pair(world)
     began = now()
-    with rolling_out(world, names):
+    with rolling_out(world, [*names, pair]):
         frozen, _ = acting(world.api, managers)
         other = next(each for each in managers if each is not frozen)
         time.sleep(dice.uniform(1, 3))
@@ -123,14 +125,14 @@ def test_frozen_for_a_minute_while_the_other_works(
             time.sleep(max(0.0, thawed_at - time.monotonic()))
         # It has work queued, and streams full of news.
         time.sleep(dice.uniform(1, 3))
-    roll_to_the_end(world, names, "server:last")
+    roll_to_the_end(world, [*names, pair], "server:last")
     assert frozen.is_running
     # It is a candidate again, and a good one.
     endpoint.managers = (frozen,)
     assert other.stop() == 0
     assert acting(world.api, [frozen])[0] is frozen
-    roll_to_the_end(world, names, "server:after")
-    played = judge(record, world.namespace, names)
+    roll_to_the_end(world, [*names, pair], "server:after")
+    played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
     assert_one_acts(record, world.namespace, managers, DEADLINE)
 

@@ -20,7 +20,7 @@ from test.harness.fault_proxy import (
 from test.harness.proxied import Stage
 from test.harness.waiting import eventually
 from test.harness.world import World
-from test.integration.chaos.load import create_fleet, floors_of, roll_to_the_end, rolling_out
+from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
 from test.integration.chaos.verdict import assert_never_below_the_budget, judge, now
 
@@ -56,14 +56,15 @@ def test_writes_are_refused_and_streams_are_cut(
     with stage.proxy() as proxy:
         manager = stage.start(*USUAL_LEASE, proxy=proxy)
         names = create_fleet(world)
+        pair = create_pair(world)
         began = now()
         proxy.rule = bad_line(dice)
         proxy.cut_streams()
-        with rolling_out(world, names):
+        with rolling_out(world, [*names, pair]):
             eventually("enough has gone wrong", often(proxy.seen.get), seconds=300)
-        roll_to_the_end(world, names, "server:last")
+        roll_to_the_end(world, [*names, pair], "server:last")
         assert manager.is_running
-    played = judge(record, world.namespace, names)
+    played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
 
 

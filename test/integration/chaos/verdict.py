@@ -10,17 +10,23 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from test.harness.disaggregated import promises, scenes
 from test.harness.proxied import credential_of
 from test.integration.chaos.invariants import fewest_ready, violations, writes_out_of_turn
-from test.integration.chaos.record import Record
+from test.integration.chaos.record import KINDS, Change, Record
 from test.integration.chaos.replay import Frame, Step, groups_of, steps_of
 from tools.deployment import NAMESPACE, ManagerProcess
 
 _TOLD = 40
 
 
-def judge(record: Record, namespace: str, names: Iterable[str]) -> Mapping[str, Sequence[Step]]:
-    """Fail if a promise about any of the sets was broken; returns what happened to each."""
+def judge(
+    record: Record, namespace: str, names: Iterable[str], disaggregated: str = ""
+) -> Mapping[str, Sequence[Step]]:
+    """Fail if a promise about any of the sets was broken; returns what happened to each.
+
+    disaggregated: name of the DisaggregatedSet, where there is one.
+    """
     changes = record.changes()
     played = {name: steps_of(name, changes) for name in names}
     found: list[str] = []
@@ -32,9 +38,34 @@ def judge(record: Record, namespace: str, names: Iterable[str]) -> Mapping[str, 
             first = min(each.position for each in broken)
             print(f"{name}, until the first promise was broken:", *told(name, steps[: first + 1]), sep="\n  ")
         found += [f"{name} at {steps[each.position].entry.at:%H:%M:%S.%f}: {each.what}" for each in broken]
+    if disaggregated:
+        found += _broken_of(disaggregated, changes)
     if found:
         pytest.fail("\n".join(["broken promises:", *found]))
     return played
+
+
+def _broken_of(name: str, changes: Iterable[Change]) -> list[str]:
+    """Promises about a DisaggregatedSet."""
+    steps = scenes.steps_of(
+        name,
+        (
+            scenes.Seen(
+                each.entry.at.timestamp(),
+                KINDS[each.entry.resource],
+                each.objects,
+                each.entry.user.rpartition(":")[2],
+                each.is_snapshot,
+            )
+            for each in changes
+        ),
+    )
+    print(f"{name}: {len(steps)} steps; revisions: {sorted(steps[-1].after.revisions.values())}")
+    broken = promises.violations(steps)
+    if broken:
+        first = min(each.position for each in broken)
+        print(f"{name}, until the first promise was broken:", *promises.told(steps[: first + 1]), sep="\n  ")
+    return [f"{name} at {steps[each.position].at:.3f}: {each.what}" for each in broken]
 
 
 def told(name: str, steps: Sequence[Step]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from test.harness.world import World
-from test.integration.chaos.record import PODS, Change, Entry, Record, changes_of, entries_of, ordered
+from test.integration.chaos.record import KINDS, PODS, Change, Entry, Record, changes_of, entries_of, ordered
 
 
 def logged(verb: str, version: int, uri: str = "/api/v1/pods", **metadata: Any) -> str:
@@ -128,8 +128,9 @@ def test_a_snapshot_shows_what_there_was_before_the_first_write_after_an_outage(
     record = Record(cast(World, world), log)
     resumed = record.position()
     record.snapshot(resumed)
-    assert world.asked == 2 * ["Pod", "StatefulSet", "LeaderWorkerSet"], "nobody has written since"
-    log.write_text(log.read_text() + logged("patch", 8) + "\n" + logged("patch", 12) + "\n")
+    assert world.asked == 2 * [*KINDS.values()], "nobody has written since"
+    deleted = json.dumps({**json.loads(logged("delete", 8)), "responseObject": {"kind": "Status"}})
+    log.write_text(log.read_text() + deleted + "\n" + logged("patch", 8) + "\n" + logged("patch", 12) + "\n")
     record.snapshot(resumed)
     exactly = "?resourceVersion=7&resourceVersionMatch=Exact"
-    assert world.asked[6:] == [f"{kind}{exactly}" for kind in ("Pod", "StatefulSet", "LeaderWorkerSet")]
+    assert world.asked[2 * len(KINDS) :] == [f"{kind}{exactly}" for kind in KINDS.values()]
