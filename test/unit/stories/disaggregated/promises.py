@@ -93,12 +93,52 @@ class Promises:
         """No role gets further than one step ahead of the last one; the steady state has no steps."""
         if not self.is_rolling or role in self.state.missing or not self.state.is_known:
             return
-        target = {name: each.target for name, each in self.roles.items()}
-        total = max(1, *(ceil(max(self._initial(r), r.target) / _batch(r)) for r in self.roles.values()))
-        new = {name: self.before.get((self.key, name), 0) for name in self.roles}
-        index = min(total, *(floor(new[name] * total / target[name]) for name in target if target[name]))
-        most = ceil((index + 1) * target[role] / total)
+        most = self._next_new(role)
         assert wanted <= most, f"ratio: {role} {wanted} > {most}"
+
+    @property
+    def _total(self) -> int:
+        """Steps of the plan."""
+        return max(1, *(ceil(max(self._initial(r), r.target) / _batch(r)) for r in self.roles.values()))
+
+    def _next_new(self, role: str) -> int:
+        """One step further than the role that is furthest behind."""
+        target = {name: each.target for name, each in self.roles.items()}
+        new = {name: self.before.get((self.key, name), 0) for name in self.roles}
+        reached = (floor(new[name] * self._total / target[name]) for name in target if target[name])
+        index = min(self._total, *reached)
+        return ceil((index + 1) * target[role] / self._total)
+
+    def check_old_ratio(self) -> None:
+        """No role loses more than a step beyond the one of which most is gone, or than new groups need.
+
+        What goes as a whole, serves nobody or is not wanted any more has no share.
+        """
+        if self.paused or not self.state.is_known or not self.new_is_ready or self._is_complete():
+            return
+        old = {name: self.state.old_wanted(name) for name in self.roles}
+        initial = {name: self._initial(role) for name, role in self.roles.items()}
+        gone = (floor((initial[n] - old[n]) * self._total / initial[n]) for n in old if initial[n])
+        index = max(0, 0, *gone) + 1
+        for name, role in self.roles.items():
+            left = old[name] - sum(self._loses(key, name) for key in self.step.old)
+            by_plan = initial[name] - floor(index * initial[name] / self._total)
+            least = min(old[name], by_plan, role.ceiling - self._next_new(name))
+            assert left >= least, f"ratio: old {name} {old[name]} -> {left} < {least}"
+
+    def _is_complete(self) -> bool:
+        return all(self.before.get((self.key, name), 0) >= each.target for name, each in self.roles.items())
+
+    def _loses(self, key: str, role: str) -> int:
+        """Groups of the role that serve and that a step takes from a revision which stays."""
+        revision = next(each for each in self.state.old if each.key == key)
+        counts = self.step.old[key]
+        goes = all(not counts.get(name, count.wanted) for name, count in revision.counts.items())
+        count = revision.of(role)
+        taken = count.wanted - counts.get(role, count.wanted)
+        if goes or (taken == 1 and count.ready < count.wanted):
+            return 0
+        return max(0, taken - count.broken_on_top)
 
     def check_answer(self) -> None:
         """Done is done; waiting says for what."""

@@ -43,6 +43,9 @@ def to_nothing(slice_state: SliceState) -> dict[str, int]:
     return {role.name: 0 for role in roles if slice_state.new.of(role.name).wanted > role.target}
 
 
+next_old = pace.Pace.next_old
+
+
 def never(*_: Any) -> None:
     return None
 
@@ -66,6 +69,18 @@ MUTANTS = {
         pace.Pace,
         "next_new",
         lambda self, _: tuple(role.target for role in self.roles),
+        "ratio",
+    ),
+    "old groups go as fast as the floor lets them": (
+        pace.Pace,
+        "next_old",
+        lambda self, old: tuple(0 for _ in old),
+        "ratio",
+    ),
+    "old groups go two steps at a time": (
+        pace.Pace,
+        "next_old",
+        lambda self, old: next_old(self, next_old(self, old)),
         "ratio",
     ),
     "the oldest revision goes first": (Drain, "to", oldest_first, "direction"),

@@ -112,6 +112,7 @@ class World:
         step = planner.next_step(state, self.paused)
         promises = Promises(self.children, state, step, self.key, self.paused)
         promises.check_answer()
+        promises.check_old_ratio()
         for number, write in enumerate(self._writes_of(state, step, promises)):
             if trouble and dice.random() < trouble:
                 return step
