@@ -37,7 +37,9 @@ def with_merged(document: Any, patch: Any) -> Any:
     if not isinstance(patch, Mapping):
         return patch
     known = document if isinstance(document, Mapping) else {}
-    merged = {field: value for field, value in known.items() if patch.get(field, value) is not None}
+    merged = {
+        field: value for field, value in known.items() if field not in patch or patch[field] is not None
+    }
     given = {field: value for field, value in patch.items() if value is not None}
     return {**merged, **{field: with_merged(known.get(field), value) for field, value in given.items()}}
 
