@@ -6,6 +6,7 @@ In: what a command asks. Out: answers of `lws.cli.facts`, as `lws.cli.views` sho
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -21,7 +22,7 @@ from lws.cli.session import Session
 from lws.cli.views import diff, plan, status
 from lws.cli.views import history as views
 from lws.cli.views.screen import yaml_text
-from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.assessment.assessment import assess, begun
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.history import Recorded, record
 from lws.leaderworkerset.rollout.simulation import simulate
@@ -142,7 +143,9 @@ class LeaderWorkerSets(SetKind):
         objects = await lookup.all_of(session, stored)
         effect = impact(objects.snapshot, objects.groups, after)
         action = "unchanged" if after["spec"] == stored["spec"] else "configured"
-        planned = plan.SetPlan(after, action, effect, simulate(effect.after.rollout) if steps else None)
+        begins = begun(replace(objects.snapshot, lws=after), effect.after)
+        simulation = simulate(effect.after.rollout, begins) if steps else None
+        planned = plan.SetPlan(after, action, effect, simulation)
         return Planned(after, action, tuple(plan.plan_blocks(planned)), plan.plan_data(planned))
 
     def key_and_text(self, obj: Object) -> tuple[str, str]:

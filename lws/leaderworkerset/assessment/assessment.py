@@ -10,11 +10,13 @@ from dataclasses import dataclass
 
 from lws.kube.ownership import Ownership
 from lws.kube.statefulsets import update_revision_of
-from lws.leaderworkerset.assessment.checkpoint import remembered_position
+from lws.leaderworkerset.assessment.checkpoint import beginning, remembered_position
 from lws.leaderworkerset.assessment.likeness import ownership_of_leaders
 from lws.leaderworkerset.assessment.target_revision import Choice, choose_revision
 from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states, leader_statefulset
 from lws.leaderworkerset.rollout.limits import budget_of
+from lws.leaderworkerset.rollout.plan import plan_rollout
+from lws.leaderworkerset.rollout.simulation import Begun
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 
@@ -35,6 +37,14 @@ class Assessment:
     def groups(self) -> tuple[GroupState, ...]:
         """Groups that have a leader pod."""
         return self.rollout.groups
+
+
+def begun(snapshot: SetSnapshot, assessment: Assessment) -> Begun | None:
+    """With what a leader StatefulSet that is not there is made; None where there is one."""
+    if assessment.rollout.statefulset is not None:
+        return None
+    made = beginning(snapshot, assessment.target, plan_rollout(assessment.rollout))
+    return Begun(made.rollout, made.former is not None)
 
 
 def assess(snapshot: SetSnapshot) -> Assessment:

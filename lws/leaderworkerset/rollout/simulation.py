@@ -45,12 +45,24 @@ class Simulation:
     waiting_for: str
 
 
-def simulate(state: RolloutState) -> Simulation:
-    """Play the rollout until nothing happens any more."""
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """With what a leader StatefulSet that does not exist is made. is_former: with a revision that the set
+    came from, not with the wanted one.
+    """
+
+    rollout: Rollout
+    is_former: bool = False
+
+
+def simulate(state: RolloutState, begun: Begun | None = None) -> Simulation:
+    """Play the rollout until nothing happens any more. begun: None for how a new set begins."""
     model = _Model(state)
     steps: list[Step] = []
     limit = _STEPS_AT_LEAST + _STEPS_PER_GROUP * max(state.replicas, len(state.groups))
-    rollout = plan_rollout(model.state)
+    is_made = state.statefulset is None and begun is not None
+    rollout = begun.rollout if begun is not None and is_made else plan_rollout(model.state)
+    is_former = begun is not None and is_made and begun.is_former
     while len(steps) < limit:
         if model.is_changed_by(rollout):
             before = model.state
@@ -63,7 +75,8 @@ def simulate(state: RolloutState) -> Simulation:
                     rollout,
                 )
             )
-            model.tell(rollout)
+            model.tell(rollout, is_former)
+            is_former = False
             model.sync()
         elif not model.sync() and not model.move():
             break
@@ -113,8 +126,11 @@ class _Model:
             return True
         return (rollout.partition, rollout.replicas) != (stored.partition, stored.replicas)
 
-    def tell(self, rollout: Rollout) -> None:
-        """Carry a step out: leaders first, then what the StatefulSet is told."""
+    def tell(self, rollout: Rollout, is_former: bool = False) -> None:
+        """Carry a step out: leaders first, then what the StatefulSet is told. is_former: it is made with a
+        revision that the set came from.
+        """
+        self._is_rolling |= is_former
         for index in rollout.replace:
             self._groups[index].is_terminating = True
         stored = self._stored
@@ -125,7 +141,7 @@ class _Model:
             partition=rollout.partition,
             replicas=rollout.replicas,
             last_replicas=self._given.replicas,
-            is_current=True,
+            is_current=not is_former,
         )
         if told != self._stored:
             self._is_observed = False

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from itertools import groupby
+from typing import cast
 
 import pytest
 
+from lws.cluster.client.connection import Cluster
+from lws.cluster.observe.observer import Observer
+from lws.cluster.write.recent_writes import WriteMemory
+from lws.leaderworkerset.assessment.assessment import assess, begun
+from lws.leaderworkerset.rollout.simulation import simulate
 from lws_api.leaderworkerset.v1 import KIND
-from test.unit.stories.fake_cluster import NAME
+from test.unit.stories.fake_cluster import NAME, NAMESPACE
 from test.unit.stories.truth import ready_groups
 from test.unit.stories.world import World
 
@@ -52,3 +59,63 @@ def test_a_change_before_the_first_report_moves_nothing(
         fewest = min(fewest, len(ready_groups(world.cluster)))
     assert fewest == 1
     world.settle()
+
+
+@pytest.mark.parametrize("steps", [0, 2, 4])
+@pytest.mark.parametrize("rolling", [{}, {"maxSurge": 1, "maxUnavailable": 0}, {"maxUnavailable": 2}])
+def test_its_way_back_is_foreseen(
+    loop: asyncio.AbstractEventLoop, steps: int, rolling: dict[str, int]
+) -> None:
+    """As `plan --steps` tells it: made of the former revision, and on from where the rollout was."""
+    world = World.settled(loop, False, "A", 4)
+    world.configure(**rolling)
+    world.settle()
+    if steps:
+        world.change("B")
+    while len(_told(world)) <= steps and world.go_on_fairly(1):
+        pass
+    world.lose_statefulset(leaves_pods=False)
+    world.cluster.collect()
+    began = len(world.cluster.log["StatefulSet"])
+    for kind in world.manager.kinds:
+        world.manager.read(kind)
+    observer = Observer(cast(Cluster, world.cluster), world.manager._store, WriteMemory(world.manager._store))
+    snapshot = loop.run_until_complete(observer.observe_set(NAMESPACE, NAME, world.cluster.now))
+    assert snapshot is not None and snapshot.leader is None
+    assessment = assess(snapshot)
+    simulation = simulate(assessment.rollout, begun(snapshot, assessment))
+    _play(world)
+    foreseen = [(each.rollout.partition, each.rollout.replicas) for each in simulation.steps]
+    assert [each for each, _ in groupby(foreseen)] == _told(world, began)
+
+
+def _play(world: World) -> None:
+    """In the time of the model: controllers do what they can, then every pod makes one move."""
+    while True:
+        version = world.cluster.version
+        while world.manager.late or world.manager.queue.keys:
+            for kind in world.manager.late:
+                world.manager.read(kind)
+            world.manager.run_pass()
+        world.nodes.sync_all()
+        if world.cluster.version != version:
+            continue
+        moves = world.nodes.moves()
+        for move in moves:
+            move()
+        world.cluster.collect()
+        if not moves and not world.manager.ring():
+            return
+
+
+def _told(world: World, began: int = 0) -> list[tuple[int, int]]:
+    """Partition and replicas of the leader StatefulSet, each time something else."""
+    told: list[tuple[int, int]] = []
+    for gone, obj in world.cluster.log["StatefulSet"][began:]:
+        if gone or obj["metadata"]["name"] != NAME:
+            continue
+        rolling = obj["spec"]["updateStrategy"]["rollingUpdate"]
+        now = (rolling.get("partition", 0), obj["spec"]["replicas"])
+        if not told or told[-1] != now:
+            told.append(now)
+    return told
