@@ -15,8 +15,9 @@ from lws.cli.facts import lookup
 from lws.cli.facts.lookup import SetObjects
 from lws.cli.main import main
 from lws.cli.refusal import Refusal
+from lws.cluster.errors import Forbidden
 from test.unit.builders import make_set
-from test.unit.fake_api import answer_json, plain
+from test.unit.fake_api import answer_json, failure, plain
 from test.unit.lws.cli.conftest import Talk
 from test.unit.lws.cli.histories import found, revision_of, snapshot_of
 
@@ -128,3 +129,19 @@ def test_what_does_not_go_together(
     with pytest.raises(SystemExit) as end:
         main(["status", *arguments])
     assert (end.value.code, capsys.readouterr().err) == (2, f"error: {problem} (see lws status --help)\n")
+
+
+async def test_a_kind_that_may_not_be_listed_hides_no_other(
+    talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody can say whether all is settled then."""
+    message = 'disaggregatedsets is forbidden: User "jane" cannot list resource "disaggregatedsets"'
+    talk.api.will(answer_json({"items": [DEMO], "metadata": {}}), failure(403, "Forbidden", message))
+    assert await listed(talk, "name") == 1
+    out, err = capsys.readouterr()
+    assert (out, err.startswith(f"Warning: {message}")) == (f"{NAME}\n", True)
+    talk.api.will(NONE, failure(403, "Forbidden", message))
+    assert await listed(talk, "name") == 1
+    talk.api.will(failure(403, "Forbidden", message))
+    with pytest.raises(Forbidden):
+        await listed(talk, "name")
