@@ -20,7 +20,7 @@ from test.bench.table import columns
 
 BUDGET = Path(__file__).with_name("budget.json")
 _PHASES = ("create", "rollout")
-_PAIRED = "ds4x2x2x2"
+_PAIRED = "ds2x2x2x2"
 
 
 def main() -> int:

@@ -93,6 +93,16 @@ def test_one_write_too_many_is_told(phase: str, what: str, measure: str) -> None
     assert _missed(result) == {measure}
 
 
+def test_a_deletion_that_is_repeated_is_told_again() -> None:
+    result = _result()
+    result["phases"]["rollout"]["most_of_a_set"] = {
+        **ROLLED,
+        "delete leaderworkersets": 3,
+        "create events": 13,
+    }
+    assert _missed(result) == set()
+
+
 def test_lists_of_streams_are_no_lists_of_passes() -> None:
     result = _result()
     result["phases"]["create"]["requests"] = {"list leaderworkersets": 3, "get nodes": 9, "list events": 9}
