@@ -41,7 +41,7 @@ RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . 
 COPY tools/image/inside/ inside/
 RUN python3 -m inside.left_out /opt/lws \
     && python3 -m inside.root_files /opt/lws /image \
-    && python3 -m compileall -q -s /image -p / --invalidation-mode unchecked-hash /image/opt/lws/lib /image/usr
+    && python3 -m compileall -q -j 0 -s /image -p / --invalidation-mode unchecked-hash /image/opt/lws/lib /image/usr
 
 FROM scratch
 LABEL org.opencontainers.image.title="lws" \

@@ -39,7 +39,7 @@ READ_ONLY = (
     'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec chroot --userspec=65532:65532 "$0" "$@"'
 )
 SHELLS_AND_TOOLS = re.compile(
-    r"(?:ba|da|z|k)?sh|busybox|perl.*|g?cc.*|c\+\+|g\+\+.*|ld|as|make|pip[\d.]*|apt.*|dpkg.*"
+    r"(?:ba|da|z|k)?sh|busybox|perl|(?:.*-)?g?cc(?:-\d+)?|[cg]\+\+|ld|make|pip[\d.]*|apt(?:-get)?|dpkg(?:-deb)?"
 )
 
 
@@ -48,6 +48,7 @@ class Built:
     """The result of one `make image`."""
 
     output: str
+    commit: str
     archive: Path
     image: Image
     mounts_before: int
@@ -55,7 +56,8 @@ class Built:
 
 
 def build() -> Built:
-    before = mounts()
+    before, head = mounts(), ["git", "rev-parse", "HEAD"]
+    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True).stdout.strip()
     done = subprocess.run(
         [sys.executable, "-m", "tools.image"],
         cwd=ROOT,
@@ -66,7 +68,7 @@ def build() -> Built:
     )
     assert done.returncode == 0, done.stdout
     (archive,) = re.findall(r"^\S+ for \S+: (\S+), \d+ MB$", done.stdout, re.MULTILINE)
-    return Built(done.stdout, ROOT / archive, read_image(ROOT / archive), before, mounts())
+    return Built(done.stdout, commit, ROOT / archive, read_image(ROOT / archive), before, mounts())
 
 
 def mounts() -> int:
@@ -129,14 +131,11 @@ def output_of(root_files: Path, image: Image, *command: str) -> str:
     return output
 
 
-def test_it_says_what_it_is(image: Image) -> None:
-    config = image.config["config"]
+def test_it_says_what_it_is(built: Built) -> None:
+    image, config = built.image, built.image.config["config"]
     labels = {key.rpartition(".")[2]: value for key, value in config["Labels"].items()}
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
     assert labels["version"] == lws.__version__
-    assert labels["revision"].removesuffix("-dirty") == commit
+    assert labels["revision"].removesuffix("-dirty") == built.commit
     assert config["User"] == f"{USER}:{USER}"
     assert config["Entrypoint"] == ["lws", "manager"]
     assert image.names[0].endswith(f"localhost/lws:{lws.__version__}")

@@ -41,28 +41,29 @@ def cache_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 @dataclass(frozen=True)
-class _Workshop:
+class Workshop:
+    """What a build is done with."""
+
     machine: Machine
     builder: Builder
     steps: Steps
     cache: Path
 
     def base(self, platform: str) -> str:
-        """Return a base for `platform` that the builder has."""
+        """Return a base for `platform` that the builder has: $BASE, the Dockerfile's, or one of Debian."""
         wanted = os.environ.get("BASE") or REGISTRY_BASE
-        present = self.steps.succeeds(self.builder.find(wanted))
-        if present or self.steps.succeeds(self.builder.pull(wanted, platform)):
+        # What is here already may be old, or for another platform.
+        if self.steps.succeeds(self.builder.pull(wanted, platform)):
+            return wanted
+        if self.steps.succeeds(self.builder.find(wanted)):
             return wanted
         if os.environ.get("BASE"):
             raise ImageError(
                 f"BASE={wanted} is neither here nor can it be pulled: {self.builder.name} pull {wanted}"
             )
         print(f"no registry gives {wanted}: the base is one from Debian packages", flush=True)
-        lacks = [each for each in ("debootstrap", "unshare") if not self.machine.installed(each)]
-        if lacks:
-            raise ImageError(
-                f"a base needs {' and '.join(lacks)}: `apt-get install {' '.join(lacks)}`, or BASE=<image>"
-            )
+        if not self.machine.installed("debootstrap"):
+            raise ImageError("a base needs debootstrap: `apt-get install debootstrap`, or BASE=<image>")
         if not self.machine.root:
             raise ImageError("a base from Debian packages needs root: `sudo make image`, or BASE=<image>")
         base = DebianBase(self.cache, platform.partition("/")[2])
@@ -79,7 +80,7 @@ class _Workshop:
             return key
 
 
-def build_image(shop: _Workshop, identity: Identity, platform: str, directory: Path) -> Path:
+def build_image(shop: Workshop, identity: Identity, platform: str, directory: Path) -> Path:
     """Return the archive of the image for `platform`."""
     base = shop.base(platform)
     arguments = {"BASE": base, **identity.build_arguments, **proxy_arguments()}
@@ -134,7 +135,7 @@ def build_all(machine: Machine) -> None:
     with _only_one(cache), tempfile.TemporaryDirectory(prefix=".build-", dir=cache) as scratch:
         tools = Builder(builder, cache / "store", Path(scratch))
         steps = Steps(RESULTS / "build.log", LinePrinter())
-        shop = _Workshop(machine, tools, steps, cache)
+        shop = Workshop(machine, tools, steps, cache)
         for platform in platforms:
             build_image(shop, identity, platform, Path(scratch))
         if builder == BUILDAH:

@@ -8,7 +8,11 @@ import pytest
 
 from tools.image import __main__ as program
 from tools.image.builders import Machine
+from tools.image.commands import Builder
 from tools.image.errors import ImageError
+from tools.image.steps import Steps
+
+BARE = Machine(installed=lambda _: False, root=False)
 
 
 def test_what_a_killed_run_has_left_is_taken_away(tmp_path: Path) -> None:
@@ -29,8 +33,7 @@ def test_nothing_is_taken_away_below_a_mount(tmp_path: Path) -> None:
 
 
 def test_an_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    bare = Machine(installed=lambda _: False, root=False)
-    monkeypatch.setattr(program, "Machine", lambda: bare)
+    monkeypatch.setattr(program, "Machine", lambda: BARE)
     monkeypatch.delenv("BUILDER", raising=False)
     assert program.main() == 1
     (line,) = capsys.readouterr().err.splitlines()
@@ -39,3 +42,46 @@ def test_an_error_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 
 def test_the_cache_is_where_caches_are() -> None:
     assert program.cache_directory({"XDG_CACHE_HOME": "/caches"}) == Path("/caches/lws-image")
+
+
+class Answering(Steps):
+    """Runs nothing; only command lines with these words in them succeed."""
+
+    def __init__(self, *words: str) -> None:
+        self._words = words
+
+    def run(self, step: str, command: list[str]) -> None:
+        raise AssertionError(f"nothing is to be run: {command}")
+
+    def succeeds(self, command: list[str]) -> bool:
+        return any(word in command for word in self._words)
+
+
+def workshop(cache: Path, steps: Steps, machine: Machine = BARE) -> program.Workshop:
+    return program.Workshop(machine, Builder("buildah", cache / "store", cache / "scratch"), steps, cache)
+
+
+@pytest.mark.parametrize("word", ["inspect", "pull"])
+def test_the_base_of_a_registry_is_taken_where_there_is_one(tmp_path: Path, word: str) -> None:
+    assert workshop(tmp_path, Answering(word)).base("linux/amd64") == "docker.io/library/python:3.12-slim"
+
+
+def test_a_base_that_was_asked_for_has_no_substitute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BASE", "registry.example.com/python:3")
+    with pytest.raises(
+        ImageError, match=r"BASE=registry\.example\.com/python:3 is neither here nor can it be pulled"
+    ):
+        workshop(tmp_path, Answering()).base("linux/amd64")
+
+
+@pytest.mark.parametrize(
+    ("machine", "lacking"),
+    [
+        (BARE, "a base needs debootstrap: `apt-get install debootstrap`"),
+        (Machine(installed=lambda _: True, root=False), "needs root: `sudo make image`"),
+    ],
+    ids=["programs", "root"],
+)
+def test_what_a_base_from_debian_lacks_is_told(tmp_path: Path, machine: Machine, lacking: str) -> None:
+    with pytest.raises(ImageError, match=lacking):
+        workshop(tmp_path, Answering(), machine).base("linux/amd64")
