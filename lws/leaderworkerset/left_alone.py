@@ -6,6 +6,9 @@ away, and a plan that reports it and writes nothing else.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime
+
 from lws.actions import Object, Plan, Problem, Reference, Status
 from lws.kube.conditions import Condition, with_condition
 from lws.kube.differences.patches import merge_patch
@@ -22,11 +25,7 @@ def why_left_alone(lws: Object, is_covered: bool, fault: str = "") -> Problem | 
     is_covered: the pod webhook sees pods of its namespace. fault: why its spec cannot be read.
     """
     if fault:
-        return Problem(
-            "UnreadableSpec",
-            f"{fault}: another definition has let this through; nothing of the set is created, changed or "
-            f"deleted until its spec is corrected",
-        )
+        return unreadable(fault)
     if not is_covered:
         namespace = namespace_of(lws)
         return Problem(
@@ -45,16 +44,29 @@ def why_left_alone(lws: Object, is_covered: bool, fault: str = "") -> Problem | 
     return None
 
 
+def unreadable(fault: str) -> Problem:
+    """A spec that cannot be read; fault: why not. Of sets of all kinds."""
+    return Problem(
+        "UnreadableSpec",
+        f"{fault}: another definition has let this through; nothing of the set is created, changed or "
+        f"deleted until its spec is corrected",
+    )
+
+
 def plan_left_alone(snapshot: SetSnapshot, problem: Problem) -> Plan:
     """Nothing but a condition, and an Event when that is new."""
-    lws = snapshot.lws
-    stored = lws.get("status") or {}
+    plan = reported(snapshot.lws, problem, snapshot.now)
+    return replace(plan, announce=events.problems(snapshot.lws, [problem]))
+
+
+def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
+    """The condition that says so in the status of a set of any kind."""
+    stored = obj.get("status") or {}
     condition = Condition(REPLICA_FAILURE, True, problem.reason, problem.message)
-    generation = lws["metadata"].get("generation", 0)
-    conditions = with_condition(stored.get("conditions"), condition, generation, snapshot.now)
+    generation = obj["metadata"].get("generation", 0)
+    conditions = with_condition(stored.get("conditions"), condition, generation, now)
     patch = merge_patch(stored, {**stored, "conditions": conditions})
     return Plan(
-        statuses=(Status(Reference.to(lws), patch),) if patch is not None else (),
-        announce=events.problems(lws, [problem]),
+        statuses=(Status(Reference.to(obj), patch),) if patch is not None else (),
         waiting_for=problem.message,
     )

@@ -6,13 +6,13 @@ In: what the API server returned to our writes, revisions and specs to be parsed
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
+from lws.cluster.write.computed import Computed
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
 from lws.cluster.write.throttle import Throttle
@@ -35,8 +35,8 @@ class DisaggregatedMemory:
         self.taken = TakenNames(store)
         self.throttle = Throttle(clock, {KIND: timing.DISAGGREGATED_STATUS_SECONDS})
         self._store = store
-        self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
-        self._checked: OrderedDict[tuple[str, int], str] = OrderedDict()
+        self._parsed = Computed[tuple[str, str], Recorded](_PARSED)
+        self._checked = Computed[tuple[str, int], str](_CHECKED)
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Take in an object that a write of ours returned."""
@@ -49,29 +49,12 @@ class DisaggregatedMemory:
 
     def parsed(self, revision: Object) -> Recorded:
         """The revision, decoded once: its data never changes, only its number and owners do."""
-        key = (revision["metadata"]["uid"], revision["metadata"]["resourceVersion"])
-        known = self._parsed.get(key)
-        if known is None:
-            known = read(revision)
-            _keep(self._parsed, key, known, _PARSED)
-        return known
+        metadata = revision["metadata"]
+        return self._parsed.of((metadata["uid"], metadata["resourceVersion"]), lambda: read(revision))
 
     def fault_of(self, obj: Object) -> str:
         """Why the spec of a set or of a child cannot be read, empty if it can; looked at once for each
         generation.
         """
-        key = (obj["metadata"]["uid"], obj["metadata"].get("generation", 0))
-        known = self._checked.get(key)
-        if known is not None:
-            return known
-        fault = fault_of(obj) if obj["kind"] == KIND else spec_fault(obj)
-        _keep(self._checked, key, fault, _CHECKED)
-        return fault
-
-
-def _keep(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """The oldest goes."""
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > most:
-        kept.popitem(last=False)
+        metadata, check = obj["metadata"], fault_of if obj["kind"] == KIND else spec_fault
+        return self._checked.of((metadata["uid"], metadata.get("generation", 0)), lambda: check(obj))

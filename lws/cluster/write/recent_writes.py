@@ -14,6 +14,7 @@ from typing import Any
 from lws import timing
 from lws.actions import Apply, Object
 from lws.cluster.cache.store import Store
+from lws.cluster.write.computed import Computed
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
 from lws.cluster.write.throttle import Throttle
@@ -45,8 +46,8 @@ class WriteMemory:
         self._store = store
         self._clock = clock
         self._dropped_at = float("-inf")
-        self._parsed: OrderedDict[tuple[str, str], Recorded] = OrderedDict()
-        self._checked: OrderedDict[tuple[str, int], str] = OrderedDict()
+        self._parsed = Computed[tuple[str, str], Recorded](_PARSED)
+        self._checked = Computed[tuple[str, int], str](_CHECKED)
 
     @property
     def drops_start_ordinal(self) -> bool:
@@ -78,23 +79,12 @@ class WriteMemory:
     def parsed(self, revision: Object) -> Recorded:
         """The revision, decoded once: its data never changes, only its number and owners do."""
         metadata = revision["metadata"]
-        key = (metadata["uid"], metadata["resourceVersion"])
-        found = self._parsed.get(key)
-        if found is None:
-            found = self._parsed[key] = parse(revision)
-            if len(self._parsed) > _PARSED:
-                self._parsed.popitem(last=False)
-        return found
+        return self._parsed.of((metadata["uid"], metadata["resourceVersion"]), lambda: parse(revision))
 
     def fault_of(self, lws: Object) -> str:
         """Why the spec of a set cannot be read, empty if it can; looked at once for each generation."""
-        key = (lws["metadata"]["uid"], lws["metadata"].get("generation", 0))
-        found = self._checked.get(key)
-        if found is None:
-            found = self._checked[key] = spec_fault(lws)
-            if len(self._checked) > _CHECKED:
-                self._checked.popitem(last=False)
-        return found
+        metadata = lws["metadata"]
+        return self._checked.of((metadata["uid"], metadata.get("generation", 0)), lambda: spec_fault(lws))
 
 
 def _is_of_workers(statefulset: Mapping[str, Any]) -> bool:

@@ -7,13 +7,14 @@ ReplicaFailure and for Events.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from lws.actions import Plan, Problem, Reference, Status
+from lws.actions import Plan, Problem
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.status.status import REPLICA_FAILURE
-from lws.kube.conditions import Condition, find, with_condition
-from lws.kube.differences.patches import merge_patch
+from lws.kube.conditions import find
+from lws.leaderworkerset.left_alone import reported, unreadable
 
 
 def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
@@ -25,22 +26,9 @@ def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem])
 
 def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
     """Nothing but a condition, and an Event when that is new."""
-    obj = snapshot.obj
-    message = (
-        f"{snapshot.fault}: another definition has let this through; nothing of the set is created, changed "
-        f"or deleted until its spec is corrected"
-    )
-    problem = Problem("UnreadableSpec", message)
-    stored = obj.get("status") or {}
-    condition = Condition(REPLICA_FAILURE, True, problem.reason, problem.message)
-    generation = obj["metadata"].get("generation", 0)
-    conditions = with_condition(stored.get("conditions"), condition, generation, snapshot.now)
-    patch = merge_patch(stored, {**stored, "conditions": conditions})
-    return Plan(
-        statuses=(Status(Reference.to(obj), patch),) if patch is not None else (),
-        announce=events.problems(obj, [problem]),
-        waiting_for=problem.message,
-    )
+    problem = unreadable(snapshot.fault)
+    plan = reported(snapshot.obj, problem, snapshot.now)
+    return replace(plan, announce=events.problems(snapshot.obj, [problem]))
 
 
 def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:

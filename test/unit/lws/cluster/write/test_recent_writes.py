@@ -9,6 +9,7 @@ import pytest
 from lws.actions import Apply
 from lws.cluster.cache.store import Store
 from lws.cluster.write import recent_writes as module
+from lws.cluster.write.computed import Computed
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.kube.differences.applied import digest
 from test.unit.builders import make_set
@@ -110,7 +111,7 @@ def test_a_revision_is_decoded_once_per_version(memory: WriteMemory, monkeypatch
         return len(decoded)
 
     monkeypatch.setattr(module, "parse", parse)
-    monkeypatch.setattr(module, "_PARSED", 2)
+    memory._parsed = Computed(2)
     one, renumbered, other = _revision("u-1", "1"), _revision("u-1", "2"), _revision("u-2", "1")
     found: list[Any] = [memory.parsed(each) for each in (one, one, renumbered, other, other, one)]
     assert found == [1, 1, 2, 3, 3, 4], "the oldest is forgotten first"
@@ -137,7 +138,7 @@ def test_the_spec_of_a_set_is_checked_once_per_generation(
 ) -> None:
     looks: list[int] = []
     monkeypatch.setattr(module, "spec_fault", lambda lws: looks.append(1) or "it is wrong")
-    monkeypatch.setattr(module, "_CHECKED", 2)
+    memory._checked = Computed(2)
     for generation in (1, 1, 2, 1, 3, 1):
         assert memory.fault_of(make_set(generation=generation)) == "it is wrong"
     assert len(looks) == 4, "the third one was forgotten for the newest two"
