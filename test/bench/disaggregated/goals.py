@@ -122,6 +122,6 @@ def _seconds(result: Result) -> Iterator[Verdict]:
         p99 = result["phases"][name]["set_review_p99"]
         if p99 is not None:
             yield Verdict(f"review p99 in ms, {name}", p99 * 1000, _REVIEW_MS)
-    waits = result["single"]["step_waits"]
+    waits = result["single"].get("step_waits")
     if waits:
         yield Verdict("last pod to next step in s, one set at rest", max(waits), _WAIT_SECONDS)

@@ -26,7 +26,7 @@ _WEBHOOK = "vdisaggregatedset.kb.io"
 
 @dataclass(frozen=True)
 class PairedOrder:
-    """What to measure. has_alone: the other side too. say: is told each line of progress."""
+    """What to measure. has_alone: the other side too, and one set by itself. say: is told of progress."""
 
     shape: PairedShape
     has_alone: bool = True
@@ -81,7 +81,9 @@ class _Run:
                 break
             found[name] = self._paired_phase(name, run)
         settled = self._meter.settled()
-        single = self._paired_phase("rollout of one set", partial(player.roll_one, OLD))
+        single = {}
+        if self._order.has_alone:
+            single = self._paired_phase("rollout of one set", partial(player.roll_one, OLD))
         restart = self._meter.restart()
         found["delete"] = self._paired_phase("delete", player.phases["delete"])
         player.close()

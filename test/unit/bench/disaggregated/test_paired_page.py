@@ -151,8 +151,8 @@ def test_the_page_is_what_the_stored_results_say(tmp_path: Path) -> None:
 
 
 def test_what_was_not_measured_alone_is_left_out() -> None:
-    text = paired_section([_result(alone={})])
-    assert "| create | 10 | – |" in text and "÷ alone" not in text
+    text = paired_section([_result(alone={}, single={})])
+    assert "| create | 10 | – |" in text and "÷ alone" not in text and "at rest" not in text
 
 
 def test_the_command_line_takes_their_shapes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
