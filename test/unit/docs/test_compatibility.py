@@ -15,10 +15,12 @@ ROOT = Path(__file__).parents[3]
 COMPUTED = {
     "events": {"AllGroupsReady"},
     "disaggregatedset_conditions": {"Available", "Progressing", "Stalled"},
+    "disaggregatedset_events": {"UnreadableSpec"},
 }
 SAID_IN = {
     "events": "leaderworkerset/status/status.py",
     "disaggregatedset_conditions": "disaggregatedset/status/status.py leaderworkerset/status/progress.py",
+    "disaggregatedset_events": "leaderworkerset/left_alone.py",
 }
 
 
