@@ -112,8 +112,10 @@ class Promises:
     def check_old_ratio(self) -> None:
         """No role loses more than a step beyond the one of which most is gone, or than new groups need.
 
-        What goes as a whole, serves nobody or is not wanted any more has no share.
+        What goes as a whole, serves nobody or is not wanted any more has no share. Scaling acts at once.
         """
+        if any(each.at_start not in (None, each.target) for each in self.roles.values()):
+            return
         if self.paused or not self.state.is_known or not self.new_is_ready or self._is_complete():
             return
         old = {name: self.state.old_wanted(name) for name in self.roles}
