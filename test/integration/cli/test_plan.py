@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED_KIND
 from lws_api.leaderworkerset.v1 import KIND
 from test.harness.groups import pod_uids, revisions_of, settle, uids_of_group
 from test.harness.manifests import a_set, new_image, rolling
@@ -18,15 +20,20 @@ from test.integration.cli.command import Caller
 from tools.localcluster import CommandError
 from tools.localcluster.api import Call
 
-EXAMPLES = sorted((Path(__file__).parents[3] / "examples").rglob("*.yaml"))
+EXAMPLES = Path(__file__).parents[3] / "examples"
+DISAGGREGATED = sorted((EXAMPLES / "disaggregated").glob("*.yaml"))
+SETS = sorted({*EXAMPLES.rglob("*.yaml")} - {*DISAGGREGATED})
 NOTHING = "no pod is restarted: nothing changes"
 
 Object = dict[str, Any]
 
 
 def names_in(path: Path) -> list[str]:
-    documents = [each for each in yaml.safe_load_all(path.read_text()) if each]
-    return [each["metadata"]["name"] for each in documents if each["kind"] == KIND]
+    return [each["metadata"]["name"] for each in documents_in(path) if each["kind"] == KIND]
+
+
+def documents_in(path: Path) -> list[Object]:
+    return [each for each in yaml.safe_load_all(path.read_text()) if each]
 
 
 def defaulted(world: World, template: Object, claims: list[str]) -> Object:
@@ -67,15 +74,15 @@ def rewrite(world: World, name: str) -> None:
 
 
 def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Caller) -> None:
-    every = [name for path in EXAMPLES for name in names_in(path)]
-    world.kubectl("apply", "--recursive", "-f", str(EXAMPLES[0].parent))
+    every = [name for path in SETS for name in names_in(path)]
+    world.kubectl("apply", *(argument for path in SETS for argument in ("-f", str(path))))
     seen = "the controller has seen it"
     for name in every:
         eventually(seen, lambda name=name: len(revisions_of(world, name)), lambda count: count == 1)
         eventually(seen, lambda name=name: world.find("StatefulSet", name))
 
     # All files at once: one connection, one answer per set.
-    text = "\n---\n".join(path.read_text() for path in EXAMPLES)
+    text = "\n---\n".join(path.read_text() for path in SETS)
     nothing = [
         line
         for name in every
@@ -87,6 +94,21 @@ def test_the_examples_restart_nothing_of_what_they_made(world: World, lws: Calle
     said = lws.well("plan", "-f", "-", stdin=text).lines
     assert said[1::2] == nothing[1::2]
     stays("no revision is recorded", lambda: {name: len(revisions_of(world, name)) for name in every}, 1)
+
+
+def test_nor_do_those_of_disaggregatedsets(world: World, lws: Caller) -> None:
+    """Sets alone: the rest of an example is for clusters that have more."""
+    sets = [
+        each for path in DISAGGREGATED for each in documents_in(path) if each["kind"] == DISAGGREGATED_KIND
+    ]
+    world.kubectl("apply", "-f", "-", input={"apiVersion": "v1", "kind": "List", "items": sets})
+    names = [each["metadata"]["name"] for each in sets]
+    for name in names:
+        stored = partial(world.get, DISAGGREGATED_KIND, name)
+        eventually("it is recorded", stored, lambda now: (now.get("status") or {}).get("updateRevision"))
+    said = lws.well("plan", "-f", "-", stdin=yaml.safe_dump_all(sets)).lines
+    assert said[0::2] == [f"disaggregatedset.disaggregatedset.x-k8s.io/{name} unchanged" for name in names]
+    assert said[1::2] == [NOTHING] * len(names)
 
 
 def test_what_is_foretold_happens(world: World, lws: Caller) -> None:
