@@ -162,6 +162,11 @@ ENDED_WITHIN = timedelta(seconds=5)
 SCHEDULED_AT_ONCE = timedelta(seconds=2)
 """A pod that was bound within this time did not wait: condition and creation are in whole seconds."""
 
+NODE_WAIT_IS_LONG = timedelta(seconds=30)
+"""A pod that waits for a node longer than this is told to users: schedulers try again after seconds, and
+nodes that an autoscaler brings take minutes.
+"""
+
 GROUP_STARTS_WITHIN = timedelta(minutes=10)
 """Of a group that was not ready for so long nobody expects any more that it will be, unless its set names a
 `progressDeadlineSeconds`: as long as Deployments wait by default.

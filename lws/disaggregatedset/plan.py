@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from lws.actions import Object, Plan, Reference, Status, together
+from lws.actions import Object, Plan, Reference, Status, soonest, together
 from lws.children import adopt
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.scalers import plan_scalers
@@ -24,6 +24,7 @@ from lws.disaggregatedset.slices.state import newest_first
 from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
+from lws.disaggregatedset.status.nodes import look_again, without_nodes
 from lws.disaggregatedset.status.problems import plan_left_alone, problems_of
 from lws.disaggregatedset.status.status import IN_ROLLOUT, Observed, can_wait, disaggregated_status
 from lws.kube.metadata import is_terminating
@@ -92,7 +93,7 @@ def _upkeep(wanted: Wanted, target: Target) -> Iterator[Plan]:
 def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Plan) -> Plan:
     """The status after this pass, and what users are told with it."""
     snapshot, spec = wanted.snapshot, wanted.spec
-    obj, recorded = snapshot.obj, wanted.recorded(target.key)
+    obj = snapshot.obj
     problems = problems_of(snapshot, planned.problems)
     rolling = frozenset(each.index for each in steps if each.is_rolling)
     status = disaggregated_status(
@@ -107,7 +108,7 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
             collisions=_collisions(obj, target),
             moving=rolling,
             rollouts={str(each.index): each.memory.stored for each in steps if each.memory is not None},
-            pending=(*(waiting_edits(spec, recorded) if recorded else ()), *waiting_slices(steps)),
+            pending=_pending(wanted, target, steps),
             problems=problems,
             waiting_for=planned.waiting_for,
             has_moved=any(each.has_moved for each in steps),
@@ -123,9 +124,16 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     return Plan(
         statuses=(Status(Reference.to(obj), patch, announce, can_wait(stored, patch)),) if patch else (),
         announce=events.problems(obj, problems),
-        again_after=status.due_in,
+        again_after=soonest((status.due_in, look_again(snapshot.children))),
         standing=frozenset(word for word, holds in standing if holds),
     )
+
+
+def _pending(wanted: Wanted, target: Target, steps: Sequence[Course]) -> tuple[str, ...]:
+    """What users wait for without anything being wrong."""
+    snapshot, recorded = wanted.snapshot, wanted.recorded(target.key)
+    edits = waiting_edits(wanted.spec, recorded) if recorded else ()
+    return (*edits, *waiting_slices(steps), *without_nodes(snapshot.children, snapshot.now))
 
 
 def _has_ended(stored: Object, rolling: frozenset[int]) -> bool:

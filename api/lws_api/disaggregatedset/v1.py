@@ -206,8 +206,8 @@ class DisaggregatedSetStatus(KubeModel):
     rollouts: dict[str, SliceRollout] = Field(default_factory=dict)
     """Memory of the controller: for each slice that is in a rollout, by its index, where that began."""
     pending: tuple[str, ...] = Field(default_factory=tuple)
-    """What was changed and waits for the next revision, because it would restart pods; and slices whose
-    rollout waits for the user, with their roles.
+    """What was changed and waits for the next revision, because it would restart pods; slices whose rollout
+    waits for the user, with their roles; and roles whose pods wait for nodes.
     """
 
 

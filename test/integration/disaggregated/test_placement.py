@@ -10,7 +10,7 @@ from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SLICE_LABEL
 from test.harness.disaggregated.manifests import a_disaggregated_set, a_role, new_roles
 from test.harness.disaggregated.standing import SECONDS, settle
 from test.harness.disaggregated.watching import Watch
-from test.harness.groups import condition, labels_of
+from test.harness.groups import labels_of
 from test.harness.waiting import eventually
 from test.harness.world import World
 from tools.localcluster.nodes import ZONE_LABEL
@@ -69,14 +69,13 @@ def test_a_set_has_zones_that_no_other_has(world: World) -> None:
 def test_a_slice_that_finds_no_zone_is_told_or_runs_elsewhere(world: World, strength: str) -> None:
     """There are two zones for three slices."""
     made = placed("pd", "ExclusiveSlice", slices=3, strength=strength)
-    made["spec"]["progressDeadlineSeconds"] = 5
     world.create(made)
     if strength == "Preferred":
         settle(world, "pd")
         return
     waiting = [f"slice {index}: role" for index in "012"]
     (told,) = eventually(
-        "one is told", lambda: [each for each in waiting if each in stall(world, "pd")], is_one, SECONDS
+        "one is told", lambda: [each for each in waiting if each in pending(world, "pd")], is_one, SECONDS
     )
     homeless = [f"slice {index}: role" for (_, index), zones in zones_of(world).items() if not zones]
     assert homeless == [told]
@@ -88,10 +87,10 @@ def is_one(found: list[str]) -> bool:
     return len(found) == 1
 
 
-def stall(world: World, name: str) -> str:
-    """What it says where it does not get on; empty while it does."""
-    found = condition(world.get(KIND, name), "Stalled")
-    return str(found["message"]) if found.get("status") == "True" else ""
+def pending(world: World, name: str) -> str:
+    """What it says that it waits for."""
+    status = world.get(KIND, name).get("status") or {}
+    return "; ".join(each for each in status.get("pending", ()) if "wait for nodes" in each)
 
 
 def hungry(image: str, **budget: Any) -> list[Object]:
@@ -109,13 +108,13 @@ NODES_OF_A_ZONE = 4
 def test_a_surge_without_room_is_told_with_its_role_and_a_smaller_budget_helps(world: World) -> None:
     watch = Watch(world)
     policy = {"type": "ExclusiveSlice", "topology": ZONE_LABEL}
-    of = a_disaggregated_set("pd", hungry("server:1"), placementPolicy=policy, progressDeadlineSeconds=5)
+    of = a_disaggregated_set("pd", hungry("server:1"), placementPolicy=policy)
     world.create(of)
     settle(world, "pd")
     world.patch(KIND, "pd", new_roles(hungry("server:2")))
     why = "slice 0: role decode"
-    eventually("it is told", lambda: stall(world, "pd"), lambda told: why in told, SECONDS)
+    eventually("it is told", lambda: pending(world, "pd"), lambda told: why in told, SECONDS)
     world.patch(KIND, "pd", new_roles(hungry("server:2", maxUnavailable=1, maxSurge=0)))
     settle(world, "pd")
-    eventually("it is told no more", lambda: stall(world, "pd"), lambda why: not why)
+    eventually("it is told no more", lambda: pending(world, "pd"), lambda why: not why)
     watch.judge("pd")

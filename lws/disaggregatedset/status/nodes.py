@@ -1,0 +1,30 @@
+"""Which roles of which slices find no room on any node?
+
+In: children, with what their pods wait for. Out: a line for each, for the status; and when to look again,
+because no event says that a pod has waited for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from lws import timing
+from lws.disaggregatedset.snapshot import ChildFacts
+
+
+def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, ...]:
+    """By slice and role, those with a pod that has waited for long and still does."""
+    found = {(each.slice_index, each.role) for each in children if _waits_for_long(each, now)}
+    return tuple(f"slice {index}: role {role}: pods wait for nodes" for index, role in sorted(found))
+
+
+def look_again(children: Iterable[ChildFacts]) -> float | None:
+    """Seconds; None where every group serves."""
+    is_awaited = any(each.ready < each.wanted for each in children)
+    return timing.NODE_WAIT_IS_LONG.total_seconds() if is_awaited else None
+
+
+def _waits_for_long(child: ChildFacts, now: datetime) -> bool:
+    limit = timing.NODE_WAIT_IS_LONG
+    return any(wait.until is None and now - wait.since >= limit for wait in child.waits)

@@ -1,0 +1,47 @@
+"""lws.disaggregatedset.status.nodes: roles whose pods find no room are told, with their slice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from lws import timing
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.snapshot import ChildFacts
+from lws.disaggregatedset.status.nodes import look_again, without_nodes
+from lws.kube.pods import NodeWait
+from test.unit.builders import NOW
+from test.unit.disaggregated import make_disaggregated, make_facts
+
+OWNER = make_disaggregated()
+SECOND = timedelta(seconds=1)
+LONG_AGO = NOW - timing.NODE_WAIT_IS_LONG
+
+
+def child(role: str, slice_index: int = 0, key: str = "1" * 8, **more: Any) -> ChildFacts:
+    return make_facts(OWNER, Identity(slice_index, key, role), 2, **more)
+
+
+def test_pods_that_have_waited_for_long_are_told_by_slice_and_role() -> None:
+    waits = (NodeWait(LONG_AGO),)
+    children = [
+        child("prefill", 1, waits=waits),
+        child("decode", 0, waits=(NodeWait(NOW), *waits)),
+        child("decode", 0, "2" * 8, waits=waits),
+        child("prefill", 0),
+    ]
+    assert without_nodes(children, NOW) == (
+        "slice 0: role decode: pods wait for nodes",
+        "slice 1: role prefill: pods wait for nodes",
+    )
+
+
+def test_a_short_wait_and_one_that_is_over_are_not_told() -> None:
+    short, over = NodeWait(LONG_AGO + SECOND), NodeWait(LONG_AGO - SECOND, until=NOW)
+    assert without_nodes([child("prefill", waits=(short, over))], NOW) == ()
+
+
+def test_nobody_looks_again_once_everything_serves() -> None:
+    """No event says that a pod has waited for long."""
+    assert look_again([child("prefill"), child("decode")]) is None
+    assert look_again([child("prefill"), child("decode", ready=1)]) == 30.0
