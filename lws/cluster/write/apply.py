@@ -43,7 +43,7 @@ class Memory:
     what it refused.
 
     taken: told of a create that met something else of its name. going: UIDs of what is being deleted by plans
-    that are carried out right now.
+    that are carried out right now. gone: told of what a deletion of ours has ended at once.
     """
 
     put: Callable[[Mapping[str, Any]], None]
@@ -51,6 +51,7 @@ class Memory:
     refused: Callable[[Action, ApiError], None] = _not_remembered
     taken: Callable[[Create], None] = _not_remembered
     going: set[str] = field(default_factory=set)
+    gone: Callable[[Reference], None] = _not_remembered
 
 
 @dataclass(slots=True)
@@ -190,6 +191,7 @@ class Applier:
         try:
             answer = await self._cluster.delete(action.target, action.propagation, action.grace_seconds)
         except NotFound:
+            self._memory.gone(action.target)
             return
         except Conflict:
             if not await self._is_another(action.target):
@@ -198,7 +200,9 @@ class Applier:
             return
         if _lingers(answer):
             self._memory.put(answer)
-        # Else it is gone: the answer is a Status, or, of a pod, its last state. The stream will say so.
+        else:
+            # The answer is a Status, or, of a pod, its last state.
+            self._memory.gone(action.target)
 
     async def _is_another(self, target: Reference) -> bool:
         """Whether the object that was meant is gone, or another one has its name by now.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws import timing
-from lws.actions import Object
+from lws.actions import Object, Reference
 from lws.cluster.cache.store import Store
 from lws.cluster.write.computed import Computed
 from lws.cluster.write.refusals import Refusals
@@ -46,6 +46,14 @@ class DisaggregatedMemory:
         if obj["kind"] == KIND:
             self.throttle.note(obj)
         self._store.put(obj)
+
+    def gone(self, target: Reference) -> None:
+        """Take in that a deletion of ours has ended an object, before the stream says so: it would be deleted
+        and told again.
+        """
+        known = self._store.get(target.kind, target.namespace, target.name)
+        if known is not None and known["metadata"]["uid"] == target.uid:
+            self._store.drop(known)
 
     def parsed(self, revision: Object) -> Recorded:
         """The revision, decoded once: its data never changes, only its number and owners do."""

@@ -41,7 +41,7 @@ def _applier(parts: Parts, memory: DisaggregatedMemory) -> Applier:
         if concerned is not None:
             parts.add(Key(PASS, *concerned))
 
-    written = Memory(memory.put, refused=refused, taken=memory.taken.remember)
+    written = Memory(memory.put, refused=refused, taken=memory.taken.remember, gone=memory.gone)
     return Applier(parts.cluster, parts.recorder, written, parts.turns)
 
 

@@ -74,8 +74,7 @@ def _on_creation(shape: PairedShape) -> dict[str, int]:
 
 def _in_rollout(shape: PairedShape) -> dict[str, int]:
     """One write for each count that changes, and the baseline of each old child."""
-    # One that is deleted may be deleted again, until the streams show that it is gone.
-    gone = dict.fromkeys((f"delete {_SETS}", f"delete {_SERVICES}"), 2 * shape.role_count)
+    gone = dict.fromkeys((f"delete {_SETS}", f"delete {_SERVICES}"), shape.role_count)
     return {**_on_creation(shape), **gone, f"patch {_SETS}": shape.changes + shape.role_count}
 
 

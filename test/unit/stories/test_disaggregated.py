@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from lws.controller.disaggregatedset.routes import PASS
+from lws.controller.triggers.keys import Key
 from lws.kube.metadata import controller_of
 from lws_api.disaggregatedset.v1 import (
     INITIAL_REPLICAS_ANNOTATION,
@@ -130,6 +132,19 @@ def test_a_rollout_takes_the_steps_of_the_original(
             assert status["currentRevision"] == status["updateRevision"], "done is said when it is done"
     for reason, count in {"RollingUpdateStarted": 1, "RollingUpdateCompleted": 1, "LWSDeleted": 2}.items():
         assert world.reasons.count(reason) == count
+
+
+def test_what_goes_is_deleted_and_told_once_however_late_its_stream_is(world: World) -> None:
+    add(world, roles=roles(2, 2))
+    key, manager = Key(PASS, "default", "demo"), world.manager
+
+    def look_once_more() -> None:
+        manager.queue.add(key)
+        manager.run_pass(key)
+
+    world.after_pass = look_once_more
+    image(world, "app:2")
+    assert world.reasons.count("LWSDeleted") == 2
 
 
 def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> None:

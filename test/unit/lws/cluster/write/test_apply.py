@@ -112,6 +112,7 @@ class _Bench:
     applied: list[tuple[Apply, Mapping[str, Any]]] = field(default_factory=list)
     refused: list[tuple[Action, ApiError]] = field(default_factory=list)
     taken: list[Create] = field(default_factory=list)
+    gone: list[Reference] = field(default_factory=list)
     going: set[str] = field(default_factory=set)
 
     def announce(self, announce: Announce) -> None:
@@ -128,9 +129,8 @@ class _Bench:
 
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
-        applier = Applier(
-            cluster, self, Memory(self._put, self._applied, self._refused, self.taken.append, self.going)
-        )
+        told = (self._put, self._applied, self._refused, self.taken.append, self.going, self.gone.append)
+        applier = Applier(cluster, self, Memory(*told))
         return await applier.apply(Plan(sequences=sequences, **plan))
 
     @property
@@ -543,7 +543,29 @@ async def test_what_is_gone_already_counts_as_deleted(bench: _Bench) -> None:
     bench.cluster.failures["a"] = NotFound(404, "NotFound", "gone")
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [] and bench.put[0]["metadata"]["name"] == "b"
+    assert bench.gone == [_reference("a")]
     assert bench.diary == ["delete Foreground a", "tell: deleted a", "create b", "tell: created b"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_gone"),
+    [
+        pytest.param({"kind": "Status", "status": "Success"}, True, id="at once"),
+        pytest.param(
+            _object("a", kind="Pod", deletionTimestamp="x", deletionGracePeriodSeconds=0), True, id="a pod"
+        ),
+        pytest.param(
+            _object("a", deletionTimestamp="x", finalizers=["f"]), False, id="waiting for a finalizer"
+        ),
+    ],
+)
+async def test_what_a_deletion_has_ended_is_known_at_once(
+    bench: _Bench, answer: dict[str, Any], is_gone: bool
+) -> None:
+    bench.cluster.answers["delete Foreground a"] = answer
+    await bench.run((_delete("a"),))
+    assert bench.gone == ([_reference("a")] if is_gone else [])
+    assert bench.put == ([] if is_gone else [answer])
 
 
 ANOTHER_UID = Conflict(409, "Conflict", "another UID")

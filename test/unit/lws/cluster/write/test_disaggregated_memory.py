@@ -1,0 +1,40 @@
+"""lws.cluster.write.disaggregated_memory: what a deletion of ours has ended is not deleted again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.actions import Reference
+from lws.cluster.cache.store import Store
+from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
+from lws.disaggregatedset.names import Identity
+from test.unit.disaggregated import make_child, make_disaggregated
+
+CHILD = make_child(make_disaggregated(), Identity(0, "1" * 8, "prefill"))
+
+
+@pytest.fixture
+def store() -> Store:
+    known = Store(lambda before, after: None)
+    known.put(CHILD)
+    return known
+
+
+def find(store: Store) -> Any:
+    return store.get(CHILD["kind"], "default", CHILD["metadata"]["name"])
+
+
+def test_it_is_gone_before_the_stream_says_so(store: Store) -> None:
+    DisaggregatedMemory(store).gone(Reference.to(CHILD))
+    assert find(store) is None
+    # What was on its way does not bring it back.
+    store.put(CHILD)
+    assert find(store) is None
+
+
+def test_another_one_of_that_name_stays(store: Store) -> None:
+    former = {**CHILD, "metadata": {**CHILD["metadata"], "uid": "u-former"}}
+    DisaggregatedMemory(store).gone(Reference.to(former))
+    assert find(store) is not None
