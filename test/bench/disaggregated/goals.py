@@ -52,7 +52,7 @@ def paired_counts(result: Result) -> Iterator[Verdict]:
         yield Verdict(f"other writes of a set, {name}", _others(most, {*expected, _STATUSES}), 0, True)
     # Begun, ended, one for each role in each step, and each deletion of a child.
     rolled = phases["rollout"]["most_of_a_set"]
-    events = shape.role_count * shape.steps + max(shape.role_count, rolled.get(f"delete {_SETS}", 0)) + 2
+    events = shape.role_count * shape.steps + shape.role_count + 2
     yield Verdict("Events of a set, rollout", _events(rolled), events, True)
     for name, most in (("create", _PASSES_OF_CREATION), ("rollout", _PASSES_OF_A_STEP * shape.steps)):
         yield Verdict(
