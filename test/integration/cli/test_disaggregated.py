@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from lws_api.disaggregatedset.v1 import (
@@ -63,7 +64,10 @@ def test_every_command(world: World, lws: Caller) -> None:
     ]
     key = data["key"]
     assert lws.well("key", NAME).out == f"llm\t{key}\n"
-    assert lws.well("status", "-o", "name").lines[-1] == FULL_NAME
+    # The status of a LeaderWorkerSet may come a little after that of the set that sees its pods.
+    every = partial(lws, "status", "-o", "name")
+    named = eventually("all are settled", every, lambda said: said.code == 0)
+    assert named.lines[-1] == FULL_NAME
     assert lws.well("status").lines[-1].split()[:4] == [NAME, "1", "3/3", "3"]
 
     # What is foreseen of an apply is what then happens.
