@@ -162,6 +162,11 @@ ENDED_WITHIN = timedelta(seconds=5)
 SCHEDULED_AT_ONCE = timedelta(seconds=2)
 """A pod that was bound within this time did not wait: condition and creation are in whole seconds."""
 
+LINGERING_SECONDS = 1.0
+"""Between looks at the last pods of a LeaderWorkerSet that somebody has deleted: it is made again after
+them.
+"""
+
 NODE_WAIT_IS_LONG = timedelta(seconds=30)
 """A pod that waits for a node longer than this is told to users: schedulers try again after seconds, and
 nodes that an autoscaler brings take minutes.

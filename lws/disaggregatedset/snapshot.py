@@ -77,7 +77,8 @@ class DisaggregatedSnapshot:
     children, services, scalers: those that the set controls. orphans: LeaderWorkerSets that nobody controls,
     with the name and the label of a child. strangers: what has a name that the set gives, and is not its own,
     by kind and name. revisions: recorded ones that it controls or may adopt. taken: ControllerRevisions of
-    others that have names which its own were to get.
+    others that have names which its own were to get. lingering: leader pods that are left of children which
+    somebody has deleted, by name of the child, as far as the status remembers those.
     owners_alive: UIDs of controllers of `strangers` that live. reread: the set as a read past every cache
     returned it, only where something is to be made or adopted. obstructions: what the API server refuses.
     fault: why the spec cannot be read; then nothing else is known. Empty where it can.
@@ -92,6 +93,7 @@ class DisaggregatedSnapshot:
     strangers: Mapping[tuple[str, str], Object] = field(default_factory=dict)
     revisions: tuple[Recorded, ...] = ()
     taken: tuple[Object, ...] = ()
+    lingering: Mapping[str, int] = field(default_factory=dict)
     owners_alive: frozenset[str] = frozenset()
     reread: Object | None = None
     obstructions: tuple[Obstruction, ...] = ()

@@ -6,7 +6,7 @@ is no such set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
 from lws.actions import Object
@@ -21,7 +21,7 @@ from lws.disaggregatedset import spec
 from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
 from lws.disaggregatedset.revisions.record import Recorded, is_ours
-from lws.disaggregatedset.slices.state import remembered
+from lws.disaggregatedset.slices.state import remembered, remembered_children
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating
 from lws.leaderworkerset.snapshot import GroupFacts
@@ -29,6 +29,10 @@ from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 Named = dict[tuple[str, str], Object]
+
+
+# Groups of a child that are looked for: what a status remembers may be any number.
+_MOST = 4096
 
 
 class DisaggregatedObserver:
@@ -78,6 +82,7 @@ class DisaggregatedObserver:
             strangers=strangers,
             revisions=revisions,
             taken=self._memory.taken.of_set(uid),
+            lingering=self._lingering(obj, {each.name for each in children}),
             owners_alive=self._owners.alive(*strangers.values()),
             reread=reread,
             obstructions=self._memory.refusals.of_set(namespace, name),
@@ -90,6 +95,18 @@ class DisaggregatedObserver:
             if identity is not None and not self._memory.fault_of(each):
                 known.append(child_facts(each, identity, self._groups_of(each), now))
         return tuple(sorted(known, key=lambda each: each.name))
+
+    def _lingering(self, obj: Object, known: Collection[str]) -> dict[str, int]:
+        """Leader pods of children that are gone, which the garbage collector takes away after them."""
+        namespace, found = obj["metadata"]["namespace"], {}
+        for name, groups in remembered_children(obj).items():
+            if name not in known:
+                pods = (
+                    self._store.get("Pod", namespace, f"{name}-{index}")
+                    for index in range(min(groups, _MOST))
+                )
+                found[name] = sum(pod is not None for pod in pods)
+        return {name: count for name, count in found.items() if count}
 
     def _groups_of(self, child: Object) -> Iterable[GroupFacts] | None:
         metadata = child["metadata"]

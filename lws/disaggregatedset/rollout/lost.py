@@ -15,11 +15,12 @@ from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget
 @dataclass(frozen=True, slots=True)
 class Lost:
     """initial: groups that the child wanted when the rollout began; None before it does. most: how many it
-    had when it was last seen, or more.
+    had when it was last seen, or more. lingering: of them, those whose leader pods are still there.
     """
 
     initial: int | None
     most: int
+    lingering: int = 0
 
 
 def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> SliceState:
@@ -43,8 +44,9 @@ def _restored(state: SliceState, revision: RevisionCounts, lost: Mapping[str, Lo
             continue
         count = _count(state, role, known, revision)
         if count > 0:
+            present = max(count, known.lingering)
             counts[role.name] = Count(
-                count, count, 0, False, known.initial, count, starting=count, is_lost=True
+                count, present, 0, False, known.initial, count, starting=count, is_lost=True
             )
     if len(counts) == len(revision.counts):
         return state

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from lws import timing
 from lws.actions import Plan, soonest, together
 from lws.disaggregatedset.rollout.lost import with_lost
 from lws.disaggregatedset.rollout.planner import next_step
@@ -134,5 +135,9 @@ def _why_waiting(standing: _Standing, may_step: bool) -> str:
 
 
 def _judgements(within: Slice) -> Iterator[float | None]:
-    """Seconds until an old group that is starting has had its time, which no event tells."""
-    return (each.judged_in for each in within.children if each.key != within.key)
+    """Seconds until an old group that is starting has had its time, or what a deletion has left may be gone:
+    no event tells.
+    """
+    if within.snapshot.lingering:
+        yield timing.LINGERING_SECONDS
+    yield from (each.judged_in for each in within.children if each.key != within.key)

@@ -31,17 +31,23 @@ def lost_children(wanted: Wanted, within: Slice, roles: Roles) -> dict[str, dict
         is_known = recorded is not None and recorded.role(identity.role) is not None
         is_there = any((each.role, each.key) == (identity.role, identity.key) for each in within.children)
         if is_known and not is_there and not _is_refused(within.snapshot, identity):
-            found.setdefault(identity.key, {})[identity.role] = known
+            lingering = within.snapshot.lingering.get(_name_of(within.snapshot, identity), 0)
+            found.setdefault(identity.key, {})[identity.role] = replace(known, lingering=lingering)
     return found
 
 
 def creations(wanted: Wanted, within: Slice, state: SliceState, step: Step) -> Iterator[Create]:
-    """What makes them anew, with what the step leaves of them."""
+    """What makes them anew, with what the step leaves of them, once nothing is left of the former ones:
+    groups that terminate count.
+    """
     for revision in state.old:
         for name, count in revision.counts.items():
             left = step.old.get(revision.key, {}).get(name, count.wanted)
             recorded = wanted.recorded(revision.key) if count.is_lost and left else None
             role = recorded.role(name) if recorded is not None else None
+            identity = Identity(within.index, revision.key, name)
+            if _name_of(within.snapshot, identity) in within.snapshot.lingering:
+                continue
             if recorded is not None and role is not None:
                 create = create_child(within, role, revision.key, left, recorded.placement)
                 yield _with_baseline(create, count.initial)
@@ -76,11 +82,16 @@ def _of_waiting_slice(wanted: Wanted, within: Slice, roles: Roles) -> Iterator[t
 
 def _is_refused(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
     """A stranger has the name, or the API server does not take the child: no step can wait for it."""
-    name = child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
+    name = _name_of(snapshot, identity)
     subject = f"cannot create {CHILD_KIND} {name}"
     return (CHILD_KIND, name) in snapshot.strangers or any(
         each.subject == subject for each in snapshot.obstructions
     )
+
+
+def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
+    """The name that it gets when it is made anew."""
+    return child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
 
 
 def _last_seen(obj: Mapping[str, Any], identity: Identity) -> int | None:

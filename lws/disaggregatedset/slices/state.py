@@ -48,8 +48,21 @@ class Memory:
 
 def remembered(obj: Object, index: int) -> Memory | None:
     """What the status remembers of a slice; None where it says nothing that can be read."""
-    rollouts = (obj.get("status") or {}).get("rollouts")
-    known = rollouts.get(str(index)) if is_mapping(rollouts) else None
+    return _memory(_rollouts(obj).get(str(index)))
+
+
+def remembered_children(obj: Object) -> dict[str, int]:
+    """Children with which a rollout that goes on began, by name, with the groups that they had."""
+    memories = map(_memory, _rollouts(obj).values())
+    return {name: count for each in memories if each is not None for name, count in each.initial.items()}
+
+
+def _rollouts(obj: Object) -> Mapping[str, Any]:
+    known = (obj.get("status") or {}).get("rollouts")
+    return known if is_mapping(known) else {}
+
+
+def _memory(known: Any) -> Memory | None:
     if not is_mapping(known) or not isinstance(known.get("revision"), str):
         return None
     return Memory(known["revision"], _counts(known, "initialReplicas"), _counts(known, "targets"))

@@ -191,14 +191,17 @@ def _unrecorded(write: _Write, keys: dict[tuple[str, str], frozenset[str]]) -> I
 def _halves(write: _Write, starts: _Starts, lost: Collection[str]) -> Iterator[Violation]:
     """Pairs: while a revision has some of its roles and lacks others, the next write is about it.
 
-    Counts of one step are written one by one; so between two of them there may be a half.
+    Counts of one step are written one by one; so between two of them there may be a half. Where a role has no
+    surge, its last old group may have to make room before those of its siblings can go
+    (docs/design/disaggregated-rollout.md).
     """
     if write.has == write.had or write.after is None or write.before is None:
         return
     if write.has < write.had and write.is_of_target:
         return
     for key, role in half_revisions(write.step.before, write.child.place[0], starts.had_groups, lost):
-        if key != write.child.key:
+        makes_room = write.step.before.wish((write.child.place[0], role)).surge == 0
+        if key != write.child.key and not makes_room:
             yield write.violation(f"pairs: {key} has no {role} when another revision steps on")
 
 

@@ -229,7 +229,7 @@ def test_a_lost_child_is_made_anew(world: World) -> None:
 @pytest.mark.parametrize("role", ["prefill", "decode"])
 @pytest.mark.parametrize("left", [4, 3, 2])
 def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: str, left: int) -> None:
-    """From its own revision, with no more groups than it had, and the rollout goes on."""
+    """From its own revision, with no more groups than it had, and after them; the rollout goes on."""
     add(world, roles=roles(4, 4))
     old = only(world)
     before: list[int] = []
@@ -238,8 +238,11 @@ def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: 
     def lose() -> None:
         counts = world.counts()
         for each in world.children:
-            if old in each["metadata"]["name"] and role in each["metadata"]["name"]:
-                uids.setdefault(each["metadata"]["uid"], each["spec"]["replicas"])
+            name, uid = each["metadata"]["name"], each["metadata"]["uid"]
+            if old in name and role in name and uid not in uids:
+                uids[uid] = each["spec"]["replicas"]
+                pods = [pod for pod in world.cluster.of_kind("Pod") if name in pod["metadata"]["name"]]
+                assert len(uids) == 1 or not pods
         if not before and len(counts) == 2 and set(counts[old].values()) == {left}:
             (lost,) = (each for each in world.children if f"{old}-{role}" in each["metadata"]["name"])
             before.append(lost["spec"]["replicas"])
@@ -248,7 +251,7 @@ def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: 
     world.after_pass = lose
     image(world, "app:2")
     assert before == [left] and len(uids) == 2, "it was made anew"
-    assert list(uids.values())[1] == left
+    assert 0 < list(uids.values())[1] <= left
     assert old not in world.counts() and world.conditions["Available"] == "True"
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
 
