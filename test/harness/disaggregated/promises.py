@@ -63,7 +63,7 @@ class _Write:
 
 
 def violations(steps: Sequence[Step], lost: Collection[str] = ()) -> list[Violation]:
-    """What was wrong with the set. lost: names of children that others have deleted."""
+    """What was wrong with the set. lost: names of children and keys of revisions that others have deleted."""
     found: list[Violation] = []
     starts = _Starts()
     keys: dict[tuple[str, str], frozenset[str]] = {}
@@ -81,7 +81,7 @@ def violations(steps: Sequence[Step], lost: Collection[str] = ()) -> list[Violat
                 *_too_many(write),
                 *_too_few(write, starts, lost),
                 *_wrong_way(write, lost),
-                *_unrecorded(write, keys),
+                *_unrecorded(write, keys, lost),
                 *_halves(write, starts, lost),
                 *_deletions(write, lost),
             ]
@@ -177,11 +177,14 @@ def _wrong_way(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
         yield write.violation("direction: the new revision shrinks")
 
 
-def _unrecorded(write: _Write, keys: dict[tuple[str, str], frozenset[str]]) -> Iterator[Violation]:
+def _unrecorded(
+    write: _Write, keys: dict[tuple[str, str], frozenset[str]], lost: Collection[str]
+) -> Iterator[Violation]:
     """Record: no child carries a key that no revision records, and no two templates share one."""
     if write.before is not None or write.after is None:
         return
-    if all(write.after.key not in scene.keys for scene in write.recent):
+    is_recorded = any(write.after.key in scene.keys for scene in write.recent)
+    if not is_recorded and write.after.key not in lost:
         yield write.violation("record: no revision has its key")
     known = keys.setdefault((write.after.key, write.after.place[1]), write.after.images)
     if known != write.after.images:

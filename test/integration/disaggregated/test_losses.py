@@ -188,7 +188,8 @@ def test_what_is_lost_at_each_step_of_a_rollout_costs_no_promise(
 ) -> None:
     it = rolled[name]
     assert it.losses, "nothing was there to be lost"
-    it.watch.judge(name, it.children)
+    revisions = it.keys if name.endswith("revision") else ()
+    it.watch.judge(name, {*it.children, *revisions})
     assert images_of(it.world, name) == {"prefill": {"server:2"}, "decode": {"server:2"}}
     assert it.watch.counts(name) == {0: {it.keys[NEW]: {"prefill": PREFILL, "decode": DECODE}}}
     services = names_of(it.world.list("Service", f"{NAME_LABEL}={name}"))
