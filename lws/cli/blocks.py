@@ -5,7 +5,7 @@ In: texts. Out: frozen blocks that `lws.cli.views.screen` draws, as plain text o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 _GAP = 3
@@ -79,3 +79,12 @@ def _columns(block: SideBySide) -> Iterator[str]:
     width = max(map(len, left)) + _GAP
     for one, two in zip(left, right, strict=True):
         yield f"{one.ljust(width)}{two}".rstrip()
+
+
+def described(facts: Mapping[str, str], sections: Mapping[str, Iterable[str]]) -> Iterator[Text]:
+    """A line for each fact, then each section with its heading, as `kubectl describe` shows them."""
+    for name, value in facts.items():
+        yield Text(f"{name + ':':<14}{value}")
+    for heading, lines in sections.items():
+        yield Text(f"{heading}:", "bold")
+        yield from (Text(f"  {line}") for line in lines)

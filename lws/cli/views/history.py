@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from lws.cli.blocks import Block, Table, Text, row
+from lws.cli.blocks import Table, Text, described, row
 from lws.cli.facts.ages import age
 from lws.cli.facts.revisions import Past
 from lws.leaderworkerset.revisions.diff import describe
@@ -41,7 +41,7 @@ def history_table(past: Past, now: datetime, wide: bool = False) -> Table:
     return Table(columns, tuple(rows))
 
 
-def one_revision(past: Past, revision: Recorded, now: datetime, template: str) -> Iterator[Block]:
+def one_revision(past: Past, revision: Recorded, now: datetime, template: str) -> Iterator[Text]:
     """Everything about one revision; template: what it holds, as YAML."""
     facts = {
         "Revision": f"{revision.number}{' (what the set asks for)' if revision is past.wanted else ''}",
@@ -51,14 +51,7 @@ def one_revision(past: Past, revision: Recorded, now: datetime, template: str) -
         "Groups": groups_on(past, revision),
         "Change-cause": past.causes.get(revision.uid, "<none>"),
     }
-    for name, value in facts.items():
-        yield Text(f"{name + ':':<14}{value}")
-    yield Text("Change:", "bold")
-    for line in changes(past, revision):
-        yield Text(f"  {line}")
-    yield Text("Template:", "bold")
-    for line in template.splitlines():
-        yield Text(f"  {line}")
+    return described(facts, {"Change": changes(past, revision), "Template": template.splitlines()})
 
 
 def history_data(past: Past, revisions: Sequence[Recorded], *, with_spec: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
-from lws.cli.blocks import Table, Text, row
+from lws.cli.blocks import Table, Text, described, row
 from lws.cli.facts.ages import age
 from lws.cli.facts.disaggregated.history import DisaggregatedPast
 from lws.disaggregatedset.revisions.diff import describe
@@ -43,11 +43,7 @@ def one_revision(past: DisaggregatedPast, revision: Recorded, now: datetime, rol
         "Groups": _groups(past, revision),
         "Change-cause": past.causes.get(revision.name, "<none>"),
     }
-    for name, value in facts.items():
-        yield Text(f"{name + ':':<14}{value}")
-    for heading, lines in (("Change:", changes(past, revision)), ("Roles:", roles.splitlines())):
-        yield Text(heading, "bold")
-        yield from (Text(f"  {line}") for line in lines)
+    return described(facts, {"Change": changes(past, revision), "Roles": roles.splitlines()})
 
 
 def history_data(
