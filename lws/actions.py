@@ -145,8 +145,8 @@ class SetOwner:
     """Give an object an owner, or take it away; all other owners stay.
 
     Carried out on the object as a read past every cache shows it at that moment, and only where this is still
-    the very object, is not being deleted and has no other controller. Whoever changes it meanwhile was
-    faster: then nothing is written, and the next pass looks again.
+    the very object, is not being deleted and has no other controller. If it is changed meanwhile,
+    nothing is written, and the next pass looks again.
 
     owner: the whole reference. is_owner: whether it is to be there. patch: what the same write changes beside
     the owners.
@@ -207,7 +207,7 @@ class Plan:
     announce: what users are told without any write (a refusal, a wait).
     again_after: seconds until the next pass; for waiting that no event will end.
     stuck_pods: pods that a lost node keeps from going.
-    problems: what stands in the way; whoever puts the parts together says it in a condition or an Event.
+    problems: what stands in the way; told in a condition or an Event by the caller.
     postponable: which of the actions in `sequences` can wait.
     standing: words for how its owner stands, which metrics count owners by.
     """

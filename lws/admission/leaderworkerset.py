@@ -51,7 +51,7 @@ def errors_in(
     others: the sets of its namespace, whose names it must not need.
 
     A set that is being deleted, or whose spec and the annotations that we read are as before, is never
-    refused: whoever removes a finalizer or adds a label has nothing to do with what was stored earlier. Of
+    refused: a removed finalizer or an added label has nothing to do with what was stored earlier. Of
     the metadata only the name is checked; the API server has checked the rest before it calls a validating
     webhook.
     """

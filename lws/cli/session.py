@@ -55,7 +55,7 @@ class Session:
 
 
 def run(target: Target, action: Callable[[Session], Awaitable[RESULT]]) -> RESULT:
-    """Connect, do it, disconnect. Raises Refusal in the words of whoever refused."""
+    """Connect, do it, disconnect. Raises Refusal in the words of the refusal."""
     try:
         return asyncio.run(connected(target, action))
     except ClusterError as error:
@@ -72,7 +72,7 @@ def worded(error: ClusterError) -> Refusal:
     # Admission and quota refuse with the same status, and say themselves what to do.
     if isinstance(error, Forbidden) and " cannot " in message:
         message = (
-            f"{message}. Nothing was changed: ask whoever manages the cluster for the role view (to "
+            f"{message}. Nothing was changed: ask an administrator of the cluster for the role view (to "
             f"look) or edit (to change) in this namespace"
         )
     return Refusal(message, from_server(error))

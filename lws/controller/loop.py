@@ -95,7 +95,7 @@ class Loop:
         return replace(_again(key, plan, outcome), rest=rest)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
-        """Whoever leads these namespaces from now on counts what is held there, and how keys stand."""
+        """The next leader of these namespaces counts what is held there, and how keys stand."""
         for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
             del self._stuck_pods[key]
         self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))

@@ -87,7 +87,7 @@ async def run_operator(
     """Run kopf until `stop` is set; raises what kopf could not live with. It may be run anew after that:
     nothing of kopf is left.
 
-    on_start: called once kopf runs. It takes SIGINT and SIGTERM for itself then, so whoever wants to end in
+    on_start: called once kopf runs. It takes SIGINT and SIGTERM for itself then, so code that wants to end in
     an order of their own takes them back here.
     """
     # kopf logs every event of every object at DEBUG, in which nobody would find ours.

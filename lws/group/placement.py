@@ -68,7 +68,7 @@ def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[
     """The affinity of a pod with terms more: beside its peers, and with no others that have a key.
 
     topology: label of nodes. A pod that has required terms of both kinds about this topology already keeps
-    them: whoever wrote them decides.
+    them: they were written on purpose.
     """
     if has_both_terms(affinity, topology):
         return dict(affinity)
@@ -92,7 +92,7 @@ def exclusive(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[
 
 
 def shared(affinity: Mapping[str, Any], peers: Peers, topology: str) -> dict[str, Any]:
-    """The affinity of a pod with a term more: beside its peers, whoever else is there."""
+    """The affinity of a pod with a term more: beside its peers, whatever else runs there."""
     term = _together(peers, topology)
     if term in terms_of(affinity.get("podAffinity")):
         return dict(affinity)

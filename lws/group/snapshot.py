@@ -33,7 +33,7 @@ class GroupSnapshot:
     the leader is.
     revision: the recorded revision of the leader's key, if it is still there.
     unrecorded: where it is not, what runs under that key, as reads past every cache found it.
-    worker_statefulset: the StatefulSet that has the leader's name, whoever owns it.
+    worker_statefulset: the StatefulSet that has the leader's name, regardless of owner.
     workers: pods that `worker_statefulset` controls, terminating ones included.
     former_workers: pods of a StatefulSet that is gone, under names that workers need, only where there is no
     `worker_statefulset`.
@@ -42,12 +42,12 @@ class GroupSnapshot:
     no failure.
     siblings: all groups of the set, this one included, only where this one may have to be recreated.
     wanted_key: revision key that the leader StatefulSet carries.
-    service: the Service that has the leader's name, whoever owns it.
+    service: the Service that has the leader's name, regardless of owner.
     owners_alive: UIDs of other controllers of these and of `pod_group` that were found alive.
     node: the node that the leader pod is on, only where workers are still to be placed beside it.
     reread: the leader pod as a read past every cache returned it, only where an orphan could be adopted.
     gang: who schedules the group as a whole, None for nobody. pod_group: the PodGroup of the name that the
-    group needs, whoever owns it.
+    group needs, regardless of owner.
     drops_start_ordinal: the API server has been seen to drop `spec.ordinals.start`.
     leaving: pods of the group, and former ones of the same names, that are being deleted and wait for their
     kubelet.

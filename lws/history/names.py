@@ -1,7 +1,7 @@
 """Which name, number and key does a revision get that is about to be recorded?
 
 In: the owner of the history, the key of the revision at each probe, the number that would make it the newest,
-what is taken. Out: names, numbers, probes. The key does not depend on the name: whoever has the name of a
+what is taken. Out: names, numbers, probes. The key does not depend on the name: an object with the name of a
 revision changes no key.
 """
 

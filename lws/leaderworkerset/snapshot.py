@@ -53,7 +53,7 @@ class GroupFacts:
 
     @cached_property
     def leader_terminating(self) -> bool:
-        """The deletion of the leader is accepted, by whoever asked for it."""
+        """The deletion of the leader is accepted, no matter who asked for it."""
         return is_terminating(self.leader)
 
     @cached_property
@@ -101,10 +101,10 @@ class GroupFacts:
 class SetSnapshot:
     """A LeaderWorkerSet and what belongs to it.
 
-    leader: the StatefulSet that has the name of the set, whoever owns it.
-    service: the Service that has the name of the set, whoever owns it.
-    leader_service: the Service that has the name which that of the leaders would have, whoever owns it.
-    disruption_budget: the PodDisruptionBudget that has the name of the set, whoever owns it.
+    leader: the StatefulSet that has the name of the set, regardless of owner.
+    service: the Service that has the name of the set, regardless of owner.
+    leader_service: the Service that has the name which that of the leaders would have, regardless of owner.
+    disruption_budget: the PodDisruptionBudget that has the name of the set, regardless of owner.
     groups: leader pods that the leader StatefulSet controls, by index, terminating ones included.
     revisions: recorded revisions that the set owns or may adopt.
     live_keys: keys that pods or StatefulSets of the set still carry, or come back with.
@@ -112,7 +112,7 @@ class SetSnapshot:
     have: leaders may come back with another key then.
     taken: ControllerRevisions of others that have names which ours were to get.
     unrecorded: what runs under keys that no revision records, as reads past every cache found it.
-    claims: PersistentVolumeClaims that carry the name of the set, whoever owns them; none where the set has
+    claims: PersistentVolumeClaims that carry the name of the set, regardless of owner; none where the set has
     no claim templates.
     owners_alive: UIDs of other controllers of `leader`, the Services and `disruption_budget` that were found
     alive.

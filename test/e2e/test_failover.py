@@ -104,7 +104,7 @@ def test_a_manager_that_is_stopped_hands_over_at_once(
     world: World, product: Product, pair: list[ManagerProcess]
 ) -> None:
     stopped = roll_over(world, product, pair, _stop)
-    # Whoever finds a Lease that is released does not wait.
+    # A released Lease is taken without waiting.
     assert "released" in log_of(stopped)
 
 

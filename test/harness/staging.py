@@ -1,7 +1,7 @@
 """Who runs where the control plane itself is disturbed? One manager, or those that a test brings itself.
 
 In: a control plane of the package's own (fixture `cluster`). Out: fixtures, which a conftest.py imports:
-`product` for whoever needs a manager, `stage` for whoever brings managers of its own.
+`product` for tests that need a manager, `stage` for those that bring their own.
 """
 
 from __future__ import annotations

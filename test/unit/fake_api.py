@@ -48,7 +48,7 @@ class FakeApi:
         self.answers.extend(answers)
 
     def cluster(self, user_agent: str = "test", rate: RateLimit | None = None, **options: Any) -> Cluster:
-        """A connection to this server. To be closed by whoever asked for it."""
+        """A connection to this server. To be closed by the caller."""
         # To load the certificates of the system takes longer than a test, and plain HTTP needs none.
         with patch.object(ssl.SSLContext, "load_default_certs"):
             return Cluster(Configuration(host=self.url), user_agent, rate, **options)

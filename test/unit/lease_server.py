@@ -1,6 +1,6 @@
 """Leases as an API server keeps them, and clients whose requests take time or fail.
 
-In: Leases that clients create and replace. Out: what is stored, and a 409 for whoever was slower.
+In: Leases that clients create and replace. Out: what is stored, and a 409 for the slower client.
 """
 
 from __future__ import annotations

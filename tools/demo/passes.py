@@ -31,7 +31,7 @@ def read_passes(port: int, token: str) -> Mapping[str, int]:
     request = urllib.request.Request(
         f"https://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {token}"}
     )
-    # The certificate is one that the manager made for itself, for whoever scrapes inside a cluster.
+    # The certificate is one that the manager made for itself, for scrapers inside a cluster.
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     try:

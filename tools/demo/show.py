@@ -1,4 +1,4 @@
-"""Answers: what does the tour tell whoever watches it?
+"""Answers: what does the tour tell its audience?
 
 In: steps, deeds, checks, pictures. Out: a display; there is one for terminals and one for everything else.
 """

@@ -1,4 +1,4 @@
-"""Answers: how a test or a demo uses a cluster, whoever made it.
+"""Answers: how a test or a demo uses a cluster, regardless of who made it.
 
 In: an admin kubeconfig, kubectl and helm. Out: what they print, and kubeconfigs of ServiceAccounts.
 """

@@ -126,7 +126,7 @@ class Kubelet:
         if pod["metadata"]["uid"] == uid:
             now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             patch = podstatus.ended(pod, podstatus.SIGTERMED, now)
-            # Only the UID: a kubelet knows its containers, whoever else has written to the status meanwhile.
+            # Only the UID: a kubelet knows its containers, whatever else was written to the status meanwhile.
             self._api.merge(f"{path}/status", {**patch, "metadata": {"uid": uid}})
 
 

@@ -35,7 +35,7 @@ def errors_in(
 
     others: the sets of its namespace, whose scalers it must not need.
 
-    An update is refused only for what it brings: whoever edits an annotation of a set that an older release
+    An update is refused only for what it brings: an edit of an annotation of a set that an older release
     let through, or removes a finalizer from it, has nothing to do with what was stored before.
     """
     if _needs_no_check(new, old):

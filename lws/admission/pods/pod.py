@@ -84,7 +84,7 @@ def admit(raw: dict[str, Any], namespace: str, gang: GangMarks | None = None) ->
     # What the controller says of a worker counts, not an index that a template gives to all of them.
     is_first = is_leader(raw) and LEADER_NAME_ANNOTATION not in member.annotations
     member = member if is_first else _as_worker(member)
-    # Whoever has index 0 is a leader to everybody else, and would be to this webhook the next time.
+    # A pod of index 0 is a leader to everybody else, and would be to this webhook the next time.
     leads = member.labels[WORKER_INDEX_LABEL] == "0"
     member = _in_subgroup(_as_leader(member) if leads else member, int(size), leads)
     if gang is not None:

@@ -1,7 +1,7 @@
 """Which groups stay, although they are not ready, when a set is scaled down?
 
 In: a set as it is to be stored, and as it was, with the status that the controller has written. Out: a
-warning. The scale subresource calls no webhook: whoever scales by it is told by an Event.
+warning. The scale subresource calls no webhook: users who scale by it are told by an Event.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _DOWN = ("NotReady", "Broken")
 
 
 def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
-    """StatefulSets take the highest index first, whoever is ready."""
+    """StatefulSets take the highest index first, ready or not."""
     if spec.replicas >= before.replicas:
         return []
     down = {index: name for name, index in _groups_that_are_down(old)}

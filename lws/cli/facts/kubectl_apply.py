@@ -32,7 +32,7 @@ def last_applied(stored: Object) -> Mapping[str, Any]:
     try:
         found = json.loads(text) if text else {}
     except ValueError:
-        # kubectl would refuse; whoever broke it will hear from there.
+        # kubectl would refuse; whose error tells more.
         return {}
     return found if isinstance(found, Mapping) else {}
 

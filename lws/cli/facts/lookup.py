@@ -27,7 +27,7 @@ class SetObjects:
     """One set.
 
     lws: the set, whole. groups: what the controller would decide about each group from, by index of the
-    group. pods: whole, by name. revisions: ControllerRevisions with the label of the set, whoever owns them.
+    group. pods: whole, by name. revisions: ControllerRevisions with its label, regardless of owner.
     """
 
     lws: Object

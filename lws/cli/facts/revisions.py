@@ -89,7 +89,7 @@ class Past:
 
 
 def past_of(snapshot: SetSnapshot, revisions: Iterable[Object]) -> Past:
-    """revisions: ControllerRevisions with the label of the set, whoever owns them."""
+    """revisions: ControllerRevisions with the label of the set, regardless of owner."""
     listed, target = tuple(revisions), assess(snapshot).target
     ours = {each.uid for each in snapshot.revisions}
     keys = _grouped((group.leader_key or "", group.index) for group in snapshot.groups)

@@ -150,7 +150,7 @@ def _is_settled(objects: SetObjects, assessment: Assessment, summary: Summary) -
         return False
     is_seen = int(status.get("observedGeneration") or 0) >= int(lws["metadata"].get("generation") or 0)
     is_in_place = len(rollout.groups) == stored.replicas == rollout.replicas
-    # Whoever goes on from here will ask the status next.
+    # Its status is the next thing one would ask for.
     return is_seen and is_in_place and conditions.is_true(status.get("conditions"), AVAILABLE)
 
 

@@ -37,7 +37,7 @@ class Rollback:
     def compare(self, what: str, version: str, read: int, known: int) -> None:
         """An object of a consistent list as of `version`: its version there, and the newest one known of it.
 
-        Raises RolledBack where the list must have the known one and does not: whoever restores etcd may count
+        Raises RolledBack where the list must have the known one and does not: a restored etcd may count
         its revisions on from where they were, and the objects still go back.
         """
         if read < known <= version_number(version):

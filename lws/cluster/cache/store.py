@@ -93,7 +93,7 @@ class Store:
         return self._by_owner.find(uid, kind)
 
     def labelled(self, label: str, namespace: str, value: str, kind: str) -> list[Object]:
-        """Objects of a kind that carry a label with this value, whoever owns them; not Pods, and of
+        """Objects of a kind that carry a label with this value, regardless of owner; not Pods, and of
         ControllerRevisions those without a controller.
         """
         index = self._labelled.get(label) or self._indexed(self._labelled, label, _label_key)

@@ -27,7 +27,7 @@ _STRANGERS_PER_SECOND, _STRANGERS_AT_ONCE = 5.0, 10
 class Authorizer:
     """TokenReview and SubjectAccessReview, with the times to live of kube-rbac-proxy and its successors.
 
-    Whoever reaches the port may send as many tokens as they like: those that are not known yet share a small
+    A client that reaches the port may send any number of tokens: those that are not known yet share a small
     budget of reviews, and neither push what is known out of memory nor wait for each other.
     """
 
@@ -57,7 +57,7 @@ class Authorizer:
             running = asyncio.get_running_loop().create_task(self._ask(key, token, path))
             self._running[key, path] = running
             running.add_done_callback(lambda _: self._running.pop((key, path)))
-        # Whoever hangs up leaves the answer to the others who wait for it.
+        # A client that hangs up leaves the answer to the others that wait for it.
         return await asyncio.shield(running)
 
     def _may_ask(self) -> bool:

@@ -91,7 +91,7 @@ class Lease:
             log.warning("lease %s: %s", self.name, str(error) or "no answer in time")
 
     async def look(self) -> None:
-        """Begin to measure how long whoever holds it is silent, without taking it."""
+        """Begin to measure how long its holder is silent, without taking it."""
         try:
             async with asyncio.timeout(self._times.renew_deadline / 2):
                 self._may_take((await self._read()).get("spec") or {})
@@ -208,7 +208,7 @@ class Lease:
 
 
 def given_up(lease: dict[str, Any]) -> dict[str, Any]:
-    """The same Lease, held by nobody: whoever wants it need not wait."""
+    """The same Lease, held by nobody: the next holder need not wait."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
 

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 MANAGERS_ANNOTATION = "leaderworkerset.sigs.k8s.io/managers"
 
-# Whoever is silent for longer may be dead: others stand for what it holds, and get it when it expires.
+# A member that is silent for longer may be dead: others stand for what it holds, and get it when it expires.
 _PERIODS_HEARD = 3
 _ATTEMPTS = 5
 

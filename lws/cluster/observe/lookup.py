@@ -1,4 +1,4 @@
-"""What has this name, whoever owns it?
+"""What has this name, regardless of owner?
 
 In: names, the store, and the API server for what the streams do not show. Out: objects, None for what is not
 there.

@@ -45,7 +45,7 @@ from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 
 @dataclass(frozen=True, slots=True)
 class _Children:
-    """What carries a name that a set gives, of whoever it is; and its own groups and revisions."""
+    """What carries a name that a set gives, regardless of owner; and its own groups and revisions."""
 
     leader: Object | None
     service: Object | None

@@ -78,7 +78,7 @@ class Renewal:
             await asyncio.shield(self._renew(configuration))
 
     def _renew(self, configuration: Configuration) -> asyncio.Task[None]:
-        """One at a time, whoever asks."""
+        """One at a time, for all callers."""
         if self._running is None:
             self._tried_at = self._clock()
             self._running = asyncio.get_running_loop().create_task(self._load_again(configuration))

@@ -60,7 +60,7 @@ class Transport:
 
     def session_of_another_client(self, user_agent: str) -> aiohttp.ClientSession:
         """For a client that gives up where it is refused, and tries again where there is no answer: it gets
-        no answer. Whoever asks for it closes it.
+        no answer. The caller closes it.
         """
         return aiohttp.ClientSession(
             headers={"User-Agent": user_agent},

@@ -54,4 +54,4 @@ TABLES = (
     Table("Service", (Field("metadata.labels", excerpt=_own_labels),)),
     Table("ControllerRevision", (Field("data", excerpt=_own_data),)),
 )
-"""What is read of these kinds, whoever else reads them."""
+"""What is read of these kinds, also where others read them."""

@@ -23,8 +23,8 @@ class Share:
 def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> Share:
     """The share of `who`, one of `managers`: identity → shards that it holds.
 
-    As even as can be: nobody holds two more than another. Whoever holds more already keeps what is left over,
-    so that the fewest shards move.
+    As even as can be: nobody holds two more than another. One that holds more already keeps
+    what is left over, so that the fewest shards move.
     """
     targets = _targets(shards, managers)
     mine = sorted(managers[who])

@@ -76,7 +76,7 @@ def merge_patch_of(intent: Mapping[str, Any], paths: Iterable[Path]) -> dict[str
 
 
 def covers(intent: Mapping[str, Any], stored: Mapping[str, Any]) -> bool:
-    """True if the stored object has every intended value, whoever owns it, and lists hold no more."""
+    """True if the stored object has every intended value, regardless of owner, and lists hold no more."""
     return next(_unlike(intent, stored, {}, ()), None) is None
 
 
@@ -148,7 +148,7 @@ def _abandoned(owned: Mapping[str, Any], intent: Any, stored: Any, path: Path) -
     for selector, below in owned.items():
         kind, _, rest = selector.partition(":")
         if kind == "k":
-            # Whoever owns an element owns none of the fields that objects have.
+            # The owner of an element owns none of the fields that objects have.
             yield from _abandoned_elements(owned, intent, stored, path)
             return
         if kind == "f":

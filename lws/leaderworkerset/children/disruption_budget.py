@@ -3,7 +3,7 @@
 In: a SetSnapshot and the state of its groups. Out: one part of the plan: the set's PodDisruptionBudget is
 made, moved, put back or taken away.
 
-Whoever evicts one pod takes its whole group, so `maxUnavailable` counts groups that may go: all that the user
+An eviction of one pod takes its whole group, so `maxUnavailable` counts groups that may go: all that the user
 grants while nothing is disrupted, none once that many are. In between the disruption controller itself counts
 at least one missing pod of every disrupted group; but for those without workers, because a StatefulSet that
 has no pods is not counted, and then a leader that is ready hides that its group is down. Adding the missing

@@ -1,7 +1,7 @@
 """Which groups stay when a set is scaled down although users would rather have them go?
 
 In: how groups stand, before and after. Out: what users are told. StatefulSets take the highest index first,
-whoever is ready: `ordinals.start` could let go of the lowest ones only, and would give every group that comes
+ready or not: `ordinals.start` could let go of the lowest ones only, and would give every group that comes
 after another name.
 """
 

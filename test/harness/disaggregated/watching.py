@@ -1,7 +1,7 @@
 """What happened to the DisaggregatedSets of a namespace, change by change?
 
-In: a namespace, from the moment of making this. Out: steps, for whoever judges them; and what children want
-now, for whoever waits.
+In: a namespace, from the moment of making this. Out: steps, to be judged; and what children want
+now, to wait for.
 """
 
 from __future__ import annotations

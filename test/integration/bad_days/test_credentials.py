@@ -40,7 +40,7 @@ class Tunnels:
         self.proxy, self._loop = proxy, loop
 
     def cut(self) -> None:
-        """Close all of them; whoever comes again is let through."""
+        """Close all of them; new ones are let through."""
         asyncio.run_coroutine_threadsafe(self.proxy.stop(), self._loop).result(10.0)
 
 

@@ -67,7 +67,7 @@ def test_a_manager_that_ends_hands_over_at_once_and_one_that_is_killed_soon(
     world.create(a_set("web", replicas=2, size=2))
     settle(world, "web")
     assert first.stop() == 0
-    # Whoever finds a Lease that is released does not wait.
+    # A released Lease is taken without waiting.
     assert "released" in first.log_path.read_text()
     eventually("the second takes over", lambda: took_over(second))
     world.patch(SET, "web", new_image("server:2"))

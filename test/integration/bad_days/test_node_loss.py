@@ -160,7 +160,7 @@ def test_a_manager_that_is_asked_to_frees_the_groups_by_force(stage: Stage, mana
 
 
 def test_a_node_out_of_service_is_left_to_kubernetes(stage: Stage, manager: ManagerProcess) -> None:
-    """Its pod garbage collector deletes such pods by force; whoever asks us to do it does not mean these."""
+    """Its pod garbage collector deletes such pods by force; users who ask us to do it do not mean these."""
     world, cluster = stage.world, stage.cluster
     stage.manager(force=True)
     cluster.revive_node(DOOMED)

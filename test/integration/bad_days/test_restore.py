@@ -22,7 +22,7 @@ pytestmark = pytest.mark.local_only
 STORE, API_SERVER = "etcd", "kube-apiserver"
 CLIENTS = ("kube-controller-manager", "kube-scheduler", "kwok", "kubelet")
 LISTED = {"leaderworkersets", *(each.plural for each in LEADER_WORKER_SET.children)}
-# One that lasts until etcd is back: whoever holds it may write at once.
+# One that lasts until etcd is back: its holder may write at once.
 LONG_LEASE = (
     "--leader-elect-lease-duration=120s",
     "--leader-elect-renew-deadline=110s",

@@ -32,7 +32,7 @@ def pytest_report_header() -> str:
 
 @pytest.fixture
 def dice(request: pytest.FixtureRequest) -> random.Random:
-    """Where chance is asked; whoever fails says how to repeat it."""
+    """Where chance is asked; a failure says how to repeat it."""
     print(f"CHAOS_SEED={_SEED}")
     return random.Random(f"{_SEED} {request.node.name}")
 

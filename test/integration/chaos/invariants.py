@@ -74,7 +74,7 @@ def _overlaps(steps: Sequence[Step]) -> Iterator[Violation]:
 
     A worker that its StatefulSet makes anew while the garbage collector takes that down may be late: neither
     of them waits for the other. Neither does the StatefulSet controller, which deletes a failed leader in the
-    background, whoever has deleted it already. A StatefulSet that a manager makes for a leader that goes is
+    background, even where it is deleted already. A StatefulSet that a manager makes for a leader that goes is
     not excused.
     """
     made_for: dict[str, str] = {}

@@ -24,7 +24,7 @@ from tools.localcluster import ApiError
 
 Object = dict[str, Any]
 
-# Whoever changes sets meets the same failures: webhooks that do not answer, an API server that is away.
+# Users who change sets meet the same failures: webhooks that do not answer, an API server that is away.
 FAILURES = (ApiError, OSError, http.client.HTTPException)
 
 FLEET: dict[str, Object] = {

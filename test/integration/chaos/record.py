@@ -1,7 +1,7 @@
 """What happened to the objects of a namespace, write by write, and who wrote? Read from the audit log.
 
 In: the audit log of a local cluster with `AUDIT_CHAOS`. Out: entries, in the order in which they took effect.
-The API server may die with a write done and not logged; whoever killed it takes a snapshot afterwards, as of
+The API server may die with a write done and not logged; the killer takes a snapshot afterwards, as of
 the moment before the first write that was logged again. It counts as the truth from then on.
 """
 

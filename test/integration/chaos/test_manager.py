@@ -51,7 +51,7 @@ JUMPS_HOURS = (1, -5, 30, -24, 0)
 
 @pytest.fixture
 def endpoint(stage: Stage) -> Iterator[Endpoint]:
-    """Where the API server finds the webhooks of whoever runs."""
+    """Where the API server finds the webhooks of the managers that run."""
     with Endpoint() as endpoint:
         stage.deployment.point_webhooks_at(endpoint.port)
         yield endpoint

@@ -112,7 +112,7 @@ def test_rights(cluster: ClusterAccess, world: World, lws: Caller, demo: Callabl
 
     why = refused(nobody, "history", "demo", opening=FORBIDDEN)
     assert 'cannot get resource "leaderworkersets"' in why
-    assert "ask whoever manages the cluster for the role view" in why
+    assert "ask an administrator of the cluster for the role view" in why
     eventually("the role is in force", lambda: viewer("status", "demo"), lambda said: said.code == 0)
     assert "settled" in viewer.well("status", "demo").lines
     assert len(viewer.well("history", "demo").lines) == 4
@@ -138,7 +138,7 @@ def test_no_cluster(world: World, lws: Caller) -> None:
     path.write_text(json.dumps(config))
     began = time.monotonic()
     assert refused(Caller(path, "default"), "status", "demo", opening=NO_ANSWER).startswith("GET ")
-    # Whoever asks again and again takes minutes.
+    # Retries would take minutes.
     assert time.monotonic() - began < 60
 
     manifest = json.dumps(a_set("demo", replicas=2))

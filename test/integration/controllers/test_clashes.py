@@ -72,7 +72,7 @@ def clash(world: World, name: str, words: str) -> dict[str, Any]:
 
 
 def warning_of(world: World, name: str) -> str:
-    """What users are warned of, once they are; it is one thing, whoever says it."""
+    """What users are warned of, once they are; one thing, although several writers say it."""
 
     def notes() -> set[str]:
         return {each.note for each in events_of(world, name) if each.type == "Warning"}

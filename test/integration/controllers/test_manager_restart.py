@@ -46,7 +46,7 @@ def renewals(audit: AuditLog) -> int:
 
 
 def test_a_rollout_survives_the_death_of_the_manager(world: World, product: Product, pods: Pods) -> None:
-    """New pods wait for the test: so the manager dies in the middle, however slow whoever kills it."""
+    """New pods wait for the test: so the manager dies in the middle, however slow its killer is."""
     world.create(a_set("mid", replicas=4))
     settle(world, "mid")
     history = History(world, "mid")

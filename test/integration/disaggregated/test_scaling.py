@@ -1,5 +1,5 @@
-"""Does scaling act at once, whoever scales: an autoscaler, or users of the scaler or of the set; at rest and
-at each step of a rollout?
+"""Does scaling act at once: by an autoscaler, or by users of the scaler or of the set; at rest and at each
+step of a rollout?
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def metrics(cluster: ClusterAccess) -> Iterator[None]:
 
 
 def set_queue(world: World, length: int) -> None:
-    """How many requests wait, for whoever asks for metrics."""
+    """How many requests wait, for clients of the metrics API."""
     value = {"metricName": QUEUE, "value": str(length), "timestamp": "2026-01-01T00:00:00Z"}
     made = {"apiVersion": f"{METRICS}/v1beta1", "kind": "ExternalMetricValue", "metadata": {"name": "now"}}
     world.kubectl("apply", "-f", "-", input={**made, **value})

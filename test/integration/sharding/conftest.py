@@ -49,7 +49,7 @@ def stage(_release: None, cluster: LocalCluster, tmp_path: Path) -> Iterator[Sta
 
 @pytest.fixture
 def endpoint(stage: Stage) -> Iterator[Endpoint]:
-    """Where the API server finds the webhooks of whoever runs."""
+    """Where the API server finds the webhooks of the managers that run."""
     with Endpoint() as endpoint:
         stage.deployment.point_webhooks_at(endpoint.port)
         yield endpoint

@@ -1,4 +1,4 @@
-"""Who acts? Whoever holds the Lease; these tests say who that is.
+"""Which manager acts? The holder of the Lease; these tests say which one that is.
 
 In: the API. Out: a manager that answers webhooks and otherwise waits, and the moment in which it takes over.
 """

@@ -1,7 +1,7 @@
 """The original controller, played: it leaves on a real API server what a state describes, in its own way.
 
 In: a state, a namespace. Out: the state, made by server-side applies and creates of the field manager `lws`,
-by the StatefulSet controller and by whoever answers webhooks.
+by the StatefulSet controller and by whichever manager answers webhooks.
 """
 
 from __future__ import annotations

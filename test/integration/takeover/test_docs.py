@@ -111,7 +111,7 @@ def test_the_commands_of_the_pages(shell: dict[str, str], tmp_path: Path) -> Non
                 done = eventually(
                     command.text, run, lambda now, shown=command.shown: is_shown(now.stdout, shown)
                 )
-            # Whoever mends the page wants to see what it should say.
+            # To mend the page one must see what it should say.
             print(f"$ {command.text}\n{done.stdout}{done.stderr}")
             # As `kubectl diff` does: 1 says that there is a difference.
             assert done.returncode == (1 if _DIFF.match(command.text) else 0), command.text

@@ -177,7 +177,7 @@ def test_at_rest_nothing_changes_but_history_and_status(taken: dict[str, Taken],
     assert revisions <= it.after.keys()
     assert len(it.after.keys() - it.before.keys()) == (1 if "without-history" in name else 0)
     warned = {event.reason for event in events_of(it.world, "web") if event.type != "Normal"}
-    # The claims of workers go with their group, as whoever made these StatefulSets has told Kubernetes.
+    # The claims of workers go with their group, as these StatefulSets tell Kubernetes.
     assert warned == ({"ClaimsGoWithGroups"} if "with-claims" in name else set())
 
 

@@ -1,4 +1,4 @@
-"""Does whoever judges rollouts of DisaggregatedSets on a cluster see each promise that is broken?
+"""Does the judge of rollouts of DisaggregatedSets on a cluster see each promise that is broken?
 
 Stories are texts: a line for each change, as the API server would tell it.
 """

@@ -100,7 +100,7 @@ def test_a_child_that_is_wanted(ownership: Ownership, is_alive: bool) -> None:
     of_name = Child(ownership, STORED[ownership], "the former Service")
     assert plan_child(owner(is_alive), of_name, CREATE) == expected
     if ownership in (Ownership.ABSENT, Ownership.OURS):
-        assert plan_obstacle(owner(is_alive), of_name) is None, "whoever writes in another way may begin"
+        assert plan_obstacle(owner(is_alive), of_name) is None, "writers of another kind may begin"
     else:
         assert plan_obstacle(owner(is_alive), of_name) == expected
 

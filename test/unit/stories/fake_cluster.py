@@ -139,7 +139,7 @@ class FakeCluster:
         return self.change(known, marks)
 
     def stopped(self, pod: Object) -> None:
-        """The kubelet, or whoever speaks for a node that is gone, is done with a terminating pod."""
+        """The kubelet, or the controller that speaks for a lost node, is done with a terminating pod."""
         if pod["metadata"].get("finalizers"):
             self.change(pod, {"deletionGracePeriodSeconds": 0})
         else:

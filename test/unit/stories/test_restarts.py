@@ -74,7 +74,7 @@ class World:
         return did
 
     def wait(self) -> None:
-        """Time passes until whoever waits has had its turn."""
+        """Time passes until all that wait have had their turn."""
         for _ in range(3):
             self.manager.ring()
             self.settle()
@@ -316,7 +316,7 @@ def test_a_group_that_fails_at_once_again_waits_and_is_kept_in_the_end(
     assert world.lives(LEADER) == 2, "the deletion waits"
     world.take_over()
     world.settle()
-    assert world.lives(LEADER) == 2, "whoever takes over"
+    assert world.lives(LEADER) == 2, "also after a takeover"
     world.wait()
     assert (world.lives(LEADER), world.counted) == (3, {"0": "2.2"})
 

@@ -103,7 +103,7 @@ def report_on(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
 
 
 def _is_settled(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Target) -> bool:
-    """Whoever goes on from here will ask the status next."""
+    """Its status is the next thing one would ask for."""
     obj, status = snapshot.obj, snapshot.obj.get("status") or {}
     is_seen = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
     if not is_seen or is_terminating(obj) or target.actions or snapshot.orphans:

@@ -19,8 +19,8 @@ from lws.cluster.errors import ApiError, ClusterError, Forbidden, Invalid, Unrea
         (
             Forbidden(403, "Forbidden", 'pods is forbidden: User "a" cannot list resource "pods"'),
             'Error from server (Forbidden): pods is forbidden: User "a" cannot list resource "pods". '
-            "Nothing was changed: ask whoever manages the cluster for the role view (to look) or edit (to "
-            "change) in this namespace",
+            "Nothing was changed: ask an administrator of the cluster for the role view (to look) or "
+            "edit (to change) in this namespace",
         ),
         (
             Forbidden(403, "Forbidden", "admission webhook denied the request: wrong"),

@@ -468,7 +468,7 @@ def test_what_is_leaving_is_waited_for_in_silence(field: str, change: Change) ->
     snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
     obj = changed(getattr(snapshot, field), change)
     planned = plan(replace(snapshot, **{field: obj}, reread=snapshot.leader))
-    # Whoever owns it: no event of ours may tell that it has gone.
+    # Regardless of owner: no event of ours may tell that it has gone.
     assert planned.is_empty and planned.again_after == 30.0
     assert planned.waiting_for == f"the {obj['kind']} of the former leader pod to be gone"
 

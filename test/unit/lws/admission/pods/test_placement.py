@@ -275,7 +275,7 @@ def test_leaders_without_such_a_wish_keep_what_they_have() -> None:
     pod["spec"] |= {"nodeSelector": {"disk": "ssd"}, "schedulingGates": [{"name": PLACEMENT_GATE}]}
     admit(pod, "default")
     assert pod["spec"]["nodeSelector"] == {"disk": "ssd"}
-    assert pod["spec"]["schedulingGates"] == [{"name": PLACEMENT_GATE}], "whoever put it there knows why"
+    assert pod["spec"]["schedulingGates"] == [{"name": PLACEMENT_GATE}], "it was put there for a reason"
 
 
 @pytest.mark.parametrize(

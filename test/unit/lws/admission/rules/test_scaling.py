@@ -1,4 +1,4 @@
-"""lws.admission.rules.scaling: whoever scales down is told which unready groups stay."""
+"""lws.admission.rules.scaling: users who scale down are told which unready groups stay."""
 
 from __future__ import annotations
 

@@ -424,7 +424,7 @@ async def test_a_watch_that_lags_behind_is_no_restored_etcd() -> None:
 async def test_an_object_that_goes_back_in_a_newer_list_is_a_restored_etcd(
     known: int, is_restored: bool
 ) -> None:
-    """Whoever restores etcd as its makers advise has it count on from a number that was never reached."""
+    """An etcd that is restored as its makers advise counts on from a number that was never reached."""
     async with _bench() as bench:
         bench.sink.known["a"] = known
         items = [_item("a", 60)]

@@ -108,7 +108,7 @@ class _Line:
 
 
 class _Candidate:
-    """A Lease on its line, and what it told whoever acts."""
+    """A Lease on its line, and what it told the manager."""
 
     def __init__(
         self,
@@ -393,7 +393,7 @@ async def test_one_answer_that_never_comes_does_not_cost_the_lease() -> None:
 
 @in_fake_time
 async def test_a_lapse_that_ends_before_anybody_looked_is_told_as_loss_and_gain() -> None:
-    """Meanwhile writes were refused: whoever acts must look at everything again."""
+    """Meanwhile writes were refused: the manager must look at everything again."""
     one = _Candidate(_Server(), "one")
     one.start()
     await asyncio.sleep(0.1)

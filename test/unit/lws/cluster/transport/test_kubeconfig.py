@@ -28,7 +28,7 @@ def a_file(path: Path, *names: str, current: str | None = None, **context: str) 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """No file of whoever runs the tests, and no pod."""
+    """No file of the user who runs the tests, and no pod."""
     monkeypatch.setattr(kubeconfig, "_HOME_FILE", tmp_path / "home-config")
     for name in ("KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"):
         monkeypatch.delenv(name, raising=False)

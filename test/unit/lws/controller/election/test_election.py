@@ -25,7 +25,7 @@ async def test_one_lease_stands_for_all_namespaces() -> None:
 
     def tell(what: str, scope: object) -> None:
         assert scope is everywhere
-        # Whoever is told can rely on it.
+        # What it says can be relied on.
         told.append((what, election.acts_on("a")))
 
     task = asyncio.ensure_future(

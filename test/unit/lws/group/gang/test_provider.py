@@ -48,7 +48,7 @@ def test_the_largest_group_is_counted_at_once() -> None:
             make_set(size=4, annotations={SHARED_TOPOLOGY_ANNOTATION: "zone"}),
             True,
             1,
-            id="workers that follow it, whoever else is there",
+            id="workers that follow it, whatever else runs there",
         ),
         pytest.param(
             make_set(

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.revisions.shape: what is stored of a set, whoever wrote it."""
+"""lws.leaderworkerset.revisions.shape: what is stored of a set, from any writer."""
 
 from __future__ import annotations
 
