@@ -72,7 +72,7 @@ class Engine:
         acting = cluster.fenced(self._may_write)
 
         self._queue = Queue(
-            self._work, timing.BURST_SECONDS, _CONCURRENT_PASSES, metrics.observe_depth, self._acts_on
+            self._work, timing.BURST_SECONDS, _CONCURRENT_PASSES, metrics.queue, self._acts_on
         )
         self._triggers = Triggers(self._queue)
         self._store = Store(
@@ -88,7 +88,7 @@ class Engine:
         for each in self._controllers:
             self._triggers.add(each.routes, each.keys)
         metrics.count(standing for each in within.registrations for standing in each.standings)
-        self._loop = Loop(passes_of(self._controllers), metrics)
+        self._loop = self._loop_of(metrics)
         workloads = [each.workload for each in within.registrations]
         cluster.learn(*(each for workload in workloads for each in (workload.resource, *workload.children)))
         self._informers = informers_of(source, self._store, workloads)
@@ -156,6 +156,17 @@ class Engine:
     def _streams(self) -> dict[str, Informer | KopfStream]:
         return {**self._informers, **self._kopf_streams}
 
+    def _loop_of(self, metrics: Metrics) -> Loop:
+        passes = passes_of(self._controllers)
+        controllers = {kind: each.label for kind, each in passes.items()}
+        metrics.passes.serve(controllers.values(), _CONCURRENT_PASSES)
+        metrics.queue.serve(controllers)
+        metrics.process.watch_streams(self._ages)
+        return Loop(passes, metrics)
+
+    def _ages(self) -> dict[str, float]:
+        return {name: each.silent_for for name, each in self._streams().items()}
+
     def _recorder_of(self, registration: Registration, cluster: Cluster) -> EventRecorder:
         reporter = registration.reporter
         return EventRecorder(cluster, reporter, f"{reporter}-{socket.gethostname()}")
@@ -166,7 +177,7 @@ class Engine:
 
     def _stand(self) -> Election:
         settings, cluster, who = self._within.settings, self._within.cluster, self._within.identity
-        election, tell = settings.leader_election, self._within.metrics.observe_leading
+        election, tell = settings.leader_election, self._within.metrics.process.leading
         times = LeaseTimes(election.lease_duration, election.renew_deadline, election.retry_period)
         if not election.enabled:
             return Unelected(election.resource_name, tell)

@@ -59,8 +59,9 @@ class Loop:
 
     async def work(self, key: Key) -> Again:
         """One pass over a key; never raises for anything that a cluster can do to us."""
-        kind = self._kinds[key.kind]
+        kind, passes = self._kinds[key.kind], self._metrics.passes
         started = self._clock()
+        passes.begun(kind.label)
         try:
             again = await self._reconcile(kind, key)
         except NotLeading:
@@ -68,8 +69,11 @@ class Loop:
         except ClusterError as error:
             log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
             again = Again(after=_retry_after(error), failed=True)
+        except Exception:
+            passes.crashed(kind.label, self._clock() - started)
+            raise
         result = "error" if again.failed else "requeue_after" if again.after is not None else "success"
-        self._metrics.observe_pass(kind.label, result, self._clock() - started)
+        passes.ended(kind.label, result, self._clock() - started)
         return again
 
     async def _reconcile(self, kind: Kind, key: Key) -> Again:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import platform
 import socket
 import uuid
@@ -149,10 +150,12 @@ async def run(settings: Settings, kubeconfig: str | None) -> int:
     await check_ports(settings)
     configuration = await load_configuration(kubeconfig)
     metrics = Metrics()
+    commit = os.environ.get("LWS_GIT_COMMIT", "unknown")
+    metrics.process.built(__version__, commit, platform.python_version())
     agent = f"lws/v{__version__} ({platform.system().lower()}/{platform.machine()})"
     rate = RateLimit(settings.client_qps, settings.client_burst)
     host = configuration.host.partition("://")[2]
-    cluster = Cluster(configuration, agent, rate, partial(metrics.observe_request, host))
+    cluster = Cluster(configuration, agent, rate, partial(metrics.process.requested, host))
     try:
         log.info("lws %s, effective configuration:\n%s", __version__, settings.effective)
         return await Manager(settings, cluster, metrics).run()

@@ -12,7 +12,7 @@ import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from lws import timing
 
@@ -35,6 +35,25 @@ class Again:
 
 
 Work = Callable[[Hashable], Awaitable[Again]]
+
+
+class Meter(Protocol):
+    """Who is told what becomes of each key: first `due`, then `dropped`, or `begun` and `ended`."""
+
+    def due(self, key: Any) -> None:
+        """A pass over it is to begin as soon as there is room."""
+
+    def dropped(self, key: Any) -> None:
+        """It is not taken any more: there will be no pass."""
+
+    def begun(self, key: Any) -> None:
+        """Its pass begins."""
+
+    def ended(self, key: Any) -> None:
+        """Its pass is over."""
+
+    def retried(self, key: Any) -> None:
+        """Its pass has failed: another one follows after a back-off."""
 
 
 @dataclass(slots=True)
@@ -66,7 +85,7 @@ class Queue:
         work: Work,
         window: float,
         concurrency: int,
-        on_depth: Callable[[int], None],
+        meter: Meter,
         takes: Callable[[Any], bool] = lambda key: True,
     ) -> None:
         self._work = work
@@ -74,7 +93,7 @@ class Queue:
         self._window = window
         self._slots = asyncio.Semaphore(concurrency)
         self._start_turns = OnePerIteration()
-        self._on_depth = on_depth
+        self._meter = meter
         self._entries: dict[Hashable, _Entry] = {}
         # When events may start a pass over a resting key again, until then.
         self._rested: dict[Hashable, float] = {}
@@ -103,7 +122,6 @@ class Queue:
                 entry.timer = None
             if not entry.is_running:
                 del self._entries[key]
-        self._on_depth(len(self._entries))
 
     async def drain(self) -> None:
         """Take no key any more and wait until the passes that run have ended."""
@@ -141,12 +159,12 @@ class Queue:
         loop = asyncio.get_running_loop()
         # Timers of the same instant fire in any order: what is due now keeps its turn.
         entry.timer = loop.call_later(delay, self._start, key) if delay else loop.call_soon(self._start, key)
-        self._on_depth(len(self._entries))
 
     def _start(self, key: Hashable) -> None:
         entry = self._entries[key]
         entry.timer = None
         entry.is_running = True
+        self._meter.due(key)
         task = asyncio.get_running_loop().create_task(self._pass(key, entry))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -158,14 +176,21 @@ class Queue:
             if self._is_taken(key):
                 entry.last_start = _now()
                 entry.dirty_by = _NEVER
-                try:
-                    again = await self._work(key)
-                except Exception:
-                    log.exception("a pass over %s failed; this is a bug", key)
-                    again = Again(failed=True)
+                again = await self._worked(key)
+            else:
+                self._meter.dropped(key)
         entry.is_running = False
         self._settle(key, entry, again)
-        self._on_depth(len(self._entries))
+
+    async def _worked(self, key: Hashable) -> Again:
+        self._meter.begun(key)
+        try:
+            return await self._work(key)
+        except Exception:
+            log.exception("a pass over %s failed; this is a bug", key)
+            return Again(failed=True)
+        finally:
+            self._meter.ended(key)
 
     def _settle(self, key: Hashable, entry: _Entry, again: Again) -> None:
         if not self._is_taken(key):
@@ -174,6 +199,7 @@ class Queue:
         entry.failures = entry.failures + 1 if again.failed else 0
         entry.rested_at = entry.last_start + (self._window if again.rest is None else again.rest)
         if again.failed:
+            self._meter.retried(key)
             self._schedule(key, entry, max(again.after or 0.0, _backoff(entry.failures)))
         elif entry.dirty_by < _NEVER or again.after is not None:
             by_event = max(0.0, entry.dirty_by - _now(), entry.rested_at - _now())

@@ -22,12 +22,19 @@ _Signature = tuple[tuple[int, int, int], ...]
 class CertificateDirectory:
     """Keeps one server supplied from files.
 
-    install: takes certificate and key (PEM); ValueError means that it keeps what it has.
+    install: takes certificate and key (PEM); ValueError means that it keeps what it has. on_read: told of
+    each pair that is read, and each time that none could be, whether it is good.
     """
 
-    def __init__(self, directory: Path, install: Callable[[bytes, bytes], None]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        install: Callable[[bytes, bytes], None],
+        on_read: Callable[[bool], None] = lambda is_good: None,
+    ) -> None:
         self._certificate, self._key = directory / "tls.crt", directory / "tls.key"
         self._install = install
+        self._on_read = on_read
         self._loaded: _Signature = ()
         self._complaint = ""
         self._expires: datetime | None = None
@@ -58,9 +65,11 @@ class CertificateDirectory:
             expires = expiry(certificate)
             self._install(certificate, key)
         except (OSError, ValueError) as error:
+            self._on_read(False)
             self._complain(f"no certificate from {self._certificate.parent}: {error}")
             return
         self._loaded, self._expires, self._complaint = signature, expires, ""
+        self._on_read(True)
         log.info("webhooks are served with a certificate that ends on %s", expires)
 
     def _complain(self, complaint: str) -> None:

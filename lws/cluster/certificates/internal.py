@@ -10,6 +10,7 @@ import asyncio
 import base64
 import logging
 import random
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,7 +67,8 @@ class Place:
 class InternalCertificates:
     """Keeps one server supplied.
 
-    install: takes certificate and key (PEM). clock: the current time, aware.
+    install: takes certificate and key (PEM). clock: the current time, aware. on_check: told of each
+    check, whether it came to a good end, and how many seconds it took.
     """
 
     def __init__(
@@ -75,11 +77,13 @@ class InternalCertificates:
         place: Place,
         install: Callable[[bytes, bytes], None],
         clock: Callable[[], datetime],
+        on_check: Callable[[bool, float], None] = lambda is_good, seconds: None,
     ) -> None:
         self._cluster = cluster
         self._place = place
         self._install = install
         self._clock = clock
+        self._on_check = on_check
         self._served = KeyPair()
         self._known = Certificates()
         self._trusted_since: dict[bytes, datetime] = {}
@@ -101,11 +105,14 @@ class InternalCertificates:
         usual = timing.CERTIFICATES_PAUSE
         backoff = usual.first
         while True:
+            began = time.perf_counter()
             try:
                 await self.check()
                 backoff, pause = usual.first, usual.longest
+                self._on_check(True, time.perf_counter() - began)
             except ClusterError as error:
                 backoff, pause = usual.following(backoff), backoff
+                self._on_check(False, time.perf_counter() - began)
                 log.warning("serving certificate: %s; next try in about %.0f s", error, pause)
             # Replicas that started together need not stay together.
             await asyncio.sleep(pause * random.uniform(0.9, 1.1))

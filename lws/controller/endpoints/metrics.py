@@ -1,29 +1,32 @@
-"""What the process counts, under the names that dashboards for the original controller use.
+"""What the process counts: the series of the original controller under its names, and ours.
 
-In: passes, queue depth, requests, webhook reviews, leadership. Out: Prometheus series in a registry of our
-own.
+In: passes, the queue, requests, reviews, leadership. Out: Prometheus series in a registry of our own; which
+there are, subject by subject: `series`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    Histogram,
     disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from lws.controller.endpoints.series.passes import PassSeries
+from lws.controller.endpoints.series.process import ProcessSeries
+from lws.controller.endpoints.series.reviews import ReviewSeries
+from lws.controller.endpoints.series.workqueue import QueueSeries
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
-_PASS_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,71 +49,11 @@ class Metrics:
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
         GCCollector(registry=registry)
-        self._count_passes(registry)
-        self._count_requests(registry)
-        self._count_reviews(registry)
-        self._count_pods(registry)
+        self.passes = PassSeries(registry)
+        self.queue = QueueSeries(registry)
+        self.reviews = ReviewSeries(registry)
+        self.process = ProcessSeries(registry)
         self._standings: dict[Standing, Gauge] = {}
-        self._leading = Gauge(
-            "leader_election_master_status",
-            "1 while this process holds the Lease.",
-            ("name",),
-            registry=registry,
-        )
-
-    def _count_passes(self, registry: CollectorRegistry) -> None:
-        self._passes = Counter(
-            "controller_runtime_reconcile",
-            "Passes by controller and result.",
-            ("controller", "result"),
-            registry=registry,
-        )
-        self._pass_errors = Counter(
-            "controller_runtime_reconcile_errors", "Passes that failed.", ("controller",), registry=registry
-        )
-        self._pass_seconds = Histogram(
-            "controller_runtime_reconcile_time_seconds",
-            "Seconds per pass.",
-            ("controller",),
-            buckets=_PASS_SECONDS,
-            registry=registry,
-        )
-        self._depth = Gauge(
-            "workqueue_depth",
-            "Keys that wait or are worked.",
-            ("name", "controller", "priority"),
-            registry=registry,
-        ).labels("lws", "lws", "")
-
-    def _count_requests(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
-            "rest_client_requests",
-            "Requests to the API server.",
-            ("code", "method", "host"),
-            registry=registry,
-        )
-
-    def _count_reviews(self, registry: CollectorRegistry) -> None:
-        self._reviews = Counter(
-            "controller_runtime_webhook_requests",
-            "Admission reviews.",
-            ("webhook", "code"),
-            registry=registry,
-        )
-        self._review_seconds = Histogram(
-            "controller_runtime_webhook_latency_seconds",
-            "Seconds per admission review.",
-            ("webhook",),
-            registry=registry,
-        )
-        self._in_flight = Gauge(
-            "controller_runtime_webhook_requests_in_flight",
-            "Admission reviews that are being answered.",
-            ("webhook",),
-            registry=registry,
-        )
-
-    def _count_pods(self, registry: CollectorRegistry) -> None:
         self._stuck_pods = Gauge(
             "lws_pods_held_by_lost_nodes",
             "Pods that cannot go because the node that would end them is lost.",
@@ -121,31 +64,6 @@ class Metrics:
             "Pods deleted without waiting for their node.",
             registry=registry,
         )
-
-    def observe_pass(self, controller: str, result: str, seconds: float) -> None:
-        """One pass ended."""
-        self._passes.labels(controller, result).inc()
-        self._pass_seconds.labels(controller).observe(seconds)
-        if result == "error":
-            self._pass_errors.labels(controller).inc()
-
-    def observe_depth(self, depth: int) -> None:
-        """The queue changed."""
-        self._depth.set(depth)
-
-    def observe_request(self, host: str, method: str, code: int) -> None:
-        """The API server answered."""
-        self._requests.labels(str(code), method, host).inc()
-
-    def observe_review(self, webhook: str, code: int, seconds: float) -> None:
-        """An admission review was answered."""
-        path = f"/{webhook}"
-        self._reviews.labels(path, str(code)).inc()
-        self._review_seconds.labels(path).observe(seconds)
-
-    def observe_leading(self, lease: str, leading: bool) -> None:
-        """The Lease was gained or lost."""
-        self._leading.labels(lease).set(1 if leading else 0)
 
     def observe_stuck_pods(self, pods: int) -> None:
         """A pass has found another number of pods that lost nodes hold, all groups together."""
@@ -166,9 +84,10 @@ class Metrics:
         """Pods were deleted by force."""
         self._forced.inc(pods)
 
-    def export_in_flight(self, count: Callable[[], int]) -> None:
-        """How many reviews are being answered, asked whenever somebody looks."""
-        self._in_flight.labels("").set_function(lambda: float(count()))
+    @property
+    def collectors(self) -> Iterable[Collector]:
+        """Where the series come from."""
+        return tuple(self._registry._collector_to_names)
 
     def text(self) -> bytes:
         """Everything in the Prometheus text format."""

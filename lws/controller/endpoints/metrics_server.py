@@ -14,7 +14,7 @@ from aiohttp import web
 
 from lws import timing
 from lws.cluster.certificates.directory import CertificateDirectory
-from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.cluster.certificates.serving_certificate import Certificates, expiry, renewed
 from lws.cluster.client.authorization import Authorizer
 from lws.controller.endpoints.health import split_address
 from lws.controller.endpoints.metrics import CONTENT_TYPE, Metrics
@@ -38,12 +38,14 @@ class MetricsServer:
         self._metrics = metrics
         self._authorizer = authorizer
         self._own = Certificates()
+        self._supplier: CertificateDirectory | None = None
+        metrics.process.watch_certificate("metrics", self._expires)
         self.bound = asyncio.Event()
         self.port = 0
 
     async def run(self, directory: Path = CERTIFICATES) -> None:
         """Open the port and serve. Raises OSError where it cannot be opened."""
-        supplier = await self._supply(directory)
+        supplier = self._supplier = await self._supply(directory)
         application = web.Application()
         application.router.add_get(_PATH, self._serve)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.ENDPOINTS_GRACE_SECONDS)
@@ -59,7 +61,8 @@ class MetricsServer:
 
     async def _supply(self, directory: Path) -> CertificateDirectory | None:
         if (directory / "tls.crt").exists():
-            supplier = CertificateDirectory(directory, self._tls.install)
+            on_read = self._metrics.process.certificate_read
+            supplier = CertificateDirectory(directory, self._tls.install, on_read)
             supplier.check()
             return supplier
         await self._renew_own()
@@ -75,6 +78,11 @@ class MetricsServer:
         if made is not None:
             self._own = made[0]
             self._tls.install(self._own.server.certificate, self._own.server.key)
+
+    def _expires(self) -> datetime | None:
+        if self._supplier is not None:
+            return self._supplier.expires
+        return expiry(self._own.server.certificate) if self._own.server.certificate else None
 
     async def _serve(self, request: web.Request) -> web.Response:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")

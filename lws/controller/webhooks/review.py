@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -22,6 +22,18 @@ _REASONS = {403: "Forbidden", 500: "InternalError"}
 # not watch is never; without a UID there is nothing to remember. Managed fields are half of many objects
 # and read by no rule.
 _NOT_FOR_KOPF = frozenset({"uid", "managedFields"})
+
+
+class Answer(NamedTuple):
+    """What goes back. code: 200 where the object is admitted, else that of the refusal."""
+
+    body: bytes
+    code: int
+
+    @property
+    def decision(self) -> str:
+        """`allowed`, `denied`, or `failed` where a bug kept the webhook from deciding."""
+        return "allowed" if self.code == 200 else "failed" if self.code == 500 else "denied"
 
 
 class BadReview(Exception):
@@ -59,7 +71,7 @@ def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
 
 def answer(
     review: Mapping[str, Any], response: Mapping[str, Any], patch: Sequence[Mapping[str, Any]] = ()
-) -> bytes:
+) -> Answer:
     """kopf's response with a JSON Patch; refusals get the reason by which clients know them."""
     payload = response["response"]
     status = payload.get("status")
@@ -67,14 +79,14 @@ def answer(
         if patch:
             encoded = b64encode(orjson.dumps(patch)).decode()
             payload = {**payload, "patch": encoded, "patchType": "JSONPatch"}
-        return orjson.dumps({**response, "response": payload})
+        return Answer(orjson.dumps({**response, "response": payload}), 200)
     code, message = status["code"], status["message"]
     if code == 500:
         message = f"the webhook failed, the manager's log says where: {message}"
     return refusal(review, code, message, payload.get("warnings"))
 
 
-def refusal(review: Mapping[str, Any], code: int, message: str, warnings: list[str] | None = None) -> bytes:
+def refusal(review: Mapping[str, Any], code: int, message: str, warnings: list[str] | None = None) -> Answer:
     """A review that is not allowed, with an HTTP-like code and a message for the user."""
     status = {"code": code, "message": message}
     if code in _REASONS:
@@ -82,7 +94,8 @@ def refusal(review: Mapping[str, Any], code: int, message: str, warnings: list[s
     payload = {"uid": review["request"]["uid"], "allowed": False, "status": status}
     if warnings:
         payload["warnings"] = warnings
-    return orjson.dumps({"apiVersion": _API_VERSION, "kind": _KIND, "response": payload})
+    body = orjson.dumps({"apiVersion": _API_VERSION, "kind": _KIND, "response": payload})
+    return Answer(body, code)
 
 
 def _check(request: Mapping[str, Any], resource: Resource) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import kopf
 from aiohttp import web
@@ -20,7 +20,7 @@ from lws import timing
 from lws.cluster.client.resources import Resource
 from lws.controller.endpoints.tls import ServerTls
 from lws.controller.webhooks.mutation import collected, head_of, is_mutating, patch_of
-from lws.controller.webhooks.review import BadReview, answer, refusal, review_in
+from lws.controller.webhooks.review import Answer, BadReview, answer, refusal, review_in
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """Two objects of the largest size that etcd stores, and more than enough for what surrounds them."""
@@ -47,15 +47,20 @@ class _Refused(Exception):
         self.headers = headers
 
 
-def _unobserved(webhook: str, status: int, seconds: float) -> None:
-    """Nobody wants to know."""
+class Observer(Protocol):
+    """Who counts reviews."""
+
+    def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
+        """A request was answered with this HTTP status; webhook: empty for a path that is none. decision:
+        `allowed`, `denied`, or `failed` where nothing was decided.
+        """
 
 
 class AdmissionServer:
     """`settings.admission.server` for kopf.
 
     endpoints: handler id → what it reviews. tls: the port opens once it has a certificate.
-    on_answer: told the handler id (empty for unknown paths), the HTTP status and the seconds of every answer.
+    observer: told of every answer.
     """
 
     def __init__(
@@ -63,16 +68,16 @@ class AdmissionServer:
         address: Address,
         endpoints: Mapping[str, Resource],
         tls: ServerTls,
-        on_answer: Callable[[str, int, float], None] = _unobserved,
+        observer: Observer | None = None,
     ) -> None:
         self._address = address
         self._endpoints = endpoints
         self._tls = tls
-        self._on_answer = on_answer
+        self._observer = observer
         self._webhookfn: kopf.WebhookFn | None = None
         self._opened = asyncio.Event()
         self._port: int | None = None
-        self.in_flight = 0
+        self._in_flight = dict.fromkeys((*endpoints, ""), 0)
 
     @property
     def is_listening(self) -> bool:
@@ -92,6 +97,10 @@ class AdmissionServer:
         await self._opened.wait()
         yield kopf.WebhookClientConfig(url=f"https://{self._address.host or 'localhost'}:{self._port}")
         await asyncio.Event().wait()
+
+    def in_flight(self, webhook: str) -> int:
+        """Requests to it that are being answered."""
+        return self._in_flight[webhook]
 
     async def run(self) -> None:
         """Serve until cancelled, once there is a certificate. Raises OSError if the port is taken."""
@@ -114,20 +123,24 @@ class AdmissionServer:
 
     async def _serve(self, request: web.Request) -> web.Response:
         started = time.perf_counter()
-        webhook = request.path[1:]
-        self.in_flight += 1
+        path = request.path[1:]
+        webhook = path if path in self._endpoints else ""
+        self._in_flight[webhook] += 1
+        decision = "failed"
         try:
-            body = await self._answer(webhook, request)
-            response = web.Response(body=body, content_type="application/json")
+            reply = await self._answer(path, request)
+            decision = reply.decision
+            response = web.Response(body=reply.body, content_type="application/json")
         except _Refused as refused:
             response = web.Response(status=refused.status, text=f"{refused.text}\n", headers=refused.headers)
         finally:
-            self.in_flight -= 1
-        seconds = time.perf_counter() - started
-        self._on_answer(webhook if webhook in self._endpoints else "", response.status, seconds)
+            self._in_flight[webhook] -= 1
+        if self._observer is not None:
+            seconds = time.perf_counter() - started
+            self._observer.answered(webhook, response.status, seconds, decision)
         return response
 
-    async def _answer(self, webhook: str, request: web.Request) -> bytes:
+    async def _answer(self, webhook: str, request: web.Request) -> Answer:
         resource = self._endpoints.get(webhook)
         if resource is None:
             raise _Refused(404, f"no webhook here; there are /{', /'.join(self._endpoints)}")
@@ -143,7 +156,7 @@ class AdmissionServer:
             raise _Refused(400, str(error)) from error
 
 
-async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, body: bytes) -> bytes:
+async def reviewed(webhookfn: kopf.WebhookFn, webhook: str, resource: Resource, body: bytes) -> Answer:
     """The answer to the body of a review; an error in a handler is an answer too. Raises BadReview."""
     review = review_in(body, resource)
     try:

@@ -20,6 +20,9 @@ from lws.controller.endpoints.metrics import Metrics
 from lws.controller.endpoints.tls import ServerTls, TlsPolicy
 from lws.controller.webhooks.server import Address, AdmissionServer
 
+# What the original calls the part that renews certificates.
+_CONTROLLER = "cert-rotator"
+
 
 class Serving:
     """Certificates and admission server of one process. endpoints: handler id → what it reviews."""
@@ -29,10 +32,13 @@ class Serving:
     ) -> None:
         webhook = settings.webhook
         self._tls = ServerTls(TlsPolicy(settings.tls.minimum_version, settings.tls.ciphers))
+        self._metrics = metrics
         self._certificates = self._supplier(settings, cluster)
         address = Address(webhook.host, webhook.port)
-        self._server = AdmissionServer(address, endpoints, self._tls, metrics.observe_review)
-        metrics.export_in_flight(lambda: self._server.in_flight)
+        self._server = AdmissionServer(address, endpoints, self._tls, metrics.reviews)
+        metrics.reviews.serve(endpoints, self._server.in_flight)
+        metrics.passes.serve([_CONTROLLER], at_once=1)
+        metrics.process.watch_certificate("webhook", lambda: self._certificates.expires)
         self._is_enabled = webhook.enabled
 
     @property
@@ -55,13 +61,22 @@ class Serving:
     def _supplier(self, settings: Settings, cluster: Cluster) -> InternalCertificates | CertificateDirectory:
         certificates = settings.certificates
         if not certificates.internal:
-            return CertificateDirectory(Path(settings.webhook.cert_dir), self._tls.install)
+            on_read = self._metrics.process.certificate_read
+            return CertificateDirectory(Path(settings.webhook.cert_dir), self._tls.install, on_read)
         names = [f"{certificates.service_name}.{settings.namespace}.svc"]
         host = settings.webhook.host
         if host and not _is_every_interface(host):
             names.append(host)
         place = Place(settings.namespace, certificates.secret_name, tuple(names))
-        return InternalCertificates(cluster, place, self._tls.install, lambda: datetime.now(UTC))
+        return InternalCertificates(cluster, place, self._install, lambda: datetime.now(UTC), self._checked)
+
+    def _install(self, certificate: bytes, key: bytes) -> None:
+        self._tls.install(certificate, key)
+        self._metrics.process.certificate_read(True)
+
+    def _checked(self, is_good: bool, seconds: float) -> None:
+        self._metrics.passes.begun(_CONTROLLER)
+        self._metrics.passes.ended(_CONTROLLER, "requeue_after" if is_good else "error", seconds)
 
 
 def _is_every_interface(host: str) -> bool:

@@ -12,9 +12,7 @@ from pydantic import BaseModel
 from lws.cli.commands.manager import manager
 from lws.cluster.client.resources import GANG_VERBS, NAMESPACED_VERBS, VERBS
 from lws.config.flags import FLAGS
-from lws.controller.endpoints.metrics import Metrics
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
-from test.unit.docs.series import series_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 PAGES = [REFERENCE / f"{name}.md" for name in ("configuration", "endpoints", "permissions")]
@@ -74,11 +72,6 @@ def test_every_flag_is_there_with_the_key_that_it_overrides() -> None:
     keys = {f"--{name}": ".".join(flag.path) for name, flag in FLAGS.items()}
     flags = [option for parameter in manager.params for option in parameter.opts]
     assert documented == {flag: keys.get(flag, "") for flag in flags}
-
-
-def test_every_series_is_there_with_its_labels() -> None:
-    documented = {code_in(row[0]): re.findall(r"`(\w+)`", row[1]) for row in rows_of("Metrics")}
-    assert documented == dict(series_of(Metrics()))
 
 
 def test_every_permission_is_there() -> None:

@@ -49,13 +49,43 @@ class _Work:
 
 
 @dataclass
+class _Meter:
+    """What the queue says of its keys: those that are due and those that run, and words in their order."""
+
+    waiting: set[Hashable] = field(default_factory=set)
+    running: set[Hashable] = field(default_factory=set)
+    words: list[tuple[str, Hashable]] = field(default_factory=list)
+
+    def due(self, key: Hashable) -> None:
+        assert key not in self.waiting | self.running
+        self.waiting.add(key)
+        self.words.append(("due", key))
+
+    def dropped(self, key: Hashable) -> None:
+        self.waiting.remove(key)
+        self.words.append(("dropped", key))
+
+    def begun(self, key: Hashable) -> None:
+        self.waiting.remove(key)
+        self.running.add(key)
+        self.words.append(("begun", key))
+
+    def ended(self, key: Hashable) -> None:
+        self.running.remove(key)
+        self.words.append(("ended", key))
+
+    def retried(self, key: Hashable) -> None:
+        self.words.append(("retried", key))
+
+
+@dataclass
 class _Bench:
     work: _Work
-    depths: list[int] = field(default_factory=list)
+    meter: _Meter = field(default_factory=_Meter)
     queue: Queue = field(init=False)
 
     def start(self, concurrency: int) -> None:
-        self.queue = Queue(self.work, WINDOW, concurrency, self.depths.append)
+        self.queue = Queue(self.work, WINDOW, concurrency, self.meter)
         self.queue.open()
 
     async def at(self, moment: float) -> None:
@@ -76,7 +106,7 @@ async def _bench(
     bench.start(concurrency)
     yield bench
     await bench.queue.drain()
-    assert bench.is_empty and bench.depths[-1:] in ([], [0])
+    assert bench.is_empty and not bench.meter.waiting and not bench.meter.running
 
 
 @in_fake_time
@@ -319,7 +349,7 @@ async def test_a_bug_in_a_pass_is_logged_and_backs_off(caplog: pytest.LogCapture
 @in_fake_time
 async def test_nothing_is_taken_before_it_opens() -> None:
     work = _Work()
-    queue = Queue(work, WINDOW, 8, lambda depth: None)
+    queue = Queue(work, WINDOW, 8, _Meter())
     queue.add("a")
     queue.open()
     await asyncio.sleep(1.0)
@@ -335,7 +365,7 @@ async def test_drop_forgets_what_waits() -> None:
         await bench.at(0.01)
         bench.queue.add("window")
         bench.queue.drop()
-        assert bench.is_empty and bench.depths[-1] == 0
+        assert bench.is_empty and not bench.meter.waiting
         bench.queue.add("late")
         await bench.at(60.0)
         assert len(bench.work.began) == 4
@@ -344,7 +374,7 @@ async def test_drop_forgets_what_waits() -> None:
 @in_fake_time
 async def test_what_is_not_taken_any_more_is_forgotten_and_the_rest_goes_on() -> None:
     work, taken = _Work(duration=1.0, says=lambda key: Again(after=2.0)), {"mine", "runs", "lost"}
-    queue = Queue(work, WINDOW, 8, lambda depth: None, taken.__contains__)
+    queue = Queue(work, WINDOW, 8, _Meter(), taken.__contains__)
     queue.open()
     for key in ("mine", "runs", "not mine"):
         queue.add(key)
@@ -416,15 +446,35 @@ async def test_drain_of_an_idle_queue_returns_at_once() -> None:
 
 
 @in_fake_time
-async def test_depth_is_what_waits_or_is_worked() -> None:
+async def test_the_meter_follows_each_key() -> None:
     async with _bench(duration=1.0, concurrency=1) as bench:
         for key in "abc":
             bench.queue.add(key)
-        assert bench.depths[-1] == 3
+        await bench.at(0.5)
+        assert (bench.meter.running, bench.meter.waiting) == ({"a"}, {"b", "c"})
         await bench.at(1.5)
-        assert bench.depths[-1] == 2
+        assert (bench.meter.running, bench.meter.waiting) == ({"b"}, {"c"})
+        bench.queue.drop()
         await bench.at(3.1)
-        assert bench.depths[-1] == 0
+        assert bench.meter.words[-2:] == [("ended", "b"), ("dropped", "c")]
+
+
+@in_fake_time
+async def test_the_meter_learns_which_passes_are_tried_again() -> None:
+    failing = iter((True, False))
+    async with _bench(says=lambda key: Again(failed=next(failing))) as bench:
+        bench.queue.add("a")
+        await bench.at(60.0)
+        once = [("due", "a"), ("begun", "a"), ("ended", "a")]
+        assert bench.meter.words == [*once, ("retried", "a"), *once]
+
+
+@in_fake_time
+async def test_a_key_that_waits_for_its_time_is_not_due() -> None:
+    async with _bench(says=lambda key: Again(after=30.0)) as bench:
+        bench.queue.add("a")
+        await bench.at(10.0)
+        assert not bench.meter.waiting and not bench.meter.running
 
 
 @in_fake_time

@@ -165,7 +165,9 @@ async def test_its_reviews_are_answered_beside_those_of_sets(
         request = {"uid": "u", "operation": "CREATE", "resource": resource}
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview"}
         body = orjson.dumps({**review, "request": {**request, "object": make_fleet("f", replicas)}})
-        return cast(dict[str, Any], orjson.loads(await reviewed(serve, VALIDATE, FLEETS, body))["response"])
+        return cast(
+            dict[str, Any], orjson.loads((await reviewed(serve, VALIDATE, FLEETS, body)).body)["response"]
+        )
 
     assert (await answer(1))["allowed"] is True
     refused = await answer(0)

@@ -32,7 +32,8 @@ class Volume:
         self.served: list[KeyPair] = []
         self.refusal = ""
         self.arrived = asyncio.Event()
-        self.directory = CertificateDirectory(root, self.install)
+        self.reads: list[bool] = []
+        self.directory = CertificateDirectory(root, self.install, self.reads.append)
 
     def install(self, certificate: bytes, key: bytes) -> None:
         if self.refusal:
@@ -70,7 +71,7 @@ def test_unchanged_certificate_is_served_once(volume: Volume) -> None:
     volume.hold(certificate(), "1")
     volume.directory.check()
     volume.directory.check()
-    assert len(volume.served) == 1
+    assert len(volume.served) == 1 and volume.reads == [True]
 
 
 def test_changed_certificate_is_served_too(volume: Volume) -> None:
@@ -102,7 +103,7 @@ def test_what_the_server_refuses_is_tried_again(volume: Volume) -> None:
     assert volume.served == [first]
     volume.refusal = ""
     volume.directory.check()
-    assert volume.served == [first, second]
+    assert volume.served == [first, second] and volume.reads == [True, False, True]
 
 
 async def test_run_polls(volume: Volume, monkeypatch: pytest.MonkeyPatch) -> None:

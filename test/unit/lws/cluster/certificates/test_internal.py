@@ -94,8 +94,13 @@ class Replica:
     def __init__(self, cluster: FakeCluster) -> None:
         self.now = datetime(2026, 3, 1, tzinfo=UTC)
         self.served: list[tuple[bytes, bytes]] = []
+        self.checks: list[bool] = []
         self.certificates = InternalCertificates(
-            cluster, PLACE, lambda certificate, key: self.served.append((certificate, key)), lambda: self.now
+            cluster,
+            PLACE,
+            lambda certificate, key: self.served.append((certificate, key)),
+            lambda: self.now,
+            lambda is_good, seconds: self.checks.append(is_good and seconds >= 0),
         )
 
     async def check(self, after: timedelta = timedelta()) -> None:
@@ -421,3 +426,4 @@ async def test_run_tries_again_after_an_error_and_goes_on(
     assert [record.getMessage() for record in caplog.records] == [
         "serving certificate: GET /x: connection refused; next try in about 0 s"
     ]
+    assert replica.checks[:2] == [False, True]

@@ -35,7 +35,7 @@ def review(wire_kopf: Callable[..., tuple[kopf.WebhookFn, Any]]) -> Review:
             "oldObject": old,
         }
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-        answer = json.loads(await reviewed(serve, VALIDATE_SET, resource, json.dumps(body).encode()))
+        answer = json.loads((await reviewed(serve, VALIDATE_SET, resource, json.dumps(body).encode())).body)
         response: dict[str, Any] = answer["response"]
         return response
 

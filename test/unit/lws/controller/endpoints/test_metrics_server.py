@@ -64,7 +64,7 @@ def directory(tmp_path: Path, certificates: Certificates) -> Path:
 
 def made(authorizer: FakeAuthorizer, address: str = "127.0.0.1:0") -> MetricsServer:
     metrics = Metrics()
-    metrics.observe_leading("lease-of-ours", True)
+    metrics.process.leading("lease-of-ours", True)
     return MetricsServer(address, TlsPolicy(), metrics, cast(Authorizer, authorizer))
 
 

@@ -48,7 +48,7 @@ def review(wire_kopf: Callable[[kopf.OperatorRegistry], tuple[kopf.WebhookFn, An
             "oldObject": old,
         }
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-        answer = json.loads(await reviewed(serve, webhook, resource, json.dumps(body).encode()))
+        answer = json.loads((await reviewed(serve, webhook, resource, json.dumps(body).encode())).body)
         assert answer["apiVersion"] == "admission.k8s.io/v1"
         assert answer["kind"] == "AdmissionReview"
         assert answer["response"].pop("uid") == "review-1"
@@ -360,7 +360,7 @@ async def test_no_two_leaders_are_given_the_same_pod_group(
     body = json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
     names = set()
     for _round in range(3):
-        answer = json.loads(await reviewed(serve, MUTATE_POD, ENDPOINTS[MUTATE_POD], body.encode()))
+        answer = json.loads((await reviewed(serve, MUTATE_POD, ENDPOINTS[MUTATE_POD], body.encode())).body)
         made = patched(leader, operations_in(answer["response"]))
         names.add(made["spec"]["schedulingGroup"]["podGroupName"])
     assert len(names) == 3
@@ -390,9 +390,8 @@ async def test_the_rules_know_the_other_sets_and_the_scheduler_of_groups(
             "object": new,
         }
         body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
-        response: dict[str, Any] = json.loads(
-            await reviewed(serve, webhook, resource, json.dumps(body).encode())
-        )["response"]
+        answer = await reviewed(serve, webhook, resource, json.dumps(body).encode())
+        response: dict[str, Any] = json.loads(answer.body)["response"]
         return response
 
     refused = await ask(VALIDATE_SET, make_set(startupPolicy="LeaderReady"))

@@ -154,7 +154,7 @@ def test_complaints_stay_short() -> None:
 
 def test_allowed_goes_out_as_kopf_said_it() -> None:
     response = {"response": {"uid": "review-1", "allowed": True, "patch": "W10=", "patchType": "JSONPatch"}}
-    assert json.loads(answer(review(), response)) == response
+    assert json.loads(answer(review(), response).body) == response
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_refusals_carry_code_reason_and_message(code: int, reason: str | None) -
     status = {"code": code, "message": "no: “because”"}
     if reason:
         status["reason"] = reason
-    assert json.loads(refusal(review(), code, "no: “because”")) == {
+    assert json.loads(refusal(review(), code, "no: “because”").body) == {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
         "response": {"uid": "review-1", "allowed": False, "status": status},
@@ -174,7 +174,7 @@ def test_refusals_carry_code_reason_and_message(code: int, reason: str | None) -
 def test_refusals_of_kopf_get_their_reason_and_keep_their_warnings() -> None:
     status = {"code": 403, "message": "no"}
     response = {"response": {"uid": "other", "allowed": False, "status": status, "warnings": ["careful"]}}
-    payload = json.loads(answer(review(), response))["response"]
+    payload = json.loads(answer(review(), response).body)["response"]
     assert payload == {
         "uid": "review-1",
         "allowed": False,
@@ -185,6 +185,18 @@ def test_refusals_of_kopf_get_their_reason_and_keep_their_warnings() -> None:
 
 def test_crashed_handlers_are_no_verdict_on_the_object() -> None:
     response = {"response": {"allowed": False, "status": {"code": 500, "message": "'key'"}}}
-    status = json.loads(answer(review(), response))["response"]["status"]
+    status = json.loads(answer(review(), response).body)["response"]["status"]
     assert status["reason"] == "InternalError"
     assert status["message"] == "the webhook failed, the manager's log says where: 'key'"
+
+
+@pytest.mark.parametrize(
+    ("response", "decision"),
+    [
+        pytest.param({"allowed": True}, "allowed", id="allowed"),
+        pytest.param({"allowed": False, "status": {"code": 403, "message": "no"}}, "denied", id="denied"),
+        pytest.param({"allowed": False, "status": {"code": 500, "message": "'key'"}}, "failed", id="failed"),
+    ],
+)
+def test_what_a_review_came_to(response: dict[str, Any], decision: str) -> None:
+    assert answer(review(), {"response": response}).decision == decision

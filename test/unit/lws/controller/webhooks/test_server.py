@@ -63,12 +63,23 @@ class Kopf:
         }
 
 
+class Observer:
+    """Remembers what is counted."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[str, int, str]] = []
+
+    def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
+        assert 0 < seconds < 60
+        self.answers.append((webhook, code, decision))
+
+
 class Running:
     """A server that is up, and a client that trusts it."""
 
     def __init__(self, server: AdmissionServer, tls: ServerTls, kopf_function: Kopf) -> None:
         self.server, self.tls, self.kopf = server, tls, kopf_function
-        self.answers: list[tuple[str, int]] = []
+        self.answers: list[tuple[str, int, str]] = []
         self.session: aiohttp.ClientSession
 
     @property
@@ -89,15 +100,10 @@ def trusting(authority: bytes) -> aiohttp.ClientSession:
 async def running(certificates: Certificates) -> AsyncIterator[Running]:
     tls = ServerTls(TlsPolicy())
     tls.install(certificates.server.certificate, certificates.server.key)
-    answers: list[tuple[str, int]] = []
-
-    def observe(webhook: str, status: int, seconds: float) -> None:
-        assert 0 < seconds < 60
-        answers.append((webhook, status))
-
-    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, observe)
+    observer = Observer()
+    server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, observer)
     up = Running(server, tls, Kopf())
-    up.answers = answers
+    up.answers = observer.answers
     async with (
         opened(server),
         aclosing(server(up.kopf)) as configurations,
@@ -194,7 +200,7 @@ async def test_a_review_reaches_kopf_and_its_answer_the_caller(running: Running)
     assert [(webhook, seen["request"]["uid"]) for webhook, seen in running.kopf.reviews] == [
         ("mutate--v1-pod", "review-1")
     ]
-    assert running.answers == [("mutate--v1-pod", 200)]
+    assert running.answers == [("mutate--v1-pod", 200, "allowed")]
 
 
 async def test_query_and_charset_do_not_matter(running: Running) -> None:
@@ -296,7 +302,7 @@ async def test_bad_requests_are_told_why(
     assert (status, text[: len(expected[1])]) == expected
     assert text.count("\n") == 1
     assert running.kopf.reviews == []
-    assert running.answers == [(path[1:] if path[1:] in ENDPOINTS else "", status)]
+    assert running.answers == [(path[1:] if path[1:] in ENDPOINTS else "", status, "failed")]
     assert (await running.post(json=review()))[0] == 200
 
 
@@ -337,6 +343,8 @@ async def test_errors_past_kopf_are_answers_too(
     code, text = await running.post(json=review())
     assert code == 200
     assert json.loads(text)["response"] == {"uid": "review-1", "allowed": False, "status": status}
+    decision = "denied" if status["code"] == 403 else "failed"
+    assert running.answers == [("mutate--v1-pod", 200, decision)]
     running.kopf.error = None
     assert (await running.post(json=review()))[0] == 200
 
@@ -356,7 +364,7 @@ async def test_callers_that_leave_do_no_harm(running: Running, certificates: Cer
     with socket.create_connection(("127.0.0.1", running.server.port or 0)) as plain:
         plain.sendall(b"POST / HTTP/1.1\r\n\r\n")
     assert (await running.post(json=review()))[0] == 200
-    assert running.server.in_flight == 0
+    assert running.server.in_flight("mutate--v1-pod") == 0
 
 
 async def test_reviews_in_flight_are_counted_and_finished(running: Running) -> None:
@@ -375,14 +383,14 @@ async def test_reviews_in_flight_are_counted_and_finished(running: Running) -> N
         running.session.post(f"https://127.0.0.1:{server.port}/mutate--v1-pod", json=review())
     )
     await asyncio.wait_for(entered.wait(), 60)
-    assert server.in_flight == 1
+    assert server.in_flight("mutate--v1-pod") == 1
     serving.cancel()
     await asyncio.sleep(0)
     may_leave.set()
     async with await call as response:
         assert response.status == 200
     await asyncio.gather(serving, return_exceptions=True)
-    assert server.in_flight == 0
+    assert server.in_flight("mutate--v1-pod") == 0
 
 
 async def test_a_new_certificate_is_served_without_a_restart(
@@ -420,7 +428,7 @@ async def test_reviews_leave_nothing_behind(wire_kopf: WireKopf, webhook: str, o
                 "metadata": {"name": "set-0", "uid": f"{count}-{index}"},
             }
             body = json.dumps(review(operation=operation, object=pod, uid=f"review-{index}")).encode()
-            assert b'"allowed":true' in await reviewed(serve, webhook, PODS, body)
+            assert b'"allowed":true' in (await reviewed(serve, webhook, PODS, body)).body
 
     async def growth() -> int:
         gc.collect()

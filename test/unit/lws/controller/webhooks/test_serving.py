@@ -106,6 +106,7 @@ class Supplier:
     place: Place
     install: Any
     clock: Any
+    on_check: Any
     is_ready: bool = False
 
 

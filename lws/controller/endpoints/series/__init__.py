@@ -1,0 +1,1 @@
+"""Which series does a manager serve, subject by subject?"""

@@ -1,0 +1,69 @@
+"""tools.series: what is served, and the page about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lws.controller.endpoints.metrics import Metrics, Standing
+from tools.series import PAGE, Series, main, page, series_of, served
+
+ORIGINAL = {
+    "controller_runtime_active_workers": ("gauge", "controller"),
+    "controller_runtime_conversion_webhook_panics_total": ("counter",),
+    "controller_runtime_max_concurrent_reconciles": ("gauge", "controller"),
+    "controller_runtime_reconcile_errors_total": ("counter", "controller"),
+    "controller_runtime_reconcile_panics_total": ("counter", "controller"),
+    "controller_runtime_reconcile_time_seconds": ("histogram", "controller"),
+    "controller_runtime_reconcile_timeouts_total": ("counter", "controller"),
+    "controller_runtime_reconcile_total": ("counter", "controller", "result"),
+    "controller_runtime_terminal_reconcile_errors_total": ("counter", "controller"),
+    "controller_runtime_webhook_latency_seconds": ("histogram", "webhook"),
+    "controller_runtime_webhook_panics_total": ("counter",),
+    "controller_runtime_webhook_requests_in_flight": ("gauge", "webhook"),
+    "controller_runtime_webhook_requests_total": ("counter", "webhook", "code"),
+    "certwatcher_read_certificate_errors_total": ("counter",),
+    "certwatcher_read_certificate_total": ("counter",),
+    "leader_election_master_status": ("gauge", "name"),
+    "rest_client_requests_total": ("counter", "code", "method", "host"),
+    "workqueue_adds_total": ("counter", "name", "controller"),
+    "workqueue_depth": ("gauge", "name", "controller", "priority"),
+    "workqueue_longest_running_processor_seconds": ("gauge", "name", "controller"),
+    "workqueue_queue_duration_seconds": ("histogram", "name", "controller"),
+    "workqueue_retries_total": ("counter", "name", "controller"),
+    "workqueue_unfinished_work_seconds": ("gauge", "name", "controller"),
+    "workqueue_work_duration_seconds": ("histogram", "name", "controller"),
+}
+"""What the original controller serves beside the series of its Go process."""
+
+
+def test_the_series_of_the_original_are_all_there_and_no_other_is_called_as_if_it_were() -> None:
+    found = {each.name: (each.type, *each.labels) for each in series_of(served()) if not each.is_ours}
+    assert found == ORIGINAL
+
+
+def test_names_follow_the_conventions_of_prometheus() -> None:
+    for each in series_of(served()):
+        assert (each.type == "counter") == each.name.endswith("_total"), each
+        assert each.type != "histogram" or each.name.endswith("_seconds"), each
+        assert each.documentation.endswith("."), each
+
+
+def test_the_page_says_what_is_served() -> None:
+    assert main(["--check"]) == 0, "run `python -m tools.series`"
+
+
+def test_a_page_that_is_out_of_date_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.md"
+    path.write_text(PAGE.read_text().replace("`lws_build_info`", "`lws_other`"))
+    assert main(["--check"], path) == 1
+    assert main([], path) == 0
+    assert path.read_text() == PAGE.read_text()
+
+
+def test_kinds_of_workload_have_a_place_on_the_page() -> None:
+    metrics = served()
+    metrics.count([Standing("fleet", "Late", "lws_fleets_late", "Fleets that are late.")])
+    late = Series("lws_fleets_late", "gauge", (), "Fleets that are late.")
+    assert late in series_of(metrics) and late not in series_of(Metrics())
+    row = "| `lws_fleets_late` | gauge |  | Fleets that are late. |\n"
+    assert row in page(PAGE.read_text(), metrics)
