@@ -106,10 +106,11 @@ format: $(READY) ## Let ruff put the code in order.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write what is generated: CRDs, the table of pod fields, tables of metrics, pictures, plots.
+generate: $(READY) ## Write what is generated: CRDs, tables of pod fields, metrics and chart values, pictures, plots.
 	@$(BIN)/python -m tools.crdgen
 	@$(BIN)/python -m tools.podtypes
 	@$(BIN)/python -m tools.series
+	@$(BIN)/python -m tools.chartvalues
 	@$(BIN)/python -m tools.pictures
 	@$(BIN)/python -m test.bench --page-only
 

@@ -7,15 +7,20 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 
 from tools.localcluster import ClusterAccess, CommandError
+from tools.localcluster.access import environment
+from tools.localcluster.build import find_programs
+from tools.localcluster.progress import LinePrinter
 from tools.localcluster.recipe import KUBERNETES_VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -109,7 +114,31 @@ class Release:
         self.cluster.kubectl("patch", kind, name, "-n", NAMESPACE, "--type=merge", "-p", json.dumps(patch))
 
 
-def render(cluster: ClusterAccess, *arguments: str, name: str = "lws", chart: Path = CHART) -> list[Object]:
+class HelmAlone:
+    """helm without a cluster, for what it does on files."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._program = find_programs(["helm"], LinePrinter())["helm"]
+        # No kubeconfig: a command that asks a cluster fails.
+        self._environment = {**os.environ, **environment(workspace / "none", workspace)}
+
+    def helm(self, *arguments: str) -> str:
+        """What it prints. Raises CommandError with its stderr."""
+        done = subprocess.run(
+            [self._program, *arguments], env=self._environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise CommandError(f"helm {' '.join(arguments)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+
+class Helm(Protocol):
+    """Who can call helm."""
+
+    def helm(self, *arguments: str) -> str: ...
+
+
+def render(cluster: Helm, *arguments: str, name: str = "lws", chart: Path = CHART) -> list[Object]:
     """The objects of a release that is never installed."""
     version = f"--kube-version={KUBERNETES_VERSION}"
     text = cluster.helm("template", name, str(chart), *_WHERE, version, *arguments)

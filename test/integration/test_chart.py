@@ -1,6 +1,6 @@
 """Does the chart render what belongs together, for all values?
 
-Nothing is installed: of the cluster, only its helm is used.
+Nothing is installed: only helm is used, without a cluster.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from lws.controller.election.shard_election import lease_names
 from test.integration.release import (
     CHART,
     NAMESPACE,
+    Helm,
+    HelmAlone,
     Object,
     find,
     render,
 )
-from tools.localcluster import ClusterAccess, CommandError
+from tools.localcluster import CommandError
 
 ALL_ON = ("--set", "enableCertManager=true,enablePrometheus=true")
 EVERYWHERE = [
@@ -59,6 +61,11 @@ OF_THE_RELEASE = [
 ]
 
 
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return HelmAlone(tmp_path_factory.mktemp("helm"))
+
+
 def deployment(objects: list[Object]) -> Object:
     return next(each for each in objects if each["kind"] == "Deployment")
 
@@ -87,23 +94,28 @@ def webhooks(objects: list[Object]) -> list[Object]:
         ("serving", ("--set", "fullnameOverride=g"), "g"),
     ],
 )
-def test_objects_and_their_names(
-    cluster: ClusterAccess, name: str, arguments: tuple[str, ...], full_name: str
-) -> None:
-    objects = render(cluster, *arguments, name=name)
+def test_objects_and_their_names(helm: Helm, name: str, arguments: tuple[str, ...], full_name: str) -> None:
+    objects = render(helm, *arguments, name=name)
     expected = [*EVERYWHERE, *((kind, f"{full_name}-{suffix}") for kind, suffix in OF_THE_RELEASE)]
     assert sorted((each["kind"], each["metadata"]["name"]) for each in objects) == sorted(expected)
 
 
-def test_lint_is_silent(cluster: ClusterAccess) -> None:
-    assert "0 chart(s) failed" in cluster.helm("lint", "--strict", "--kube-version=1.36.0", str(CHART))
+@pytest.mark.parametrize("minor", range(30, 38))
+def test_lint_is_silent(helm: Helm, minor: int) -> None:
+    said = helm.helm("lint", "--strict", f"--kube-version=1.{minor}.0", str(CHART))
+    assert "0 chart(s) failed" in said and "WARNING" not in said
+
+
+@pytest.mark.parametrize("minor", range(30, 38))
+def test_no_version_is_rendered_for_otherwise_than_another(helm: Helm, minor: int) -> None:
+    assert render(helm, f"--kube-version=1.{minor}.0", *ALL_ON) == render(helm, *ALL_ON)
 
 
 @pytest.mark.parametrize(
     "arguments", [(), ("--set", "service.port=9444"), ALL_ON], ids=["default", "port", "all on"]
 )
-def test_the_webhooks_reach_the_manager(cluster: ClusterAccess, arguments: tuple[str, ...]) -> None:
-    objects = render(cluster, *arguments)
+def test_the_webhooks_reach_the_manager(helm: Helm, arguments: tuple[str, ...]) -> None:
+    objects = render(helm, *arguments)
     service = find(objects, "Service", "lws-webhook-service")
     (port,) = service["spec"]["ports"]
     assert len(webhooks(objects)) == 4
@@ -120,17 +132,15 @@ def test_the_webhooks_reach_the_manager(cluster: ClusterAccess, arguments: tuple
 
 
 @pytest.mark.parametrize("arguments", [(), ALL_ON], ids=["default", "all on"])
-def test_certificates_are_never_part_of_the_release(
-    cluster: ClusterAccess, arguments: tuple[str, ...]
-) -> None:
+def test_certificates_are_never_part_of_the_release(helm: Helm, arguments: tuple[str, ...]) -> None:
     """What Helm once rendered, it puts back on a rollback and takes away on an upgrade."""
-    objects = render(cluster, *arguments)
+    objects = render(helm, *arguments)
     assert not {"data", "stringData", "type"} & find(objects, "Secret", "lws-webhook-server-cert").keys()
     assert all("caBundle" not in entry["clientConfig"] for entry in webhooks(objects))
 
 
-def test_cert_manager_serves_what_the_manager_mounts(cluster: ClusterAccess) -> None:
-    objects = render(cluster, "--set", "enableCertManager=true")
+def test_cert_manager_serves_what_the_manager_mounts(helm: Helm) -> None:
+    objects = render(helm, "--set", "enableCertManager=true")
     assert configuration(objects)["internalCertManagement"] == {"enable": False}
 
     secrets = {
@@ -154,8 +164,8 @@ def test_cert_manager_serves_what_the_manager_mounts(cluster: ClusterAccess) -> 
             assert injected_from == f"{NAMESPACE}/lws-serving-cert"
 
 
-def test_with_cert_manager_the_manager_has_no_business_with_secrets(cluster: ClusterAccess) -> None:
-    objects = render(cluster, "--set", "enableCertManager=true")
+def test_with_cert_manager_the_manager_has_no_business_with_secrets(helm: Helm) -> None:
+    objects = render(helm, "--set", "enableCertManager=true")
     verbs = {
         (resource, verb)
         for each in objects
@@ -170,10 +180,10 @@ def test_with_cert_manager_the_manager_has_no_business_with_secrets(cluster: Clu
 
 
 @pytest.mark.parametrize("with_cert_manager", [False, True])
-def test_prometheus_finds_and_may_read_the_metrics(cluster: ClusterAccess, with_cert_manager: bool) -> None:
+def test_prometheus_finds_and_may_read_the_metrics(helm: Helm, with_cert_manager: bool) -> None:
     extra = f"enablePrometheus=true,enableCertManager={str(with_cert_manager).lower()}"
     objects = render(
-        cluster, "--set", f"{extra},prometheus.namespace=watch,prometheus.serviceAccounts={{scraper}}"
+        helm, "--set", f"{extra},prometheus.namespace=watch,prometheus.serviceAccounts={{scraper}}"
     )
 
     service = find(objects, "Service", "lws-controller-manager-metrics-service")
@@ -193,16 +203,47 @@ def test_prometheus_finds_and_may_read_the_metrics(cluster: ClusterAccess, with_
         assert endpoint["tlsConfig"] == {"insecureSkipVerify": True}
 
     scraper = {"kind": "ServiceAccount", "name": "scraper", "namespace": "watch"}
-    for kind, name in (("RoleBinding", "lws-prometheus-k8s"), ("ClusterRoleBinding", "lws-metrics-reader")):
-        assert find(objects, kind, name)["subjects"] == [scraper]
+    assert find(objects, "RoleBinding", "lws-prometheus-k8s")["subjects"] == [scraper]
+    reader = {"kind": "ServiceAccount", "name": "lws-metrics-reader", "namespace": NAMESPACE}
+    assert find(objects, "ClusterRoleBinding", "lws-metrics-reader")["subjects"] == [reader, scraper]
+
+    token = endpoint["authorization"]["credentials"]
+    secret = find(objects, "Secret", token["name"])
+    assert secret["type"] == "kubernetes.io/service-account-token" and token["key"] == "token"
+    assert secret["metadata"]["annotations"]["kubernetes.io/service-account.name"] == reader["name"]
+    assert find(objects, "ServiceAccount", reader["name"])["automountServiceAccountToken"] is False
 
 
-def test_metrics_without_the_prometheus_operator(cluster: ClusterAccess) -> None:
+def test_metrics_without_the_prometheus_operator(helm: Helm) -> None:
     kinds = [
         each["kind"]
-        for each in render(cluster, "--set", "enablePrometheus=true,prometheus.serviceMonitor=false")
+        for each in render(helm, "--set", "enablePrometheus=true,prometheus.serviceMonitor=false")
     ]
     assert kinds.count("Service") == 2
+    assert "ServiceMonitor" not in kinds
+    # Nobody would use its token.
+    assert kinds.count("ServiceAccount") == kinds.count("Secret") == 1
+
+
+def test_a_pod_monitor_says_what_the_service_monitor_says(helm: Helm) -> None:
+    how = (
+        "--set",
+        "enablePrometheus=true,enableCertManager=true,prometheus.interval=15s,prometheus.labels.release=main",
+        "--set-json",
+        'prometheus.relabelings=[{"action":"labeldrop","regex":"pod"}]',
+    )
+    by_service = render(helm, *how)
+    by_pod = render(helm, *how, "--set", "prometheus.podMonitor=true,prometheus.serviceMonitor=false")
+    name = "lws-controller-manager-metrics-monitor"
+    service, pod = find(by_service, "ServiceMonitor", name), find(by_pod, "PodMonitor", name)
+    (endpoint,), (pod_endpoint,) = service["spec"]["endpoints"], pod["spec"]["podMetricsEndpoints"]
+    assert endpoint | {"port": "metrics"} == pod_endpoint
+    assert endpoint["interval"] == "15s" and endpoint["relabelings"]
+    assert service["metadata"]["labels"] == pod["metadata"]["labels"]
+    assert pod["metadata"]["labels"]["release"] == "main"
+    assert pod["spec"]["selector"] == service["spec"]["selector"]
+    assert "metrics" in {each["name"] for each in container(by_pod)["ports"]}
+    kinds = [each["kind"] for each in by_pod]
     assert "ServiceMonitor" not in kinds
 
 
@@ -213,57 +254,91 @@ CHANGED: dict[str, Any] = {
         "clientConnection": {"qps": 10.5, "burst": 20},
         "leaderElection": {"leaseDuration": "30s"},
     },
+    "crds.enabled": False,
+    "crds.keep": False,
+    "dnsPolicy": "Default",
     "enableCertManager": True,
     "enableDisaggregatedSet": False,
     "enablePrometheus": True,
     "extraArgs": ["--zap-encoder=json"],
     "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy"}],
+    "extraVolumeMounts": [{"name": "authorities", "mountPath": "/etc/ssl/certs"}],
+    "extraVolumes": [{"name": "authorities", "configMap": {"name": "authorities"}}],
     "fullnameOverride": "other",
     "gangSchedulingManagement": {"schedulerProvider": "volcano"},
+    "global.imagePullSecrets": [{"name": "shared"}],
+    "hostNetwork": True,
+    "image.manager.digest": f"sha256:{'0' * 64}",
     "image.manager.pullPolicy": "Always",
     "image.manager.repository": "registry.example.com/lws",
     "image.manager.tag": "v9",
     "imagePullSecrets": [{"name": "pull"}],
     "logLevel": "debug",
     "nameOverride": "other",
+    "networkPolicy.enabled": True,
     "nodeSelector": {"pool": "system"},
     "podAnnotations": {"note": "one"},
     "podDisruptionBudget.enabled": False,
     "podDisruptionBudget.maxUnavailable": "50%",
+    "podLabels": {"note": "one"},
     "podSecurityContext": {"runAsNonRoot": True, "runAsUser": 1},
+    "ports.metrics": 9445,
+    "ports.probes": 9446,
     "priorityClassName": "system-cluster-critical",
     "replicaCount": 3,
     "resources": {"limits": {"memory": "1Gi"}},
     "securityContext": {"privileged": False},
     "service.port": 9444,
     "serviceAccount.annotations": {"note": "one"},
+    "serviceAccount.labels": {"note": "one"},
+    "serviceAccount.name": "other",
+    "strategy": {"type": "Recreate"},
     "tolerations": [{"operator": "Exists"}],
     "topologySpreadConstraints": [],
+    "userRoles.aggregate": False,
     "webhooks.failurePolicy": "Ignore",
     "webhooks.namespaceSelector": {"matchLabels": {"lws": "yes"}},
     "webhooks.timeoutSeconds": 5,
 }
-CHANGED_WITH_PROMETHEUS: dict[str, Any] = {
-    "prometheus.namespace": "watch",
-    "prometheus.serviceAccounts": ["scraper"],
-    "prometheus.serviceMonitor": False,
-    "service.type": "NodePort",
+CHANGED_WITH: dict[str, dict[str, Any]] = {
+    "enablePrometheus=true": {
+        "prometheus.interval": "15s",
+        "prometheus.labels": {"release": "main"},
+        "prometheus.metricRelabelings": [{"action": "drop", "regex": "a"}],
+        "prometheus.namespace": "watch",
+        "prometheus.relabelings": [{"action": "labeldrop", "regex": "pod"}],
+        "prometheus.scrapeTimeout": "5s",
+        "prometheus.serviceAccounts": ["scraper"],
+        "prometheus.serviceMonitor": False,
+        "prometheus.tokenSecretName": "token",
+        "service.type": "NodePort",
+    },
+    "enablePrometheus=true,prometheus.serviceMonitor=false": {"prometheus.podMonitor": True},
+    "enablePrometheus=true,networkPolicy.enabled=true": {
+        "networkPolicy.apiServer.cidrs": ["10.0.0.1/32"],
+        "networkPolicy.apiServer.ports": [443],
+        "networkPolicy.extraEgress": [{"ports": [{"port": 3128}]}],
+        "networkPolicy.extraIngress": [{"ports": [{"port": 8081}]}],
+        "networkPolicy.metricsFrom": [{"podSelector": {}}],
+    },
+    "serviceAccount.name=other": {"serviceAccount.create": False},
 }
+WITHOUT_EFFECT = {"featureGates"}
 
 
 @pytest.mark.parametrize(("key", "value"), CHANGED.items(), ids=CHANGED)
-def test_every_value_does_something(
-    cluster: ClusterAccess, plain: list[Object], key: str, value: Any
-) -> None:
-    assert render_small(cluster, key, value) != plain
+def test_every_value_does_something(helm: Helm, plain: list[Object], key: str, value: Any) -> None:
+    before = render(helm) if key.startswith(("crds", "enableDisaggregatedSet")) else plain
+    assert render_small(helm, key, value) != before
 
 
-@pytest.mark.parametrize(("key", "value"), CHANGED_WITH_PROMETHEUS.items(), ids=CHANGED_WITH_PROMETHEUS)
-def test_every_value_of_metrics_does_something(cluster: ClusterAccess, key: str, value: Any) -> None:
-    with_prometheus = ("--set", "enablePrometheus=true")
-    assert render_small(cluster, key, value, *with_prometheus) != render_small(
-        cluster, "global", {}, *with_prometheus
-    )
+@pytest.mark.parametrize(
+    ("others", "key", "value"),
+    [(others, key, value) for others, table in CHANGED_WITH.items() for key, value in table.items()],
+)
+def test_every_value_does_something_where_it_is_read(helm: Helm, others: str, key: str, value: Any) -> None:
+    others_only = render_small(helm, "global", {}, "--set", others)
+    assert render_small(helm, key, value, "--set", others) != others_only
 
 
 def test_no_value_is_left_out_above() -> None:
@@ -278,7 +353,8 @@ def test_no_value_is_left_out_above() -> None:
             else:
                 yield prefix + key
 
-    assert sorted(leaves(values)) == sorted({*CHANGED, *CHANGED_WITH_PROMETHEUS})
+    changed = {*CHANGED, *(key for table in CHANGED_WITH.values() for key in table)}
+    assert sorted(leaves(values)) == sorted(changed | WITHOUT_EFFECT)
 
 
 FURTHER_CONFIGURATION = {
@@ -289,12 +365,15 @@ FURTHER_CONFIGURATION = {
 
 
 @pytest.fixture(scope="module")
-def plain(cluster: ClusterAccess) -> list[Object]:
-    return render_small(cluster, "global", {})
+def plain(helm: Helm) -> list[Object]:
+    return render_small(helm, "global", {})
 
 
-def render_small(cluster: ClusterAccess, key: str, value: Any, *arguments: str) -> list[Object]:
-    return render(cluster, "--set-json", f"{key}={json.dumps(value)}", *arguments)
+def render_small(helm: Helm, key: str, value: Any, *arguments: str) -> list[Object]:
+    """With one value changed, and without the definitions where it is not about them: they are large."""
+    about = ("crds", "enableDisaggregatedSet")
+    without = () if key.startswith(about) else ("--set", "crds.enabled=false")
+    return render(helm, *without, "--set-json", f"{key}={json.dumps(value)}", *arguments)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +383,11 @@ def render_small(cluster: ClusterAccess, key: str, value: Any, *arguments: str) 
         ("enableDisaggregatedSet=no", "/enableDisaggregatedSet"),
         ("image.tag=v1", "'tag' not allowed"),
         ("replicaCount=two", "/replicaCount"),
-        ("service.port=8443", "/service/port"),
+        ("service.port=443", "/service/port"),
+        ("image.manager.digest=latest", "/image/manager/digest"),
+        ("podLabels.control-plane=x", "podLabels"),
+        ("strategy.kind=Recreate", "strategy"),
+        ("networkPolicy.apiServer.cidrs={10.0.0.1}", "/networkPolicy/apiServer/cidrs"),
         ("commonLabels.control-plane=x", "commonLabels"),
         ("configuration.leaderElection.resourceName=x", "'resourceName' not allowed"),
         ("configuration.leaderElection.leaseDuration=15", "/configuration/leaderElection/leaseDuration"),
@@ -313,17 +396,19 @@ def render_small(cluster: ClusterAccess, key: str, value: Any, *arguments: str) 
         ("webhooks.failurePolicy=fail", "/webhooks/failurePolicy"),
     ],
 )
-def test_values_that_cannot_work_are_refused(cluster: ClusterAccess, argument: str, complaint: str) -> None:
+def test_values_that_cannot_work_are_refused(helm: Helm, argument: str, complaint: str) -> None:
     with pytest.raises(CommandError, match=complaint):
-        render(cluster, "--set", argument)
+        render(helm, "--set", argument)
 
 
-def test_further_configuration_does_not_displace_the_charts_own(cluster: ClusterAccess) -> None:
+def test_further_configuration_does_not_displace_the_charts_own(helm: Helm) -> None:
     extra = {"leaderElection": {"leaseDuration": "30s"}, "tls": {"minVersion": "VersionTLS13"}}
-    assert configuration(render_small(cluster, "configuration", extra)) == {
+    assert configuration(render_small(helm, "configuration", extra)) == {
         "apiVersion": "config.lws.x-k8s.io/v1alpha1",
         "kind": "Configuration",
         "webhook": {"port": 9443},
+        "metrics": {"bindAddress": ":8443"},
+        "health": {"healthProbeBindAddress": ":8081"},
         "leaderElection": {"leaderElect": True, "leaseDuration": "30s"},
         "internalCertManagement": {"enable": True},
         "tls": {"minVersion": "VersionTLS13"},
@@ -331,25 +416,21 @@ def test_further_configuration_does_not_displace_the_charts_own(cluster: Cluster
 
 
 @pytest.mark.parametrize("further", [{}, FURTHER_CONFIGURATION], ids=["default", "further"])
-def test_the_manager_takes_the_configuration(
-    cluster: ClusterAccess, tmp_path: Path, further: dict[str, Any]
-) -> None:
+def test_the_manager_takes_the_configuration(helm: Helm, tmp_path: Path, further: dict[str, Any]) -> None:
     file = tmp_path / "controller_manager_config.yaml"
-    file.write_text(yaml.safe_dump(configuration(render_small(cluster, "configuration", further))))
+    file.write_text(yaml.safe_dump(configuration(render_small(helm, "configuration", further))))
     settings = load(str(file), {}, {})
     assert settings.webhook.port == 9443
     assert settings.certificates.internal
     assert settings.leader_election.lease_duration == (30.0 if further else 15.0)
 
 
-def test_a_change_of_the_configuration_rolls_the_deployment(
-    cluster: ClusterAccess, plain: list[Object]
-) -> None:
-    changed = render_small(cluster, "configuration", {"leaderElection": {"leaseDuration": "30s"}})
+def test_a_change_of_the_configuration_rolls_the_deployment(helm: Helm, plain: list[Object]) -> None:
+    changed = render_small(helm, "configuration", {"leaderElection": {"leaseDuration": "30s"}})
     assert deployment(changed)["spec"]["template"] != deployment(plain)["spec"]["template"]
 
 
-def test_the_lease_of_every_shard_may_be_held(cluster: ClusterAccess, plain: list[Object]) -> None:
+def test_the_lease_of_every_shard_may_be_held(helm: Helm, plain: list[Object]) -> None:
     def leases(objects: list[Object]) -> list[str]:
         rules = [
             rule
@@ -361,15 +442,15 @@ def test_the_lease_of_every_shard_may_be_held(cluster: ClusterAccess, plain: lis
         return [name for rule in rules if rule["resources"] == ["leases"] for name in rule["resourceNames"]]
 
     name = "b8b2488c.x-k8s.io"
-    shared = render_small(cluster, "configuration", {"sharding": {"shards": 4}})
+    shared = render_small(helm, "configuration", {"sharding": {"shards": 4}})
     assert configuration(shared)["sharding"] == {"shards": 4}
     assert leases(shared) == [name, *lease_names(name, 4)]
-    for alone in (plain, render_small(cluster, "configuration", {"sharding": {"shards": 1}})):
+    for alone in (plain, render_small(helm, "configuration", {"sharding": {"shards": 1}})):
         assert leases(alone) == [name]
 
 
-def test_common_labels_are_everywhere_but_in_selectors(cluster: ClusterAccess) -> None:
-    objects = render(cluster, "--set", "commonLabels.team=serving", *ALL_ON)
+def test_common_labels_are_everywhere_but_in_selectors(helm: Helm) -> None:
+    objects = render(helm, "--set", "commonLabels.team=serving", *ALL_ON)
     for each in objects:
         labels = each["metadata"].get("labels", {})
         assert labels.get("team") == (None if each["kind"] == "CustomResourceDefinition" else "serving"), each
@@ -378,7 +459,7 @@ def test_common_labels_are_everywhere_but_in_selectors(cluster: ClusterAccess) -
     assert "team" not in json.dumps(selectors)
 
 
-def test_a_spread_constraint_counts_the_managers_own_pods(cluster: ClusterAccess) -> None:
-    spec = deployment(render(cluster))["spec"]
+def test_a_spread_constraint_counts_the_managers_own_pods(helm: Helm) -> None:
+    spec = deployment(render(helm))["spec"]
     (constraint,) = spec["template"]["spec"]["topologySpreadConstraints"]
     assert constraint["labelSelector"] == spec["selector"]

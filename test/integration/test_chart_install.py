@@ -14,6 +14,7 @@ from test.cluster import LOCAL, chosen
 from test.harness.waiting import eventually
 from test.integration.release import (
     CERTIFICATES,
+    CHART,
     DEFINITION,
     DEPLOYMENT,
     NAMESPACE,
@@ -164,6 +165,35 @@ def may(
     }
     answer = release.cluster.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(review))
     return bool(json.loads(answer)["status"]["allowed"])
+
+
+def notes(release: Release, *arguments: str) -> str:
+    dry = ("install", "lws", str(CHART), "--dry-run=client", f"--namespace={NAMESPACE}", *arguments)
+    return release.cluster.helm(*dry).partition("\nNOTES:\n")[2]
+
+
+def test_the_notes_end_with_a_first_set_to_apply(release: Release) -> None:
+    text = release.cluster.helm("get", "notes", "lws", f"--namespace={NAMESPACE}")
+    manifest = text.partition("kubectl apply -f - <<EOF\n")[2].partition("\nEOF\n")[0]
+    release.cluster.kubectl("apply", "-f", "-", input=manifest)
+    try:
+        stored = release.get("leaderworkersets", "first", "default")
+        assert (stored["spec"]["replicas"], stored["spec"]["leaderWorkerTemplate"]["size"]) == (2, 2)
+    finally:
+        release.cluster.kubectl("delete", "-f", "-", input=manifest)
+
+
+@pytest.mark.parametrize(
+    ("argument", "warning"),
+    [
+        ("crds.keep=false", '"helm uninstall" deletes the CustomResourceDefinitions'),
+        ("replicaCount=1", "webhooks fail closed"),
+        ("podDisruptionBudget.maxUnavailable=0", "cannot be drained"),
+    ],
+)
+def test_notes_warn_of_what_is_legal_but_unwise(release: Release, argument: str, warning: str) -> None:
+    assert "WARNING" not in notes(release)
+    assert warning in notes(release, "--set", argument).partition("WARNING: ")[2]
 
 
 def test_an_upgrade_with_equal_values_writes_nothing(release: Release) -> None:

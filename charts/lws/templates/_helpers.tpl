@@ -10,6 +10,26 @@
 {{- default $full .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* The ServiceAccount of the manager's pods, made by the chart or not. */}}
+{{- define "lws.serviceAccountName" -}}
+{{- default (printf "%s-controller-manager" (include "lws.fullname" .)) .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{/* The image: a digest names it alone, unless a tag is asked for too. */}}
+{{- define "lws.image" -}}
+{{- .Values.image.manager.repository -}}
+{{- if .Values.image.manager.digest -}}
+{{- with .Values.image.manager.tag }}:{{ . }}{{ end -}}@{{ .Values.image.manager.digest }}
+{{- else -}}
+:{{ default .Chart.AppVersion .Values.image.manager.tag }}
+{{- end -}}
+{{- end -}}
+
+{{/* Secrets for the registry: those of the chart, then those that all charts of a release share. */}}
+{{- define "lws.imagePullSecrets" -}}
+{{- concat .Values.imagePullSecrets (default list .Values.global.imagePullSecrets) | uniq | toYaml -}}
+{{- end -}}
+
 {{/* What the Deployment selects. Immutable, and equal to the Go chart's, so that its Deployment is upgraded in place. */}}
 {{- define "lws.selectorLabels" -}}
 control-plane: controller-manager
@@ -35,6 +55,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
   "apiVersion" "config.lws.x-k8s.io/v1alpha1"
   "kind" "Configuration"
   "webhook" (dict "port" (int .Values.service.port))
+  "metrics" (dict "bindAddress" (printf ":%d" (int .Values.ports.metrics)))
+  "health" (dict "healthProbeBindAddress" (printf ":%d" (int .Values.ports.probes)))
   "leaderElection" (dict "leaderElect" true)
   "internalCertManagement" (dict "enable" (not .Values.enableCertManager)) -}}
 {{- with .Values.gangSchedulingManagement -}}

@@ -26,6 +26,7 @@ def stripped(path: Path) -> list[dict[str, Any]]:
 
 
 def all_text() -> str:
-    """Every template but the generated definitions, and every partial one."""
+    """Every template and every partial one; of the generated definitions the directives."""
     paths = [*TEMPLATES.rglob("*.yaml"), *TEMPLATES.rglob("*.tpl"), *TEMPLATES.rglob("*.txt")]
-    return "\n".join(path.read_text() for path in paths if path.parent.name != "crds")
+    texts = [(path.parent.name == "crds", path.read_text()) for path in paths]
+    return "\n".join("\n".join(_WHOLE_LINE.findall(text)) if large else text for large, text in texts)

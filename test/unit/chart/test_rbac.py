@@ -66,9 +66,7 @@ def test_what_disaggregatedsets_need_is_granted_with_them() -> None:
     role, binding = stripped(path)
     assert granted(role["rules"]) == dict(DISAGGREGATED_VERBS)
     assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    assert binding["subjects"] == [
-        {"kind": "ServiceAccount", "name": "X-controller-manager", "namespace": "X"}
-    ]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "X", "namespace": "X"}]
     text = path.read_text()
     assert text.startswith("{{- if .Values.enableDisaggregatedSet }}") and text.endswith("{{- end }}\n")
 
@@ -110,7 +108,7 @@ def test_every_role_is_bound_to_the_manager() -> None:
     assert roles - bound == {("ClusterRole", "X-metrics-reader")}
     assert bound <= roles
     for binding in bindings:
-        manager = {"kind": "ServiceAccount", "name": "X-controller-manager", "namespace": "X"}
+        manager = {"kind": "ServiceAccount", "name": "X", "namespace": "X"}
         assert binding["subjects"] == [manager]
         assert binding["kind"] == f"{binding['roleRef']['kind']}Binding"
 

@@ -12,16 +12,16 @@ import yaml
 
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 from test.unit.chart.templates import CHART, all_text
+from tools import chartvalues
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
-# Helm puts it there when the chart is a dependency.
-OF_HELM = {"global"}
 
 
 def closed(schema: dict[str, Any]) -> bool:
-    """Whether the schema lists every key of an object."""
-    return schema.get("additionalProperties") is False
+    """Whether the schema lists every key of an object that this chart reads."""
+    # Other charts have keys of their own in what is global.
+    return schema.get("additionalProperties") is False or schema is SCHEMA["properties"]["global"]
 
 
 def properties(schema: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -57,7 +57,7 @@ def test_the_schema_is_closed_and_described() -> None:
 
 def test_every_value_has_a_default_and_a_schema() -> None:
     optional = {path for path in known(SCHEMA) if path.startswith("configuration.")}
-    assert set(leaves(VALUES, SCHEMA)) - {"configuration"} == set(known(SCHEMA)) - OF_HELM - optional
+    assert set(leaves(VALUES, SCHEMA)) - {"configuration"} == set(known(SCHEMA)) - optional
 
 
 def test_every_value_is_read_by_a_template_and_every_value_read_exists() -> None:
@@ -77,7 +77,7 @@ def test_every_value_is_read_by_a_template_and_every_value_read_exists() -> None
         ("enableDisaggregatedSet", True),
         ("enableCertManager", False),
         ("enablePrometheus", False),
-        ("podSecurityContext.runAsUser", 65532),
+        ("podSecurityContext.runAsNonRoot", True),
         ("podSecurityContext.seccompProfile", {"type": "RuntimeDefault"}),
         ("securityContext.readOnlyRootFilesystem", True),
         ("securityContext.capabilities", {"drop": ["ALL"]}),
@@ -99,5 +99,6 @@ def test_further_configuration_has_keys_of_the_configuration_file() -> None:
 
 
 def test_the_readme_lists_every_value() -> None:
-    text = (CHART / "README.md").read_text()
-    assert sorted(re.findall(r"^\| `([A-Za-z.]+)` \|", text, re.MULTILINE)) == sorted(leaves(VALUES, SCHEMA))
+    listed = [each.path for each in chartvalues.values(SCHEMA, VALUES)]
+    assert sorted(listed) == sorted(known(SCHEMA))
+    assert (CHART / "README.md").read_text() == chartvalues.readme()

@@ -79,19 +79,18 @@ def test_what_is_not_schema() -> None:
 
 
 @pytest.mark.parametrize("kind", crdgen.KINDS, ids=lambda kind: str(kind.kind))
-def test_the_copy_in_the_chart_differs_only_in_being_kept(kind: ResourceKind) -> None:
+def test_the_copy_in_the_chart_differs_only_in_being_kept_and_left_out_if_asked(kind: ResourceKind) -> None:
     shipped, chart = (
         (crdgen.ROOT / directory / f"{kind.plural}.yaml").read_text(encoding="utf-8")
         for directory in (crdgen.PACKAGE, crdgen.CHART)
     )
-    kept = "\nmetadata:\n  annotations:\n    helm.sh/resource-policy: keep\n"
+    kept = "  {{- if .Values.crds.keep }}\n  annotations:\n    helm.sh/resource-policy: keep\n  {{- end }}\n"
     assert chart.count(kept) == 1
-    chart = chart.replace(kept, "\nmetadata:\n")
-    if kind in crdgen.OPTIONAL:
-        header, condition, body = chart.partition("{{- if .Values.enableDisaggregatedSet }}\n")
-        assert condition and body.endswith("{{- end }}\n")
-        chart = header + body.removesuffix("{{- end }}\n")
-    assert chart == shipped
+    optional = " .Values.enableDisaggregatedSet" if kind in crdgen.OPTIONAL else ""
+    start = f"{{{{- if {'and ' if optional else ''}.Values.crds.enabled{optional} }}}}\n"
+    header, condition, body = chart.replace(kept, "").partition(start)
+    assert condition and body.endswith("{{- end }}\n")
+    assert header + body.removesuffix("{{- end }}\n") == shipped
 
 
 def test_plain_kubectl_apply_can_carry_them() -> None:

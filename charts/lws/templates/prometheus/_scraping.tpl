@@ -1,0 +1,48 @@
+{{/* What every monitor says of an endpoint beyond its port. The fields of it that are files of Prometheus' own are deprecated
+by the operator, so the token comes from a Secret. */}}
+{{- define "lws.scraping" -}}
+path: /metrics
+scheme: https
+authorization:
+  type: Bearer
+  credentials:
+    name: {{ include "lws.metricsTokenSecret" . }}
+    key: token
+tlsConfig:
+  {{- if .Values.enableCertManager }}
+  serverName: {{ include "lws.fullname" . }}-controller-manager-metrics-service.{{ .Release.Namespace }}.svc
+  ca:
+    secret:
+      name: lws-metrics-server-cert
+      key: ca.crt
+  {{- else }}
+  # The manager signs its own metrics certificate; nobody else can vouch for it.
+  insecureSkipVerify: true
+  {{- end }}
+{{- with .Values.prometheus.interval }}
+interval: {{ . }}
+{{- end }}
+{{- with .Values.prometheus.scrapeTimeout }}
+scrapeTimeout: {{ . }}
+{{- end }}
+{{- with .Values.prometheus.relabelings }}
+relabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.prometheus.metricRelabelings }}
+metricRelabelings:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* Is there a ServiceMonitor or a PodMonitor: "true" or nothing. */}}
+{{- define "lws.monitored" -}}
+{{- if and .Values.enablePrometheus (or .Values.prometheus.serviceMonitor .Values.prometheus.podMonitor) -}}
+true
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret whose key `token` lets its bearer read /metrics. */}}
+{{- define "lws.metricsTokenSecret" -}}
+{{- default (printf "%s-metrics-reader-token" (include "lws.fullname" .)) .Values.prometheus.tokenSecretName -}}
+{{- end -}}

@@ -1,0 +1,315 @@
+"""Do values work together: on OpenShift, on the network of the node, behind a NetworkPolicy, in the words of
+the original's chart? And are those refused that do not?
+
+Nothing is installed: only helm is used, without a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from test.integration.release import CHART, NAMESPACE, Helm, HelmAlone, Object, find, render
+from tools.localcluster import CommandError
+
+DEPLOYMENT = ("Deployment", "lws-controller-manager")
+
+
+@pytest.fixture(scope="module")
+def helm(tmp_path_factory: pytest.TempPathFactory) -> Helm:
+    return HelmAlone(tmp_path_factory.mktemp("helm"))
+
+
+def with_values(helm: Helm, values: Object) -> list[Object]:
+    """What the chart renders, without the definitions where no value is about them: they are large."""
+    if not any(key.startswith(("crds", "enableDisaggregatedSet")) for key in values):
+        values = {"crds.enabled": False, **values}
+    return render(helm, *(f"--set-json={key}={json.dumps(value)}" for key, value in values.items()))
+
+
+def pod_of(objects: list[Object]) -> Object:
+    return dict(find(objects, *DEPLOYMENT)["spec"]["template"]["spec"])
+
+
+def container_of(objects: list[Object]) -> Object:
+    (found,) = pod_of(objects)["containers"]
+    return dict(found)
+
+
+REFUSED: list[tuple[Object, str]] = [
+    (
+        {"extraArgs": ["--leader-elect=false"]},
+        "replicaCount=2: every replica would act, on the same sets; remove the flag, or set replicaCount=1",
+    ),
+    ({"extraArgs": ["-leader-elect=F"], "replicaCount": 1}, "set strategy.type=Recreate"),
+    (
+        {
+            "extraArgs": ["--leader-elect=0"],
+            "replicaCount": 1,
+            "strategy": {"type": "Recreate"},
+            "configuration": {"sharding": {"shards": 2}},
+        },
+        "shards are held by Leases; remove one of the two",
+    ),
+    ({"extraArgs": ["--leader-elect-resource-name=x"]}, "may only take the Lease b8b2488c.x-k8s.io"),
+    ({"extraArgs": ["--health-probe-bind-address=:1"]}, "set ports.probes"),
+    ({"extraArgs": ["--metrics-bind-address=:1"], "enablePrometheus": True}, "set ports.metrics"),
+    (
+        {"configuration": {"tls": {"minVersion": "VersionTLS13", "cipherSuites": ["a"]}}},
+        "the manager would not start; remove one of the two",
+    ),
+    ({"service.port": 8443}, "cannot listen on a port twice; choose three numbers"),
+    ({"ports.metrics": 8081}, "service.port=9443, ports.metrics=8081, ports.probes=8081"),
+    ({"hostNetwork": True, "networkPolicy.enabled": True}, "set networkPolicy.enabled=false"),
+    ({"serviceAccount.create": False}, "name the account that is there"),
+    ({"prometheus.podMonitor": True}, "set enablePrometheus=true"),
+    ({"prometheus.podMonitor": True, "enablePrometheus": True}, "set prometheus.serviceMonitor=false"),
+    ({"extraVolumes": [{"name": "tmp", "emptyDir": {}}]}, "tmp is the name of a volume of the chart"),
+    ({"featureGates": {"WorkloadAwareScheduling": True}}, "featureGates.WorkloadAwareScheduling=true"),
+]
+
+
+@pytest.mark.parametrize(("values", "words"), REFUSED, ids=[json.dumps(each) for each, _ in REFUSED])
+def test_what_does_not_go_together_is_refused_with_what_to_do(helm: Helm, values: Object, words: str) -> None:
+    with pytest.raises(CommandError) as refused:
+        with_values(helm, values)
+    assert "these values do not go together" in str(refused.value)
+    assert words in str(refused.value)
+
+
+def test_all_refusals_are_told_at_once(helm: Helm) -> None:
+    with pytest.raises(CommandError) as refused:
+        with_values(helm, {"service.port": 8443, "serviceAccount.create": False})
+    assert str(refused.value).count("\n- ") == 2
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"extraArgs": ["--leader-elect=false"], "replicaCount": 1, "strategy": {"type": "Recreate"}},
+        {"extraArgs": ["--leader-elect=true", "--metrics-bind-address=0"]},
+        {"featureGates": {"WorkloadAwareScheduling": False}},
+        {"configuration": {"tls": {"minVersion": "VersionTLS12", "cipherSuites": ["a"]}}},
+    ],
+    ids=json.dumps,
+)
+def test_what_goes_together_is_not(helm: Helm, values: Object) -> None:
+    assert with_values(helm, values)
+
+
+ORIGINAL: Object = {
+    "nameOverride": "",
+    "fullnameOverride": "",
+    "enablePrometheus": True,
+    "enableCertManager": True,
+    "enableDisaggregatedSet": True,
+    "replicaCount": 1,
+    "imagePullSecrets": [{"name": "registry"}],
+    "image": {"manager": {"repository": "registry.example.com/lws", "tag": "main", "pullPolicy": "Always"}},
+    "podAnnotations": {"note": "one"},
+    "podSecurityContext": {"runAsNonRoot": True},
+    "securityContext": {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    },
+    "service": {"type": "ClusterIP", "port": 9443},
+    "resources": {"requests": {"cpu": 1, "memory": "1Gi"}},
+    "priorityClassName": "system-cluster-critical",
+    "nodeSelector": {"pool": "system"},
+    "tolerations": [{"operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "gangSchedulingManagement": {"schedulerProvider": "volcano"},
+    "featureGates": {},
+}
+"""Every value of the original's chart up to release 0.11."""
+
+
+def test_values_of_the_originals_chart_mean_what_they_meant(helm: Helm) -> None:
+    objects = with_values(helm, ORIGINAL)
+    pod, manager = pod_of(objects), container_of(objects)
+    assert find(objects, *DEPLOYMENT)["spec"]["replicas"] == 1
+    assert manager["image"] == "registry.example.com/lws:main" and manager["imagePullPolicy"] == "Always"
+    assert manager["resources"] == ORIGINAL["resources"]
+    assert manager["securityContext"] == ORIGINAL["securityContext"]
+    for key in ("imagePullSecrets", "priorityClassName", "nodeSelector", "tolerations", "affinity"):
+        assert pod[key] == ORIGINAL[key]
+    for name in ("lws-serving-cert", "lws-metrics-cert"):
+        assert find(objects, "Certificate", name)
+    assert find(objects, "ServiceMonitor", "lws-controller-manager-metrics-monitor")
+
+
+ALLOWED_VOLUMES = {
+    "configMap",
+    "csi",
+    "downwardAPI",
+    "emptyDir",
+    "ephemeral",
+    "persistentVolumeClaim",
+    "projected",
+    "secret",
+}
+
+
+def refusals_of_restricted_v2(pod: Object) -> list[str]:
+    """What OpenShift's constraint restricted-v2 would refuse, by its published definition.
+
+    It gives users and groups by the namespace's annotations, so whoever names one is refused.
+    """
+    containers = [*pod["containers"], *pod.get("initContainers", [])]
+    contexts = [pod.get("securityContext", {}), *(each.get("securityContext", {}) for each in containers)]
+    found = [f"host {key}" for key in ("hostNetwork", "hostPID", "hostIPC") if pod.get(key)]
+    found += [
+        key for each in contexts for key in ("runAsUser", "fsGroup", "supplementalGroups") if key in each
+    ]
+    found += [
+        f"seccomp {each['seccompProfile']}"
+        for each in contexts
+        if each.get("seccompProfile", {}).get("type", "RuntimeDefault") != "RuntimeDefault"
+    ]
+    for each in containers:
+        context = each.get("securityContext", {})
+        if context.get("privileged") or context.get("allowPrivilegeEscalation"):
+            found.append(f"{each['name']}: privileges")
+        if set(context.get("capabilities", {}).get("add", [])) - {"NET_BIND_SERVICE"}:
+            found.append(f"{each['name']}: capabilities")
+        found += [f"host port {port}" for port in each.get("ports", []) if "hostPort" in port]
+    for volume in pod.get("volumes", []):
+        found += [f"volume {kind}" for kind in volume.keys() - {"name"} - ALLOWED_VOLUMES]
+    return found
+
+
+@pytest.mark.parametrize(
+    "values", [{}, {"enableCertManager": True, "enablePrometheus": True}], ids=json.dumps
+)
+def test_openshift_admits_the_pods(helm: Helm, values: Object) -> None:
+    assert refusals_of_restricted_v2(pod_of(with_values(helm, values))) == []
+
+
+@pytest.mark.parametrize(
+    ("values", "refusal"),
+    [
+        ({"podSecurityContext": {"runAsUser": 65532}}, "runAsUser"),
+        ({"hostNetwork": True}, "host hostNetwork"),
+        ({"extraVolumes": [{"name": "a", "hostPath": {"path": "/"}}]}, "volume hostPath"),
+    ],
+    ids=["user", "network", "volume"],
+)
+def test_openshift_would_refuse_others(helm: Helm, values: Object, refusal: str) -> None:
+    assert refusal in refusals_of_restricted_v2(pod_of(with_values(helm, values)))
+
+
+def test_on_the_network_of_the_node_two_managers_do_not_meet(helm: Helm) -> None:
+    objects = with_values(helm, {"hostNetwork": True, "ports.metrics": 10443, "ports.probes": 10081})
+    pod, manager = pod_of(objects), container_of(objects)
+    assert (pod["hostNetwork"], pod["dnsPolicy"]) == (True, "ClusterFirstWithHostNet")
+    # Ports that are declared are host ports there, and the scheduler keeps two of them off one node …
+    assert sorted(port["containerPort"] for port in manager["ports"]) == [9443, 10081, 10443]
+    # … so the old pod must go before the new one comes.
+    assert find(objects, *DEPLOYMENT)["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1},
+    }
+    for probe in ("livenessProbe", "readinessProbe"):
+        assert manager[probe]["httpGet"]["port"] == 10081
+    (file,) = [each for each in objects if each["kind"] == "ConfigMap"]
+    configuration = yaml.safe_load(file["data"]["controller_manager_config.yaml"])
+    assert configuration["metrics"] == {"bindAddress": ":10443"}
+    assert configuration["health"] == {"healthProbeBindAddress": ":10081"}
+
+
+def test_the_image_is_named_by_tag_digest_or_both(helm: Helm) -> None:
+    repository, digest = {"image.manager.repository": "r/lws"}, f"sha256:{'a' * 64}"
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    for more, image in (
+        ({}, f"r/lws:{version}"),
+        ({"image.manager.tag": "v9"}, "r/lws:v9"),
+        ({"image.manager.digest": digest}, f"r/lws@{digest}"),
+        ({"image.manager.tag": "v9", "image.manager.digest": digest}, f"r/lws:v9@{digest}"),
+    ):
+        assert container_of(with_values(helm, repository | more))["image"] == image
+
+
+def test_secrets_for_the_registry_are_those_of_the_chart_and_of_all_charts(helm: Helm) -> None:
+    one, two = {"name": "one"}, {"name": "two"}
+    objects = with_values(helm, {"imagePullSecrets": [one], "global.imagePullSecrets": [one, two]})
+    assert pod_of(objects)["imagePullSecrets"] == [one, two]
+
+
+def test_an_account_that_is_there_gets_every_permission(helm: Helm) -> None:
+    objects = with_values(helm, {"serviceAccount.create": False, "serviceAccount.name": "theirs"})
+    assert "ServiceAccount" not in {each["kind"] for each in objects}
+    assert pod_of(objects)["serviceAccountName"] == "theirs"
+    bindings = [each for each in objects if each["kind"].endswith("Binding")]
+    theirs = {"kind": "ServiceAccount", "name": "theirs", "namespace": NAMESPACE}
+    assert len(bindings) >= 5 and all(each["subjects"] == [theirs] for each in bindings)
+
+
+def test_roles_for_people_join_those_of_the_cluster_only_if_asked(helm: Helm) -> None:
+    def aggregated(objects: list[Object]) -> set[str]:
+        labels = {label for each in objects for label in each["metadata"].get("labels", {})}
+        return {label for label in labels if label.startswith("rbac.authorization.k8s.io/aggregate-to-")}
+
+    assert len(aggregated(render(helm))) == 3
+    assert aggregated(with_values(helm, {"userRoles.aggregate": False})) == set()
+
+
+def test_definitions_are_kept_left_out_or_removed(helm: Helm) -> None:
+    def definitions(values: Object) -> list[Any]:
+        objects = with_values(helm, values)
+        found = [each for each in objects if each["kind"] == "CustomResourceDefinition"]
+        return [each["metadata"].get("annotations", {}).get("helm.sh/resource-policy") for each in found]
+
+    assert definitions({"crds.keep": True}) == ["keep"] * 3
+    assert definitions({"enableDisaggregatedSet": False}) == ["keep"]
+    assert definitions({"crds.keep": False}) == [None] * 3
+    assert definitions({"crds.enabled": False}) == []
+
+
+POLICY = ("NetworkPolicy", "lws-controller-manager")
+
+
+def allowed(rules: list[Object], port: int, peer: Object | None = None) -> bool:
+    """Does a rule let TCP through on that port, from or to that peer (None: what no selector finds)?"""
+    for rule in rules:
+        peers = rule.get("from", rule.get("to", []))
+        ports = [each["port"] for each in rule.get("ports", []) if each.get("protocol", "TCP") == "TCP"]
+        if (not peers or peer in peers) and (not ports or port in ports):
+            return True
+    return False
+
+
+def test_a_network_policy_lets_through_what_is_needed_and_no_more(helm: Helm) -> None:
+    assert "NetworkPolicy" not in {each["kind"] for each in render(helm)}
+    objects = with_values(helm, {"networkPolicy.enabled": True, "enablePrometheus": True})
+    policy = find(objects, *POLICY)["spec"]
+    labels = find(objects, *DEPLOYMENT)["spec"]["template"]["metadata"]["labels"]
+    assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+
+    scrapers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+    ingress, egress = policy["ingress"], policy["egress"]
+    assert allowed(ingress, 9443) and allowed(ingress, 8443, scrapers)
+    assert not allowed(ingress, 8443) and not allowed(ingress, 8081) and not allowed(ingress, 22)
+    assert allowed(egress, 443) and allowed(egress, 6443) and allowed(egress, 53)
+    assert not allowed(egress, 8443) and not allowed(egress, 80)
+
+
+def test_a_network_policy_is_narrowed_and_widened_by_values(helm: Helm) -> None:
+    values = {
+        "networkPolicy.enabled": True,
+        "networkPolicy.apiServer": {"cidrs": ["10.96.0.1/32", "fd00::1/128"], "ports": [443]},
+        "networkPolicy.extraEgress": [{"ports": [{"port": 3128}]}],
+        "networkPolicy.extraIngress": [{"ports": [{"port": 8081}]}],
+        "service.port": 9444,
+    }
+    policy = find(with_values(helm, values), *POLICY)["spec"]
+    ingress, egress = policy["ingress"], policy["egress"]
+    assert allowed(ingress, 9444) and allowed(ingress, 8081)
+    # Without enablePrometheus nobody is let in to the metrics.
+    assert not allowed(ingress, 8443, {"namespaceSelector": {}})
+    assert allowed(egress, 443, {"ipBlock": {"cidr": "fd00::1/128"}})
+    assert not allowed(egress, 443) and not allowed(egress, 6443) and allowed(egress, 3128)

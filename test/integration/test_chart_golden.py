@@ -1,0 +1,42 @@
+"""What does the chart render, word for word?
+
+For each file in charts/values, and those that the documents offer, the objects in charts/golden, but for the
+definitions: these are generated and have tests of their own. `UPDATE_GOLDEN=1` writes them anew: read
+`git diff` then.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from test.integration.release import ROOT, HelmAlone, Object, render
+
+HERE = Path(__file__).parent / "charts"
+VALUES = sorted(
+    [*(HERE / "values").glob("*.yaml"), *(ROOT / "docs" / "start").glob("values-*.yaml")],
+    key=lambda path: path.name,
+)
+
+
+def text_of(objects: list[Object]) -> str:
+    """The objects in one order, whatever helm sorts them by."""
+    ordered = sorted(objects, key=lambda each: (each["kind"], each["metadata"]["name"]))
+    return yaml.safe_dump_all(ordered, sort_keys=True, width=120)
+
+
+@pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
+def test_the_chart_renders_what_it_rendered(values: Path, tmp_path: Path) -> None:
+    arguments = ("--values", str(values), "--set", "crds.enabled=false")
+    rendered = text_of(render(HelmAlone(tmp_path), *arguments))
+    golden = HERE / "golden" / values.name
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.write_text(rendered)
+    assert rendered == golden.read_text()
+
+
+def test_there_is_nothing_golden_without_values() -> None:
+    assert [path.name for path in sorted((HERE / "golden").iterdir())] == [path.name for path in VALUES]
