@@ -14,7 +14,7 @@ from lws.children import adopt
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.scalers import plan_scalers
 from lws.disaggregatedset.children.services import plan_services
-from lws.disaggregatedset.children.upkeep import plan_upkeep, waiting_edits
+from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
 from lws.disaggregatedset.revisions.target import Target, target_revision
 from lws.disaggregatedset.revisions.upkeep import plan_pruning
 from lws.disaggregatedset.revisions.upkeep import plan_upkeep as plan_history_upkeep
@@ -80,14 +80,13 @@ def _upkeep(wanted: Wanted, target: Target) -> Iterator[Plan]:
     snapshot, spec = wanted.snapshot, wanted.spec
     # What was taken over as it ran stays so until the first edit.
     is_edited = target.generation != snapshot.obj["metadata"].get("generation", 0)
-    records = {key: wanted.recorded(key) for key in {each.key for each in snapshot.children}}
+    live = {role.name: LiveRole.of(role) for role in spec.roles} if is_edited else {}
     for child in snapshot.children:
         if child.is_leaving or child.slice_index >= spec.slices:
             continue
-        recorded = records[child.key]
+        recorded = wanted.recorded(child.key)
         former = recorded.role(child.role) if recorded is not None else None
-        role = spec.role(child.role) if is_edited else None
-        yield plan_upkeep(snapshot.owner.name, child.obj, role, former)
+        yield plan_upkeep(snapshot.owner.name, child.obj, live.get(child.role), former)
 
 
 def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Plan) -> Plan:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 
 from lws.actions import Object
 from lws.children import Owner
@@ -99,7 +100,7 @@ class DisaggregatedSnapshot:
     obstructions: tuple[Obstruction, ...] = ()
     fault: str = ""
 
-    @property
+    @cached_property
     def owner(self) -> Owner:
         """The set as the owner of what is made for it."""
         return Owner(
@@ -113,7 +114,14 @@ class DisaggregatedSnapshot:
 
     def of_slice(self, index: int) -> tuple[ChildFacts, ...]:
         """The children of one slice."""
-        return tuple(each for each in self.children if each.slice_index == index)
+        return self._by_slice.get(index, ())
+
+    @cached_property
+    def _by_slice(self) -> Mapping[int, tuple[ChildFacts, ...]]:
+        found: dict[int, list[ChildFacts]] = {}
+        for each in self.children:
+            found.setdefault(each.slice_index, []).append(each)
+        return {index: tuple(children) for index, children in found.items()}
 
 
 def number_of(child: Object, of: Field) -> int:

@@ -14,6 +14,7 @@ from lws.cluster.cache import excerpts, pod_start
 from lws.cluster.cache.fields import ALL, NOBODY, SET, Field, Table, Wakes
 from lws.kube.metadata import annotations_of, controller_of
 from lws.kube.statefulsets import is_settled, is_short
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION
 
 
@@ -30,11 +31,16 @@ def _on_count(before: Object, after: Object) -> Wakes:
     return NOBODY if is_like else SET
 
 
+# That a StatefulSet was made to try again starts nothing: its controller will say what came of it. What a
+# DisaggregatedSet remembers on its children started passes over each of them and all of its groups, six in a
+# rollout of two roles.
+_REMEMBERED_BY_OTHERS = frozenset({PODS_RETRIED_AT_ANNOTATION, INITIAL_REPLICAS_ANNOTATION})
+
+
 def _on_annotations(before: Object, after: Object) -> Wakes:
-    """That a StatefulSet was made to try again starts nothing: its controller will say what came of it."""
     one, two = annotations_of(before), annotations_of(after)
     changed = {key for key in one.keys() | two.keys() if one.get(key) != two.get(key)}
-    return NOBODY if changed <= {PODS_RETRIED_AT_ANNOTATION} else ALL
+    return NOBODY if changed <= _REMEMBERED_BY_OTHERS else ALL
 
 
 _IDENTITY = (
@@ -58,8 +64,8 @@ _SET = Table(
     "LeaderWorkerSet",
     (
         Field("metadata.managedFields", NOBODY, excerpts.nothing),
-        *(Field(f"metadata.{name}") for name in ("uid", "generation", "labels", "annotations")),
-        Field("metadata.deletionTimestamp"),
+        *(Field(f"metadata.{name}") for name in ("uid", "generation", "labels", "deletionTimestamp")),
+        Field("metadata.annotations", _on_annotations),
         Field("status", NOBODY, excerpts.set_status),
         Field("status.restarts", SET),
     ),

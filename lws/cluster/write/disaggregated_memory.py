@@ -6,7 +6,8 @@ In: what the API server returned to our writes, revisions and specs to be parsed
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from lws import timing
@@ -37,6 +38,7 @@ class DisaggregatedMemory:
         self._store = store
         self._parsed = Computed[tuple[str, str], Recorded](_PARSED)
         self._checked = Computed[tuple[str, int], str](_CHECKED)
+        self._taken_in: Object | None = None
 
     def put(self, obj: Mapping[str, Any]) -> None:
         """Take in an object that a write of ours returned."""
@@ -45,7 +47,8 @@ class DisaggregatedMemory:
         self.refusals.forget(obj)
         if obj["kind"] == KIND:
             self.throttle.note(obj)
-        self._store.put(obj)
+        with self._taking_in(obj):
+            self._store.put(obj)
 
     def gone(self, target: Reference) -> None:
         """Take in that a deletion of ours has ended an object, before the stream says so: it would be deleted
@@ -53,7 +56,22 @@ class DisaggregatedMemory:
         """
         known = self._store.get(target.kind, target.namespace, target.name)
         if known is not None and known["metadata"]["uid"] == target.uid:
-            self._store.drop(known)
+            with self._taking_in(known):
+                self._store.drop(known)
+
+    def is_ours(self, obj: Object) -> bool:
+        """Whether the store tells of this very state of an object because a write of ours has returned it,
+        or has ended the object. The stream brings no state twice.
+        """
+        return self._taken_in is not None and _state(self._taken_in) == _state(obj)
+
+    @contextmanager
+    def _taking_in(self, obj: Object) -> Iterator[None]:
+        self._taken_in = obj
+        try:
+            yield
+        finally:
+            self._taken_in = None
 
     def parsed(self, revision: Object) -> Recorded:
         """The revision, decoded once: its data never changes, only its number and owners do."""
@@ -66,3 +84,8 @@ class DisaggregatedMemory:
         """
         metadata, check = obj["metadata"], fault_of if obj["kind"] == KIND else spec_fault
         return self._checked.of((metadata["uid"], metadata.get("generation", 0)), lambda: check(obj))
+
+
+def _state(obj: Object) -> tuple[str, str]:
+    metadata = obj["metadata"]
+    return metadata["uid"], metadata["resourceVersion"]

@@ -26,7 +26,7 @@ from lws.leaderworkerset.status.progress import STALLED
 def _build(parts: Parts) -> Controller:
     memory = DisaggregatedMemory(parts.store, parts.source.clock)
     observer = DisaggregatedObserver(parts.cluster, parts.store, memory)
-    routes = Routes(parts.store)
+    routes = Routes(parts.store, memory.is_ours)
     return Controller(
         passes={PASS: Kind(observer.observe, plan, _applier(parts, memory).apply, PASS, memory.throttle.due)},
         routes=routes.by_kind,

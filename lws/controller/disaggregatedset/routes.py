@@ -1,21 +1,21 @@
-"""Which passes over DisaggregatedSets does a change start, and for how long can each be put off?
+"""Which passes over DisaggregatedSets does a change start?
 
-In: one object before and after a change, and the store. Out: keys with seconds. Ownership decides, by
-controller reference; labels only say whom an orphan could concern.
+In: one object before and after a change, the store, and whether the change is a write of ours. Out: keys,
+each with the seconds for which the pass can be put off. Ownership decides, by controller reference; labels
+only say whom an orphan could concern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
+from lws.controller.disaggregatedset.delays import Delays, groups_of, is_report
 from lws.controller.election.election import Scope
 from lws.controller.triggers.keys import Key, Route, Wake
-from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of, is_terminating, labels_of
-from lws.leaderworkerset.status.status import AVAILABLE
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
@@ -23,21 +23,30 @@ PASS = "disaggregatedset"
 """The kind of the keys of passes over DisaggregatedSets."""
 
 
-class Routes:
-    """One per engine."""
+def _by_others(obj: Object) -> bool:
+    """Where nothing is known of writes of ours."""
+    return False
 
-    def __init__(self, store: Store) -> None:
+
+class Routes:
+    """One per engine. is_ours: whether a state of an object came with a write of passes over
+    DisaggregatedSets.
+    """
+
+    def __init__(self, store: Store, is_ours: Callable[[Object], bool] = _by_others) -> None:
         self._store = store
+        self._is_ours = is_ours
+        self._delays = Delays(store, is_ours)
 
     @property
     def by_kind(self) -> dict[str, Route]:
         """By kind of the object that changes."""
-        made = (SCALER_KIND, "ControllerRevision")
         return {
-            KIND: _of_set,
-            **dict.fromkeys(made, _of_child),
-            CHILD_KIND: _of_leaderworkerset,
-            "Service": _of_service,
+            KIND: self._of_set,
+            SCALER_KIND: self._of_scaler,
+            "ControllerRevision": self._of_revision,
+            CHILD_KIND: self._of_leaderworkerset,
+            "Service": self._of_service,
             "StatefulSet": self._of_statefulset,
         }
 
@@ -47,6 +56,24 @@ class Routes:
             if scope(obj["metadata"]["namespace"]):
                 yield Key(PASS, obj["metadata"]["namespace"], obj["metadata"]["name"])
 
+    def _of_set(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """What its own pass has just said of it tells it nothing."""
+        if before is not None and after is not None and self._is_ours(after) and is_report(before, after):
+            return ()
+        metadata = (after or before or {})["metadata"]
+        return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
+
+    def _of_revision(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """One that is recorded comes before all else; one that we have pruned is waited for by nobody."""
+        is_pruned = after is None and before is not None and self._is_ours(before)
+        return self._woken(before, after, timing.CHILD_REPORT_SECONDS if is_pruned else 0.0)
+
+    def _of_service(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """No step waits for one, whoever made it or deleted it."""
+        if self._is_ours(after or before or {}):
+            return self._woken(before, after, timing.CHILD_REPORT_SECONDS)
+        return self._woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
+
     def _of_statefulset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
         """Groups come and go, which the status of their LeaderWorkerSet tells a while later."""
         owner = controller_of(after or before or {})
@@ -55,47 +82,25 @@ class Routes:
         child = self._store.get(CHILD_KIND, (after or before or {})["metadata"]["namespace"], owner["name"])
         if child is None or controller_of(child) is None:
             return ()
-        has_gone = after is None or _replicas(after) < _replicas(before)
-        return _woken(None, child, 0.0 if has_gone else timing.CHILD_SECONDS)
+        has_gone = after is None or groups_of(after) < groups_of(before)
+        return self._woken(None, child, 0.0 if has_gone else timing.CHILD_REPORT_SECONDS)
 
+    def _of_scaler(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        return self._woken(before, after, 0.0)
 
-def _of_set(before: Object | None, after: Object | None) -> Iterable[Wake]:
-    metadata = (after or before or {})["metadata"]
-    return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
+    def _of_leaderworkerset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        return self._woken(before, after, self._delays.of(before, after))
 
-
-def _of_child(before: Object | None, after: Object | None) -> Iterable[Wake]:
-    return _woken(before, after, 0.0)
-
-
-def _of_leaderworkerset(before: Object | None, after: Object | None) -> Iterable[Wake]:
-    """Nothing waits that a next step waits for."""
-    has_gone = after is None or is_terminating(after) or _replicas(after) < _replicas(before)
-    is_awaited = has_gone or (_is_settled(after) and not _is_settled(before))
-    return _woken(before, after, 0.0 if is_awaited else timing.CHILD_SECONDS)
-
-
-def _of_service(before: Object | None, after: Object | None) -> Iterable[Wake]:
-    """One that comes is ours, or nobody's."""
-    return _woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
-
-
-def _is_settled(child: Object | None) -> bool:
-    """Its controller has acted on it as it is, and all its groups are ready."""
-    status = (child or {}).get("status") or {}
-    has_acted = child is not None and status.get("observedGeneration") == child["metadata"].get("generation")
-    return has_acted and is_true(status.get("conditions"), AVAILABLE)
-
-
-def _replicas(obj: Object | None) -> int:
-    """How many groups there are, as a LeaderWorkerSet or the StatefulSet of its leaders has counted."""
-    return int(((obj or {}).get("status") or {}).get("replicas") or 0)
-
-
-def _woken(before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
-    namespace = (after or before or {})["metadata"]["namespace"]
-    names = {name for obj in (before, after) if obj is not None and (name := _owner_of(obj))}
-    return [(Key(PASS, namespace, name), within) for name in sorted(names)]
+    def _woken(self, before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
+        """Of a set that is gone, or that the garbage collector takes down, nothing is decided."""
+        namespace = (after or before or {})["metadata"]["namespace"]
+        names = {name for obj in (before, after) if obj is not None and (name := _owner_of(obj))}
+        owning = {name: self._store.get(KIND, namespace, name) for name in sorted(names)}
+        return [
+            (Key(PASS, namespace, name), within)
+            for name, obj in owning.items()
+            if obj is not None and not is_terminating(obj)
+        ]
 
 
 def _owner_of(obj: Object) -> str:

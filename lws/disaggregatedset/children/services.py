@@ -7,7 +7,7 @@ nothing but Services never sees half of a revision. Only Services that the set c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -26,14 +26,18 @@ from lws.kube.ownership import ownership_of
 
 KIND = "Service"
 
+_Owned = tuple[Object, Identity]
+
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """One slice. wanted: names of the roles of the wanted revision that are to have groups. recorded: those
-    of all revisions, by key.
+    """One slice. children: those that are not leaving. services: what the set has there, each with the child
+    that it belongs to. wanted: names of the roles of the wanted revision that are to have groups. recorded:
+    those of all revisions, by key.
     """
 
-    index: int
+    children: Sequence[observed.Child]
+    services: Sequence[_Owned]
     key: str
     wanted: Collection[str]
     recorded: Mapping[str, Collection[str]]
@@ -48,7 +52,15 @@ def plan_services(
     """The Services of all slices. key: of the wanted revision. recorded: names of the roles of each revision,
     by key; where one is not in it, its LeaderWorkerSets show them.
     """
-    totals = scaler_counts(seen)
+    totals, owned = scaler_counts(seen), _identified(seen)
+    services: dict[int, list[_Owned]] = {}
+    for each in owned:
+        services.setdefault(each[1].slice_index, []).append(each)
+    children: dict[int, list[observed.Child]] = {}
+    for child in seen.children:
+        if not child.is_leaving:
+            children.setdefault(child.slice_index, []).append(child)
+    stored = {each["metadata"]["name"]: each for each in seen.services}
     plans = []
     for index in range(spec.slices):
         wanted = {
@@ -56,33 +68,34 @@ def plan_services(
             for role in spec.roles
             if (share(totals.get(role.name, 0), spec.slices, index) if role.is_external else role.replicas)
         }
-        plans.append(_plan_slice(seen, _Slice(index, key, wanted, recorded)))
-    return together(*plans, *_spare(seen, spec.slices))
+        within = _Slice(children.get(index, ()), services.get(index, ()), key, wanted, recorded)
+        plans.append(_plan_slice(seen, within, stored))
+    return together(*plans, *_spare(seen, owned, spec.slices))
 
 
-def _plan_slice(seen: observed.Observed, within: _Slice) -> Plan:
-    children = [each for each in seen.children if each.slice_index == within.index and not each.is_leaving]
+def _plan_slice(seen: observed.Observed, within: _Slice, stored: Mapping[str, Object]) -> Plan:
+    """stored: the Services that the set controls, by name."""
     by_key: dict[str, dict[str, observed.Child]] = {}
-    for child in sorted(children, key=lambda each: not each.is_legacy):
+    for child in sorted(within.children, key=lambda each: not each.is_legacy):
         by_key.setdefault(child.key, {})[child.role] = child
     complete = {key for key, of_key in by_key.items() if _is_complete(key, of_key, within)}
-    made = [_plan_service(seen, each) for each in children if each.key in complete]
+    made = [_plan_service(seen, each, stored) for each in within.children if each.key in complete]
     if within.key not in complete:
         return together(*made)
     gone = (
         _delete(service, f"revision {identity.key} does not serve any more")
-        for service, identity in _identified(seen)
-        if identity.slice_index == within.index and identity.key not in complete
+        for service, identity in within.services
+        if identity.key not in complete
     )
     return together(*made, *gone)
 
 
-def _spare(seen: observed.Observed, slices: int) -> Iterator[Plan]:
+def _spare(seen: observed.Observed, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
     """Services of slices that are not wanted, and those of earlier releases whose LeaderWorkerSet is gone:
     they know no slice, and would lead to all of them.
     """
     children = {each.obj["metadata"]["name"] for each in seen.children}
-    for service, identity in _identified(seen):
+    for service, identity in owned:
         if identity.slice_index >= slices:
             yield _delete(service, f"slice {identity.slice_index} is not wanted")
         elif identity.is_legacy and child_name(seen.owner.name, identity) not in children:
@@ -116,12 +129,11 @@ def _is_complete(key: str, children: Mapping[str, observed.Child], within: _Slic
     return bool(needed) and all(role in children and children[role].ready for role in needed)
 
 
-def _plan_service(seen: observed.Observed, child: observed.Child) -> Plan:
+def _plan_service(seen: observed.Observed, child: observed.Child, known: Mapping[str, Object]) -> Plan:
     identity = Identity(child.slice_index, child.key, child.role, child.is_legacy)
     intent = build_service(seen.obj, identity)
     name = intent["metadata"]["name"]
-    ours = (each for each in seen.services if each["metadata"]["name"] == name)
-    stored = next(ours, None) or seen.strangers.get((KIND, name))
+    stored = known.get(name) or seen.strangers.get((KIND, name))
     ownership = ownership_of(
         stored, seen.obj["metadata"]["uid"], lambda obj: _is_like(obj, intent), seen.owners_alive
     )
@@ -129,8 +141,8 @@ def _plan_service(seen: observed.Observed, child: observed.Child) -> Plan:
     return plan_child(seen.owner, Child(ownership, stored, f"the former Service {name}"), create, _put_back)
 
 
-def _identified(seen: observed.Observed) -> list[tuple[Object, Identity]]:
-    """The Services of the set, and the child that each belongs to."""
+def _identified(seen: observed.Observed) -> list[_Owned]:
+    """The Services of the set that stay, and the child that each belongs to."""
     suffix = service_name("")
     found = []
     for service in seen.services:

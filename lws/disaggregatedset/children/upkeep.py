@@ -7,6 +7,7 @@ plan, one write at most; what waits, as paths for users. None of these writes ro
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Object, Plan
@@ -36,31 +37,51 @@ _WITH_DEFAULT = (
     fields.MAX_UNAVAILABLE,
     fields.MAX_SURGE,
 )
+_IN_EFFECT = (*_OPTIONAL, *_WITH_DEFAULT, fields.CLAIM_RETENTION)
 _RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
 _NOT_OF_ROLES = frozenset({*PLACEMENT_ANNOTATIONS, INITIAL_REPLICAS_ANNOTATION})
 
 _Tree = dict[str, Any]
+_Values = tuple[Any, ...]
+"""One for each of `_IN_EFFECT`; None where nothing is said."""
 
 
-def plan_upkeep(set_name: str, child: Object, role: Role | None, recorded: Role | None) -> Plan:
+@dataclass(frozen=True, slots=True)
+class LiveRole:
+    """A role as the set asks for it now. in_effect: what of it takes effect at once, once for all children of
+    the role: a quarter of a pass went into that.
+    """
+
+    role: Role
+    in_effect: _Values
+
+    @classmethod
+    def of(cls, role: Role) -> LiveRole:
+        """The role, worked out."""
+        return cls(role, _values_of({"spec": {**role.spec, fields.STRATEGY.name: strategy_of(role)}}))
+
+
+def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: Role | None) -> Plan:
     """What is put back on a child, and what of an edited role takes effect on it.
 
-    role: as the set asks for it now; None where it asks for none, or nothing was edited since the child was
-    taken over. recorded: as the revision of the child has it; None where that is not known.
+    live: its role as the set asks for it now; None where it asks for none, or nothing was edited since the
+    child was taken over. recorded: as the revision of the child has it; None where that is not known.
     """
     own = _own_labels(set_name, child)
     labels, annotations = dict(labels_of(child)), dict(annotations_of(child))
     known: _Tree = {"metadata": {"labels": labels, "annotations": annotations}}
     wanted: _Tree = {"metadata": {"labels": {**labels, **own}, "annotations": annotations}}
-    if role is not None:
-        former = recorded.metadata if recorded is not None else {}
-        given = _with(labels, role.metadata.get("labels"), former.get("labels"))
-        of_role = _with(annotations, role.metadata.get("annotations"), former.get("annotations"))
+    if live is not None:
+        now, former = live.role.metadata, recorded.metadata if recorded is not None else {}
+        given = _with(labels, now.get("labels"), former.get("labels"))
+        of_role = _with(annotations, now.get("annotations"), former.get("annotations"))
         kept = {key: value for key, value in annotations.items() if key in _NOT_OF_ROLES}
         of_role = {key: value for key, value in of_role.items() if key not in _NOT_OF_ROLES}
         wanted = {"metadata": {"labels": {**given, **own}, "annotations": {**of_role, **kept}}}
-        known |= _spec_of(child)
-        wanted |= _spec_of({"spec": {**role.spec, fields.STRATEGY.name: strategy_of(role)}})
+        shown = _values_of(child)
+        if shown != live.in_effect:
+            known |= _tree_of(shown)
+            wanted |= _tree_of(live.in_effect)
     patch = merge_patch(known, wanted)
     return repair(child, {"its labels or its role were edited": patch or {}})
 
@@ -95,26 +116,29 @@ def _with(
     return {**{key: value for key, value in stored.items() if key not in (former or {})}, **(given or {})}
 
 
-def _spec_of(raw: Object) -> _Tree:
+def _values_of(raw: Object) -> _Values:
     """Of a child, or of a role in its place: what takes effect at once, with the defaults of the API."""
+    optional = (field.of(raw) for field in _OPTIONAL)
+    given = ((field, field.of(raw)) for field in _WITH_DEFAULT)
+    retention = {**_RETENTION, **(fields.CLAIM_RETENTION.of(raw) or {})}
+    return (*optional, *(_or_default(*each) for each in given), retention)
+
+
+def _or_default(field: fields.Field, value: Any) -> Any:
+    value = field.stored_default if value in (None, "") else value
+    return RestartPolicy.NONE.value if value == RestartPolicy.DEFAULT else value
+
+
+def _tree_of(values: _Values) -> _Tree:
     tree: _Tree = {}
-    for field in _OPTIONAL:
-        if field.of(raw) is not None:
-            _put(tree, field, field.of(raw))
-    for field in _WITH_DEFAULT:
-        value = field.of(raw)
-        _put(tree, field, field.stored_default if value in (None, "") else value)
-    if fields.RESTART_POLICY.of(tree) == RestartPolicy.DEFAULT:
-        _put(tree, fields.RESTART_POLICY, RestartPolicy.NONE.value)
-    _put(tree, fields.CLAIM_RETENTION, {**_RETENTION, **(fields.CLAIM_RETENTION.of(raw) or {})})
+    said = ((field, value) for field, value in zip(_IN_EFFECT, values, strict=True) if value is not None)
+    for field, value in said:
+        *parents, name = field.path
+        inside = tree
+        for parent in parents:
+            inside = inside.setdefault(parent, {})
+        inside[name] = value
     return tree
-
-
-def _put(tree: _Tree, field: fields.Field, value: Any) -> None:
-    *parents, name = field.path
-    for parent in parents:
-        tree = tree.setdefault(parent, {})
-    tree[name] = value
 
 
 def _policy(spec: Object) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 from lws.actions import Object, Reference, Verbatim
 from lws.disaggregatedset.revisions.equality import roles_form
 from lws.disaggregatedset.revisions.proof import Proof, is_proven, proof_of, proving
-from lws.disaggregatedset.spec import fault_of
+from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history.names import revision_name, stem_of, storable
 from lws.kube.metadata import (
     annotations_of,
@@ -60,6 +60,11 @@ class Record:
     def forms(self) -> Mapping[str, str]:
         """Equal to the forms of whatever means the same."""
         return roles_form(self.roles)
+
+    @cached_property
+    def spec(self) -> DisaggregatedSpec:
+        """The same, parsed; numbers of groups are not recorded."""
+        return parse({"spec": {"roles": self.parts, "placementPolicy": self.placement}})
 
     @cached_property
     def text(self) -> str:

@@ -6,7 +6,7 @@ wanted one and whatever runs unrecorded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,7 +14,6 @@ from lws.actions import Action, Announce, Create, Object, Reference
 from lws.children import Owner
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.reconstruction import Reconstruction, RunningChild, reconstruct
 from lws.disaggregatedset.revisions.record import Record, Recorded, build_revision, record
 from lws.history.names import collisions_below, free_place, free_probe
@@ -166,12 +165,19 @@ def _recorded(facts: Facts, wanted: Record, fills: Sequence[_Fill], records: Map
     why = "the first revision of the set"
     if history:
         _, before = history[-1]
-        why = f"template changed: {'; '.join(describe(before, wanted)[:3])}"
+        why = f"changed: {', '.join(_changed(before, wanted))}"
     create, _ = _create(facts, _New(wanted, key, why), fills)
     reference = Reference.to(create.intent)
     records = {**records, key: wanted}
     collisions = _collisions(facts, collided)
     return Target(key, reference.name, reference, records, actions=(create,), collisions=collisions)
+
+
+def _changed(before: Record, after: Record) -> Iterator[str]:
+    """Which roles. What changed in them, which `lws diff` says, takes 6 ms to find out: ten times a pass."""
+    for name in dict.fromkeys((*after.roles, *before.roles)):
+        if before.forms.get(name) != after.forms.get(name):
+            yield f"role {name}"
 
 
 def _collisions(facts: Facts, collided: int) -> int | None:

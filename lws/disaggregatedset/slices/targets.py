@@ -14,7 +14,7 @@ from lws.disaggregatedset.rollout.budget import DEFAULT, budget_of
 from lws.disaggregatedset.rollout.state import RoleTarget
 from lws.disaggregatedset.slices.state import Memory, Roles
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.disaggregatedset.spec import DisaggregatedSpec, Role, parse
+from lws.disaggregatedset.spec import DisaggregatedSpec, Role
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,7 @@ class Wanted:
     def recorded(self, key: str) -> DisaggregatedSpec | None:
         """What a revision asks for; None where nothing records it."""
         record = self.records.get(key)
-        if record is None:
-            return None
-        return parse({"spec": {"roles": record.parts, "placementPolicy": record.placement}})
+        return record.spec if record is not None else None
 
     def in_all(self) -> dict[str, int | None]:
         """Groups of each role over all slices; None where its scaler is missing."""

@@ -66,7 +66,6 @@ def impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpac
     for each in there:
         if each.key != then.key and each.wanted and spec.role(each.role):
             restarts[each.role] = restarts.get(each.role, 0) + each.wanted
-    recorded = parse({"spec": {"roles": then.record.parts, "placementPolicy": then.record.placement}})
     return DisaggregatedImpact(
         before=now,
         after=then,
@@ -76,7 +75,7 @@ def impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpac
         is_paused=spec.paused,
         template=tuple(describe(record(snapshot.obj), record(after))),
         at_once=tuple(_at_once(snapshot.obj["spec"], after["spec"])),
-        waiting=waiting_edits(spec, recorded),
+        waiting=waiting_edits(spec, then.record.spec),
     )
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from lws.cluster.cache.fields import Wakes
 from lws.cluster.cache.tables import trim, wakes
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import (
     NAME_LABEL,
     PODS_RETRIED_AT_ANNOTATION,
@@ -514,3 +515,27 @@ def test_that_pods_of_a_statefulset_were_retried_wakes_nobody(
     assert wakes(after, before) is woken
     if annotations:
         assert after["metadata"]["annotations"] == annotations, "the next pass knows it"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "woken"),
+    [
+        pytest.param({SIZE_ANNOTATION: "4", INITIAL_REPLICAS_ANNOTATION: "2"}, Wakes.NOBODY, id="baseline"),
+        pytest.param({INITIAL_REPLICAS_ANNOTATION: "2"}, Wakes.ALL, id="another is gone"),
+    ],
+)
+def test_what_a_disaggregatedset_remembers_on_a_set_wakes_none_of_its_groups(
+    annotations: dict[str, str], woken: Wakes
+) -> None:
+    before, after = (
+        trim(
+            {
+                "apiVersion": "x/v1",
+                "kind": "LeaderWorkerSet",
+                "metadata": _metadata(annotations=each, resourceVersion=at),
+                "spec": {"replicas": 3},
+            }
+        )
+        for each, at in (({SIZE_ANNOTATION: "4"}, "7"), (annotations, "8"))
+    )
+    assert wakes(before, after) is woken

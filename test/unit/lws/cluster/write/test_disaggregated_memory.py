@@ -1,4 +1,4 @@
-"""lws.cluster.write.disaggregated_memory: what a deletion of ours has ended is not deleted again."""
+"""lws.cluster.write.disaggregated_memory: what writes of ours have done is known, and no news."""
 
 from __future__ import annotations
 
@@ -38,3 +38,17 @@ def test_another_one_of_that_name_stays(store: Store) -> None:
     former = {**CHILD, "metadata": {**CHILD["metadata"], "uid": "u-former"}}
     DisaggregatedMemory(store).gone(Reference.to(former))
     assert find(store) is not None
+
+
+def test_what_a_write_of_ours_has_returned_is_told_from_what_others_did() -> None:
+    told: list[bool] = []
+    known = Store(lambda before, after: told.append(memory.is_ours(after or before or {})))
+    memory = DisaggregatedMemory(known)
+    memory.put(CHILD)
+    metadata = {**CHILD["metadata"], "resourceVersion": "8", "labels": {}}
+    known.put({**CHILD, "metadata": metadata})
+    memory.put({**CHILD, "metadata": {**metadata, "resourceVersion": "9", "labels": {"a": "b"}}})
+    memory.gone(Reference.to(CHILD))
+    memory.put({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
+    known.drop({**CHILD, "metadata": {**metadata, "uid": "u-next", "resourceVersion": "11"}})
+    assert told == [True, False, True, True, True, False]

@@ -25,8 +25,16 @@ def make(kind: str, name: str = "x", owner: Any = None, label: str = "", **more:
     return {"apiVersion": "v1", "kind": kind, "metadata": metadata, "spec": {}, **more}
 
 
+def a_store(*more: Any) -> Store:
+    """With two sets."""
+    store = Store(lambda before, after: None)
+    for each in (make(KIND, "demo"), make(KIND, "other"), *more):
+        store.put(each)
+    return store
+
+
 def woken(before: Any, after: Any, store: Store | None = None) -> set[Key]:
-    routes = Routes(store or Store(lambda before, after: None)).by_kind
+    routes = Routes(store or a_store()).by_kind
     return {key for key, _ in routes[(after or before)["kind"]](before, after)}
 
 
@@ -55,82 +63,34 @@ def test_whoever_loses_an_object_is_woken_and_whoever_gets_it() -> None:
     assert woken(make("LeaderWorkerSet", owner=OWNED), other) == expected
 
 
+@pytest.mark.parametrize("kind", ["LeaderWorkerSet", SCALER_KIND, "Service", "ControllerRevision"])
+def test_what_is_left_of_a_set_wakes_nobody(kind: str) -> None:
+    """The garbage collector takes it down, each object with news of its own."""
+    left = make(kind, owner=OWNED)
+    assert woken(left, None, Store(lambda before, after: None)) == set()
+    going = make(KIND, "demo")
+    going["metadata"] |= {"deletionTimestamp": "2026-03-01T12:00:00Z", "resourceVersion": "2"}
+    assert woken(left, None, a_store(going)) == set()
+
+
+LWS = "leaderworkerset.x-k8s.io/v1"
+CHILD = make("LeaderWorkerSet", "c", OWNED, apiVersion=LWS)
+OF_CHILD = {"kind": "LeaderWorkerSet", "name": "c", "uid": "u-LeaderWorkerSet-c", "controller": True}
+
+
 def test_groups_that_come_and_go_wake_the_set_of_their_leaderworkerset() -> None:
     """Its status says so a while later."""
-    store = Store(lambda before, after: None)
-    child = make("LeaderWorkerSet", "c", OWNED, apiVersion="leaderworkerset.x-k8s.io/v1")
-    owner = {"kind": "LeaderWorkerSet", "name": "c", "uid": "u-LeaderWorkerSet-c", "controller": True}
-    statefulset = make("StatefulSet", "c", owner)
-    assert woken(None, statefulset, store) == set()
-    store.put(child)
+    statefulset = make("StatefulSet", "c", OF_CHILD)
+    assert woken(None, statefulset) == set()
+    store = a_store(CHILD)
     assert woken(None, statefulset, store) == {DEMO} == woken(statefulset, None, store)
-    workers = make("StatefulSet", "c-0", {**owner, "kind": "Pod"})
+    workers = make("StatefulSet", "c-0", {**OF_CHILD, "kind": "Pod"})
     assert woken(None, workers, store) == set()
 
 
-def delays(before: Any, after: Any, store: Store | None = None) -> list[float]:
-    routes = Routes(store or Store(lambda before, after: None)).by_kind
+def delays(before: Any, after: Any, store: Store | None = None, is_ours: bool = False) -> list[float]:
+    routes = Routes(store or a_store(), lambda obj: is_ours).by_kind
     return [within for _, within in routes[(after or before)["kind"]](before, after)]
-
-
-def child_with(status: Any = None, **metadata: Any) -> dict[str, Any]:
-    child = make("LeaderWorkerSet", "c", OWNED, status=status or {})
-    child["metadata"] |= {"generation": 3, **metadata}
-    return child
-
-
-def available(status: str, **more: Any) -> dict[str, Any]:
-    return {"observedGeneration": 3, "conditions": [{"type": "Available", "status": status}], **more}
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "waits"),
-    [
-        pytest.param(child_with(), child_with(available("False")), True, id="first status"),
-        pytest.param(
-            child_with(available("True")), child_with(available("False")), True, id="not ready any more"
-        ),
-        pytest.param(
-            child_with(available("True")),
-            child_with(available("True"), generation=4),
-            True,
-            id="scaled by us",
-        ),
-        pytest.param(
-            child_with(available("False")),
-            child_with(available("True")),
-            False,
-            id="ready, which a step waits for",
-        ),
-        pytest.param(
-            child_with(available("True", observedGeneration=2)),
-            child_with(available("True")),
-            False,
-            id="its controller has acted",
-        ),
-        pytest.param(child_with(), child_with(deletionTimestamp="2026-03-01T12:00:00Z"), False, id="going"),
-        pytest.param(child_with(), None, False, id="gone"),
-        pytest.param(
-            child_with(available("False", readyReplicas=1)),
-            child_with(available("False", readyReplicas=2)),
-            True,
-            id="counts",
-        ),
-        pytest.param(
-            child_with(available("True", replicas=2)),
-            child_with(available("True", replicas=1)),
-            False,
-            id="a group is gone",
-        ),
-        pytest.param(child_with(), child_with(annotations={"a": "b"}), True, id="written by us, or edited"),
-        pytest.param(None, child_with(), True, id="created by us"),
-        pytest.param(None, make("Service", "s", OWNED), True, id="service created by us"),
-        pytest.param(make("Service", "s", OWNED), None, False, id="service gone"),
-        pytest.param(None, make("ControllerRevision", "r", OWNED), False, id="revision, before all others"),
-    ],
-)
-def test_nothing_waits_that_a_step_waits_for(before: Any, after: Any, waits: bool) -> None:
-    assert delays(before, after) == [timing.CHILD_SECONDS if waits else 0.0]
 
 
 @pytest.mark.parametrize(
@@ -142,14 +102,30 @@ def test_nothing_waits_that_a_step_waits_for(before: Any, after: Any, waits: boo
     ],
 )
 def test_groups_that_are_gone_are_told_at_once(former: int, replicas: int, waits: bool) -> None:
-    store = Store(lambda before, after: None)
-    store.put(make("LeaderWorkerSet", "c", OWNED, apiVersion="leaderworkerset.x-k8s.io/v1"))
-    owner = {"kind": "LeaderWorkerSet", "name": "c", "uid": "u-LeaderWorkerSet-c", "controller": True}
+    store = a_store(CHILD)
     before, after = (
-        make("StatefulSet", "c", owner, status={"replicas": count}) for count in (former, replicas)
+        make("StatefulSet", "c", OF_CHILD, status={"replicas": count}) for count in (former, replicas)
     )
-    assert delays(before, after, store) == [timing.CHILD_SECONDS if waits else 0.0]
+    assert delays(before, after, store) == [timing.CHILD_REPORT_SECONDS if waits else 0.0]
     assert delays(after, None, store) == [0.0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "ours", "others"),
+    [
+        pytest.param(None, make("Service", "s", OWNED), [5.0], [0.3], id="service made"),
+        pytest.param(make("Service", "s", OWNED), None, [5.0], [0.0], id="service gone"),
+        pytest.param(None, make("ControllerRevision", "r", OWNED), [0.0], [0.0], id="recorded"),
+        pytest.param(make("ControllerRevision", "r", OWNED), None, [5.0], [0.0], id="pruned"),
+        pytest.param(make(KIND, "demo"), make(KIND, "demo", status={}), [], [0.0], id="its own status"),
+        pytest.param(
+            make(KIND, "demo"), make(KIND, "demo", label="edited"), [0.0], [0.0], id="with somebody's edit"
+        ),
+    ],
+)
+def test_what_a_pass_has_written_itself_is_no_news(before: Any, after: Any, ours: Any, others: Any) -> None:
+    assert delays(before, after, is_ours=True) == ours
+    assert delays(before, after) == others
 
 
 def test_every_set_has_a_key_in_the_namespaces_that_are_meant() -> None:

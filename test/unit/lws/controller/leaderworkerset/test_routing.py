@@ -133,3 +133,17 @@ def test_all_keys() -> None:
         Key("group", "elsewhere", "two-0"),
         Key("set", "elsewhere", "two"),
     ]
+
+
+def test_what_is_of_strangers_wakes_only_what_is_there() -> None:
+    """The Services and revisions of DisaggregatedSets come down the same streams."""
+    bench = _Bench()
+    owner = {"kind": "DisaggregatedSet", "name": "x", "uid": "u-x", "controller": True}
+    metadata = {"name": "demo", "namespace": "default", "uid": "u-s", "ownerReferences": [owner]}
+    service = {"kind": "Service", "metadata": metadata}
+    assert bench.woken(None, service) == []
+    bench.store.put(make_set())
+    assert bench.woken(None, service) == [SET]
+    # The set gets back what is its own.
+    ours = {**service, "metadata": {**metadata, "ownerReferences": [{**owner, "kind": "LeaderWorkerSet"}]}}
+    assert Key("set", "default", "x") in bench.woken(ours, service)

@@ -10,7 +10,7 @@ import pytest
 from lws.actions import Merge, Plan
 from lws.admission.defaulting import default
 from lws.disaggregatedset.children.role_sets import build_child
-from lws.disaggregatedset.children.upkeep import plan_upkeep, waiting_edits
+from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
 from lws.disaggregatedset.spec import Placement, Role, parse
 from lws_api.crds import defaulted
 from lws_api.disaggregatedset.v1 import PlacementType
@@ -56,7 +56,8 @@ def patch_of(planned: Plan) -> Any:
 
 
 def upkeep(child: dict[str, Any], asked: Role | None, recorded: Role | None = PLAIN) -> Any:
-    return patch_of(plan_upkeep("llm", child, asked, recorded))
+    role = LiveRole.of(asked) if asked is not None else None
+    return patch_of(plan_upkeep("llm", child, role, recorded))
 
 
 @pytest.mark.parametrize("made_from", [PLAIN, FULL], ids=["plain", "full"])

@@ -1,0 +1,113 @@
+"""lws.controller.disaggregatedset.delays: what does a next step wait for?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws import timing
+from lws.cluster.cache.store import Store
+from lws.controller.disaggregatedset.delays import Delays
+from lws_api.disaggregatedset.v1 import API_VERSION, KIND, REVISION_LABEL, SLICE_LABEL
+from lws_api.leaderworkerset.v1 import API_VERSION as CHILD_VERSION
+
+NOW, SOON, LATER = 0.0, timing.CHILD_SECONDS, timing.CHILD_REPORT_SECONDS
+OWNER = {"apiVersion": API_VERSION, "kind": KIND, "name": "demo", "uid": "u", "controller": True}
+GOING = "2026-03-01T12:00:00Z"
+
+
+def child(status: Any = None, replicas: int = 2, name: str = "c", **metadata: Any) -> dict[str, Any]:
+    given: dict[str, Any] = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 3}
+    given |= {"resourceVersion": "1", "labels": {SLICE_LABEL: "0", REVISION_LABEL: "aaaaaaaa"}}
+    made = {"apiVersion": CHILD_VERSION, "kind": "LeaderWorkerSet", "spec": {"replicas": replicas}}
+    return {**made, "metadata": {**given, "ownerReferences": [OWNER], **metadata}, "status": status or {}}
+
+
+def available(status: str, **more: Any) -> dict[str, Any]:
+    return {"observedGeneration": 3, "conditions": [{"type": "Available", "status": status}], **more}
+
+
+READY, UNREADY = available("True", readyReplicas=2), available("False", readyReplicas=1)
+FAILING = {"observedGeneration": 3, "conditions": [{"type": "ReplicaFailure", "status": "True"}]}
+
+
+def delay(before: Any, after: Any, *others: Any, roles: int = 2, is_ours: bool = False) -> float:
+    """others: what is there besides."""
+    metadata = {"name": "demo", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    owner = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"roles": [{}] * roles}}
+    store = Store(lambda before, after: None)
+    for each in (owner, *others, *([after] if after is not None else [])):
+        store.put(each)
+    return Delays(store, lambda obj: is_ours).of(before, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(child(), None, NOW, id="gone"),
+        pytest.param(child(), child(deletionTimestamp=GOING), NOW, id="going"),
+        pytest.param(child(UNREADY), child(READY), NOW, id="ready"),
+        pytest.param(child(), child(available("True"), replicas=0), NOW, id="made without groups"),
+        pytest.param(child(available("False", replicas=2)), child(available("False")), NOW, id="group gone"),
+        pytest.param(child(READY), child(UNREADY), SOON, id="not ready any more"),
+        pytest.param(child(available("False")), child(UNREADY), SOON, id="the first ready group"),
+        pytest.param(child(), child(FAILING), SOON, id="in trouble"),
+        pytest.param(child(), child(available("False")), LATER, id="first status"),
+        pytest.param(child(READY | {"observedGeneration": 2}), child(UNREADY), LATER, id="acts on its count"),
+        pytest.param(child(READY | {"observedGeneration": 2}), child(READY), LATER, id="acts on a lower one"),
+        pytest.param(
+            child(available("False", readyReplicas=1)),
+            child(available("False", readyReplicas=2)),
+            LATER,
+            id="counts",
+        ),
+    ],
+)
+def test_nothing_waits_that_a_step_waits_for(before: Any, after: Any, expected: float) -> None:
+    sibling = child(READY, name="d")
+    assert delay(before, after, sibling) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "by_others"),
+    [
+        pytest.param(None, child(), SOON, id="made"),
+        pytest.param(child(), child(generation=4), SOON, id="scaled"),
+        pytest.param(child(), child(annotations={"a": "b"}), SOON, id="edited"),
+    ],
+)
+def test_what_a_pass_has_written_itself_is_no_news(before: Any, after: Any, by_others: float) -> None:
+    assert delay(before, after) == by_others
+    assert delay(before, after, is_ours=True) == LATER
+
+
+def test_what_was_adopted_starts_the_next_pass_soon() -> None:
+    assert delay(child(ownerReferences=[]), child(), is_ours=True) == SOON
+
+
+@pytest.mark.parametrize(
+    ("sibling", "expected"),
+    [
+        pytest.param(child(UNREADY, name="d"), LATER, id="another role of the step is not ready"),
+        pytest.param(child(READY, name="d"), NOW, id="it is"),
+        pytest.param(child(UNREADY, name="d", deletionTimestamp=GOING), NOW, id="it is going"),
+        pytest.param(child(UNREADY, name="d", labels={SLICE_LABEL: "1"}), NOW, id="it is of another slice"),
+    ],
+)
+def test_roles_that_step_together_are_waited_for_together(sibling: Any, expected: float) -> None:
+    assert delay(child(UNREADY), child(READY), sibling, roles=1) == expected
+
+
+def test_a_role_that_has_none_yet_may_wait_for_this_one() -> None:
+    """`startAfter`."""
+    sibling = child(UNREADY, name="d")
+    assert delay(child(UNREADY), child(READY), sibling, roles=3) == NOW
+
+
+def test_a_statefulset_tells_sooner_that_a_group_is_gone() -> None:
+    before, after = child(available("False", replicas=2)), child(available("False", replicas=1))
+    metadata = {"name": "c", "namespace": "default", "uid": "s", "resourceVersion": "1"}
+    leaders = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {}}
+    assert delay(before, after) == NOW
+    assert delay(before, after, leaders) == LATER
