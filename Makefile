@@ -18,7 +18,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image clean help
+.PHONY: on-linux demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -131,6 +131,9 @@ image: on-linux $(READY) ## The container image, into build/image, by docker, po
 
 test-image: on-linux $(READY) ## Build the image for real, and look at it: needs root and what `make image` needs.
 	@$(BIN)/python -m pytest test/node $(PYTEST_ARGS)
+
+release: on-linux $(READY) ## Every artifact of a release, into dist/ (IMAGE_REPOSITORY=registry.example.com/lws: where the image will be).
+	@IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" $(BIN)/python -m tools.release
 
 clean: ## Remove the virtual environment and what tools left in the tree.
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -1,0 +1,183 @@
+"""Do plain manifests and their kustomize components say what the chart says? Can a cluster live on them?
+
+No Helm is called on the cluster, and no manager runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from test.cluster import LOCAL, chosen
+from test.integration.release import CERTIFICATES, CHART, DEFINITION, DEPLOYMENT, NAMESPACE, Release, a_set
+from tools.localcluster import LocalCluster, Options
+from tools.localcluster.build import find_programs
+from tools.localcluster.progress import LinePrinter
+from tools.release.chart import KUSTOMIZE, MANIFESTS, Chart, write_manifests
+from tools.release.kustomize import BASE, COMPONENTS, kustomization
+from tools.release.manifests import Object, key, parsed, rendered, split
+from tools.release.source import ReleaseError, run
+
+PROGRAMS = find_programs(["helm", "kubectl"], LinePrinter())
+
+
+@pytest.fixture(scope="module")
+def chart() -> Chart:
+    return Chart(CHART, PROGRAMS["helm"])
+
+
+@pytest.fixture(scope="module")
+def dist(chart: Chart, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("dist")
+    write_manifests(chart, directory)
+    return directory
+
+
+def built(dist: Path, components: tuple[str, ...]) -> list[Object]:
+    """What kustomize makes of the base with components, as users write it."""
+    overlay = dist / KUSTOMIZE / "-".join(["overlay", *components])
+    overlay.mkdir(exist_ok=True)
+    # Without the definitions, which no component touches: they are large.
+    base = dist / KUSTOMIZE / "small"
+    base.mkdir(exist_ok=True)
+    (base / "manager.yaml").write_text((dist / KUSTOMIZE / BASE / "manager.yaml").read_text())
+    (base / "kustomization.yaml").write_text(kustomization(["manager.yaml"]))
+    paths = [f"../components/{name}" for name in components]
+    (overlay / "kustomization.yaml").write_text(kustomization(["../small"], paths))
+    return parsed(run([PROGRAMS["kubectl"], "kustomize", overlay], overlay))
+
+
+def by_key(objects: list[Object]) -> dict[tuple[str, str, str, str], Object]:
+    return {key(each): each for each in objects}
+
+
+def combinations() -> Iterator[tuple[str, ...]]:
+    """Every choice of components that belong together."""
+    after = "-with-cert-manager"
+    for certificates, metrics, policy in itertools.product((False, True), repeat=3):
+        suffix = after if certificates else ""
+        chosen = [
+            *(["cert-manager"] if certificates else []),
+            *([f"prometheus{suffix}"] if metrics else []),
+            *(["network-policy"] if policy else []),
+        ]
+        yield tuple(chosen)
+        yield (*chosen, f"gang-volcano{suffix}")
+    for provider in ("scheduler-plugins", "kubernetes"):
+        yield (f"gang-{provider}",)
+        yield ("cert-manager", f"gang-{provider}{after}")
+
+
+@pytest.mark.parametrize("components", list(combinations()), ids="+".join)
+def test_components_make_what_the_values_make(chart: Chart, dist: Path, components: tuple[str, ...]) -> None:
+    values = {"crds.enabled": False}
+    for name in components:
+        values |= COMPONENTS[name].after
+    if "network-policy" in components and not any(name.startswith("prometheus") for name in components):
+        # Its rule for scrapers is there in any case.
+        values["enablePrometheus"] = False
+    expected, found = by_key(chart.objects(values)), by_key(built(dist, components))
+    if values.get("enablePrometheus") is False:
+        (policy,) = [name for name in expected if name[1] == "NetworkPolicy"]
+        expected[policy]["spec"]["ingress"], found[policy]["spec"]["ingress"] = [], []
+    assert found == expected
+
+
+def test_every_component_is_tried() -> None:
+    assert {name for each in combinations() for name in each} == set(COMPONENTS)
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        ("cert-manager", "gang-volcano"),
+        ("gang-volcano-with-cert-manager",),
+        ("gang-volcano", "gang-kubernetes"),
+    ],
+    ids="+".join,
+)
+def test_components_that_do_not_belong_together_are_refused(dist: Path, components: tuple[str, ...]) -> None:
+    """Else one would silently undo what the other says."""
+    with pytest.raises(ReleaseError, match="accumulat"):
+        built(dist, components)
+
+
+def test_the_base_is_the_manifests(dist: Path) -> None:
+    base = parsed(run([PROGRAMS["kubectl"], "kustomize", dist / KUSTOMIZE], dist))
+    assert by_key(base) == by_key(parsed((dist / MANIFESTS).read_text()))
+
+
+def test_nothing_is_said_of_helm(dist: Path) -> None:
+    text = (dist / MANIFESTS).read_text()
+    assert "helm.sh" not in text and "managed-by" not in text
+
+
+@pytest.fixture(scope="module")
+def release() -> Iterator[Release]:
+    """An empty cluster."""
+    if chosen() != LOCAL:
+        pytest.skip("installs and removes cluster-wide objects")
+    with LocalCluster(Options(nodes=2)) as cluster:
+        yield Release(cluster)
+
+
+def changed(chart: Chart) -> str:
+    """The manifests of the next release: something of every kind of object is other."""
+    return rendered(
+        chart.objects(
+            {"webhooks.timeoutSeconds": 5, "commonLabels": {"team": "serving"}, "logLevel": "debug"}
+        )
+    )
+
+
+def written(release: Release, dist: Path) -> dict[str, Object]:
+    """What was written of each object of the manifests."""
+    found: dict[str, Object] = {}
+    for each in parsed((dist / MANIFESTS).read_text()):
+        stored = release.get(each["kind"], each["metadata"]["name"])
+        stored.pop("status", None)
+        del stored["metadata"]["resourceVersion"]
+        found[" ".join(key(each))] = stored
+    return found
+
+
+@pytest.mark.parametrize(
+    "how", [(), ("--server-side", "--force-conflicts")], ids=["client-side", "server-side"]
+)
+def test_a_cluster_is_installed_upgraded_and_left_again(
+    release: Release, chart: Chart, dist: Path, how: tuple[str, ...]
+) -> None:
+    kubectl = release.cluster.kubectl
+    manifests = str(dist / MANIFESTS)
+    definitions, _ = split(parsed((dist / MANIFESTS).read_text()))
+
+    # With the definitions first, a set can be there before webhooks stand in its way.
+    kubectl("apply", *how, "-f", "-", input=rendered(definitions))
+    release.wait_until_sets_are_served()
+    kubectl("create", "-f", "-", input=json.dumps(a_set("kept")))
+    kubectl("apply", *how, "-f", manifests)
+    kubectl("-n", NAMESPACE, "rollout", "status", "deployment/lws-controller-manager", "--timeout=300s")
+    release.put_certificates()
+    sets, uids = (
+        release.list("leaderworkersets", "default"),
+        [release.uid(*DEFINITION), release.uid(*DEPLOYMENT)],
+    )
+
+    before = written(release, dist)
+    kubectl("apply", *how, "-f", manifests)
+    assert written(release, dist) == before
+
+    kubectl("apply", *how, "-f", "-", input=changed(chart))
+    kubectl("-n", NAMESPACE, "rollout", "status", "deployment/lws-controller-manager", "--timeout=300s")
+    assert release.certificates() == CERTIFICATES
+    assert set(release.bundles().values()) == {True}
+    assert [release.uid(*DEFINITION), release.uid(*DEPLOYMENT)] == uids
+    assert release.list("leaderworkersets", "default") == sets
+    assert release.get(*DEPLOYMENT)["metadata"]["labels"]["team"] == "serving"
+
+    kubectl("delete", "-f", manifests, "--wait", "--timeout=300s")
+    assert all("lws" not in each["metadata"]["name"] for each in release.list("clusterrole"))

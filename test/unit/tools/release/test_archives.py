@@ -1,0 +1,35 @@
+"""tools.release.archives: the same bytes from the same files, on every machine."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+from pathlib import Path
+
+from tools.release.archives import archive, checksums, files_below
+
+FILES = {"b/c": b"two", "a": b"one"}
+
+
+def test_an_archive_is_the_same_every_time_and_of_nobody() -> None:
+    made = archive(FILES, 1_700_000_000, frozenset({"a"}))
+    assert made == archive(dict(reversed(FILES.items())), 1_700_000_000, frozenset({"a"}))
+    assert made != archive(FILES, 1_700_000_001, frozenset({"a"}))
+    with tarfile.open(fileobj=io.BytesIO(made)) as tar:
+        entries = tar.getmembers()
+    assert [(each.name, each.mode, each.mtime, each.uid, each.uname) for each in entries] == [
+        ("a", 0o755, 1_700_000_000, 0, ""),
+        ("b/c", 0o644, 1_700_000_000, 0, ""),
+    ]
+
+
+def test_what_is_packed_is_what_was_there(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c").write_bytes(b"two")
+    (tmp_path / "a").write_bytes(b"one")
+    assert files_below(tmp_path) == FILES
+    assert checksums(tmp_path).splitlines() == [
+        f"{hashlib.sha256(b'one').hexdigest()}  a",
+        f"{hashlib.sha256(b'two').hexdigest()}  b/c",
+    ]

@@ -1,0 +1,1 @@
+"""`make release`: every artifact of a release, made from the files of the repository into dist/."""

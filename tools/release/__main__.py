@@ -1,0 +1,66 @@
+"""`make release`: the files of the repository in, every artifact of a release out, in dist/.
+
+In: $IMAGE_REPOSITORY, where the image will be. Out: exit code 1 and one line where something cannot be made;
+dist/ is then as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import lws
+from tools.localcluster.build import BuildError, find_programs
+from tools.localcluster.progress import LinePrinter
+from tools.localcluster.toolchain import NoGoError
+from tools.release.archives import archive, checksums, files_below
+from tools.release.chart import KUSTOMIZE, Chart, write_manifests
+from tools.release.source import ROOT, ReleaseError, commit_time, copy_source, put_in
+
+DIST = ROOT / "dist"
+CHECKSUMS = "SHA256SUMS"
+
+
+def make(source: Path, target: Path, version: str, seconds: int) -> None:
+    """Make every artifact from the files below `source`."""
+    chart = Chart(source / "charts" / "lws", find_programs(["helm"], LinePrinter())["helm"])
+    chart.package(target, version)
+    write_manifests(chart, target)
+    packed = archive(files_below(target / KUSTOMIZE), seconds)
+    (target / f"lws-kustomize-{version}.tar.gz").write_bytes(packed)
+
+
+def release(dist: Path = DIST) -> None:
+    """Put a whole release into `dist`, in place of what is there."""
+    build = ROOT / "build"
+    build.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="release-", dir=build) as directory:
+        source, target = Path(directory) / "source", Path(directory) / "dist"
+        target.mkdir()
+        copy_source(source)
+        put_in(source, os.environ.get("IMAGE_REPOSITORY", ""))
+        make(source, target, lws.__version__, int(commit_time()))
+        (target / CHECKSUMS).write_text(checksums(target), encoding="utf-8")
+        shutil.rmtree(dist, ignore_errors=True)
+        target.rename(dist)
+    for path in sorted(dist.iterdir()):
+        print(path.relative_to(dist.parent), flush=True)
+
+
+def main() -> int:
+    """Exit code 0 where everything was made."""
+    try:
+        release()
+    except (BuildError, NoGoError, OSError, ReleaseError) as error:
+        print(f"make release: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
