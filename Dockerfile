@@ -5,7 +5,7 @@
 #
 # builds it with what the machine has, and makes the base itself where there is no registry. By hand:
 #
-#   docker build -t localhost/lws:0.1.0 --build-arg BUILD_DATE="$(date -u +%FT%TZ)" --build-arg GIT_COMMIT="$(git rev-parse HEAD)" .
+#   docker build -t localhost/lws:2026.11.0 --build-arg BUILD_DATE="$(date -u +%FT%TZ)" --build-arg GIT_COMMIT="$(git rev-parse HEAD)" .
 #
 # Platforms: linux/amd64 and linux/arm64, for which every locked package comes as a wheel. Nothing is compiled here, so a
 # platform without wheels fails in the first stage instead of producing an image that was never tried.
@@ -35,7 +35,7 @@ RUN --mount=type=secret,id=pip.conf --mount=type=secret,id=authorities \
 COPY pyproject.toml README.md LICENSE ./
 COPY lws/ lws/
 COPY api/ api/
-RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist ./api . \
     && /opt/build/bin/pip --python /opt/lws/bin/python install --no-deps --no-index /dist/*.whl
 
 COPY tools/image/inside/ inside/

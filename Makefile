@@ -23,12 +23,12 @@ BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.loc
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
 
-$(READY): requirements/dev.txt pyproject.toml
+$(READY): requirements/dev.txt pyproject.toml api/pyproject.toml
 	@test -n "$(PYTHON)" || { echo "lws needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3"; exit 1; }
 	@echo "setting up $(VENV) from locked packages"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e api -e .
 	@touch $@
 
 # Said first: what comes then takes minutes.
@@ -116,9 +116,9 @@ generate: $(READY) ## Write what is generated: CRDs, tables of pod fields, metri
 
 lock: $(READY) ## Resolve the locked requirements anew.
 	@$(BIN)/python -m pip install --quiet uv
-	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	@$(BIN)/uv pip compile pyproject.toml --no-emit-package lws-api --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/runtime.txt
-	@$(BIN)/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+	@$(BIN)/uv pip compile pyproject.toml --no-emit-package lws-api --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/dev.txt
 	@$(BIN)/uv pip compile --group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/build.txt

@@ -3,3 +3,7 @@ serves.
 
 In: nothing of the controller. Out: what the controller, its tools and any Python client share.
 """
+
+from __future__ import annotations
+
+__version__ = "2026.11.0"

@@ -246,7 +246,7 @@ def test_the_bill_lists_every_locked_package_and_the_libraries(built: Built, fil
         for name, version in re.findall(r"^([\w.-]+)==([\w.]+)", locked, re.MULTILINE)
     }
     assert wanted - there == set()
-    assert f"pkg:pypi/lws@{lws.__version__}" in there
+    assert {f"pkg:pypi/{name}@{lws.__version__}" for name in ("lws-controller", "lws-api")} <= there
     assert any(each.startswith("pkg:deb/debian/libc6@") for each in there)
     assert any(each.startswith("pkg:generic/cpython@3.") for each in there)
 

@@ -1,7 +1,7 @@
 """`make release`: the files of the repository in, every artifact of a release out, in dist/.
 
-In: $IMAGE_REPOSITORY, where the image will be. Out: exit code 1 and one line where something cannot be made;
-dist/ is then as it was.
+In: $IMAGE_REPOSITORY, where the image will be; $PROJECT_URL, where the project is at home. Out: exit code 1
+and one line where something cannot be made; dist/ is then as it was.
 """
 
 from __future__ import annotations
@@ -12,25 +12,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-import lws
 from tools.localcluster.build import BuildError, find_programs
 from tools.localcluster.progress import LinePrinter
 from tools.localcluster.toolchain import NoGoError
 from tools.release.archives import archive, checksums, files_below
 from tools.release.chart import KUSTOMIZE, Chart, write_manifests
-from tools.release.source import ROOT, ReleaseError, commit_time, copy_source, put_in
+from tools.release.packages import build
+from tools.release.places import ROOT, version
+from tools.release.source import ReleaseError, commit_time, copy_source, put_in
 
 DIST = ROOT / "dist"
 CHECKSUMS = "SHA256SUMS"
 
 
-def make(source: Path, target: Path, version: str, seconds: int) -> None:
+def make(source: Path, target: Path, number: str, seconds: int) -> None:
     """Make every artifact from the files below `source`."""
+    build(source, target, number, str(seconds))
     chart = Chart(source / "charts" / "lws", find_programs(["helm"], LinePrinter())["helm"])
-    chart.package(target, version)
+    chart.package(target, number)
     write_manifests(chart, target)
     packed = archive(files_below(target / KUSTOMIZE), seconds)
-    (target / f"lws-kustomize-{version}.tar.gz").write_bytes(packed)
+    (target / f"lws-kustomize-{number}.tar.gz").write_bytes(packed)
 
 
 def release(dist: Path = DIST) -> None:
@@ -41,8 +43,8 @@ def release(dist: Path = DIST) -> None:
         source, target = Path(directory) / "source", Path(directory) / "dist"
         target.mkdir()
         copy_source(source)
-        put_in(source, os.environ.get("IMAGE_REPOSITORY", ""))
-        make(source, target, lws.__version__, int(commit_time()))
+        put_in(source, os.environ.get("IMAGE_REPOSITORY", ""), os.environ.get("PROJECT_URL", ""))
+        make(source, target, version(source), int(commit_time()))
         (target / CHECKSUMS).write_text(checksums(target), encoding="utf-8")
         shutil.rmtree(dist, ignore_errors=True)
         target.rename(dist)
@@ -54,7 +56,7 @@ def main() -> int:
     """Exit code 0 where everything was made."""
     try:
         release()
-    except (BuildError, NoGoError, OSError, ReleaseError) as error:
+    except (BuildError, NoGoError, OSError, ReleaseError, ValueError) as error:
         print(f"make release: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

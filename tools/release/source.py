@@ -1,7 +1,7 @@
 """From which files is a release made?
 
-In: the repository. Out: a copy of the files that git knows or would take, with the repository of the image in
-its place.
+In: the repository. Out: a copy of the files that git knows or would take, with the repository of the image
+and the address of the project in their places.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import shutil
 import subprocess
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tools.release.places import HOME, ROOT
+
 _REPOSITORY = "repository: localhost/lws\n"
+_NAMES_HOME = ("pyproject.toml", "api/pyproject.toml", "charts/lws/Chart.yaml")
 
 
 class ReleaseError(RuntimeError):
@@ -48,11 +50,14 @@ def copy_source(target: Path, root: Path = ROOT) -> None:
             shutil.copy2(source, copy)
 
 
-def put_in(target: Path, repository: str) -> None:
-    """Write the repository of the image into a copy; empty: as it is."""
+def put_in(target: Path, repository: str, home: str = "") -> None:
+    """Write the repository of the image and the address of the project into a copy; empty: as it is."""
     values = target / "charts" / "lws" / "values.yaml"
     text = values.read_text(encoding="utf-8")
     if text.count(_REPOSITORY) != 1:
         raise ReleaseError(f"{values}: no place for the repository of the image")
     if repository:
         values.write_text(text.replace(_REPOSITORY, f"repository: {repository}\n"), encoding="utf-8")
+    for name in _NAMES_HOME if home else ():
+        path = target / name
+        path.write_text(path.read_text(encoding="utf-8").replace(HOME, home.rstrip("/")), encoding="utf-8")

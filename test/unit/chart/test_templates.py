@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-import lws
 from test.unit.chart.templates import CHART, ROOT, TEMPLATES, stripped
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -17,11 +16,6 @@ DEFINITIONS = sorted((TEMPLATES / "crds").glob("*.yaml"))
 
 def manifest(name: str) -> str:
     return (TEMPLATES / name).read_text()
-
-
-def test_the_chart_has_the_version_of_the_package() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (lws.__version__, lws.__version__)
 
 
 @pytest.mark.parametrize("path", DEFINITIONS, ids=lambda path: path.stem)

@@ -1,0 +1,156 @@
+"""Do the packages install where nothing of the repository is, and do type checkers see their types?
+
+Needs PyPI or a mirror, as pip is configured; no cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+import lws
+from tools.release.packages import build
+from tools.release.source import ROOT, commit_time, copy_source
+
+CLIENT = """\
+from datetime import timedelta
+
+from lws_api.config.v1alpha1 import Configuration
+from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import API_VERSION, KIND, LeaderWorkerSet
+
+my_set = LeaderWorkerSet.model_validate(
+    {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": "a"},
+        "spec": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": {"spec": {"containers": []}}}},
+    }
+)
+size: int | None = my_set.spec.leader_worker_template.size
+names: list[str] = sorted(definitions())
+print(size, *names)
+"""
+MISTAKEN = "wrong: str = my_set.spec.leader_worker_template.size\nmy_set.spec.leader_worker_template.sise\n"
+
+
+@dataclass(frozen=True)
+class Place:
+    """An empty directory with a virtual environment, and nothing of the repository in sight."""
+
+    directory: Path
+
+    @property
+    def python(self) -> Path:
+        return self.directory / "environment" / "bin" / "python"
+
+    def run(self, *command: str | Path) -> subprocess.CompletedProcess[str]:
+        """Ends as it ends; nothing that points at the repository is passed on."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        return subprocess.run(
+            command, cwd=self.directory, env=kept, capture_output=True, text=True, check=False
+        )
+
+    def prints(self, *command: str | Path) -> str:
+        done = self.run(*command)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages, from a copy of what a clone has."""
+    source, target = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("dist")
+    copy_source(source)
+    build(source, target, lws.__version__, commit_time())
+    return target
+
+
+def place_with(directory: Path, dist: Path, *names: str) -> Place:
+    """Somewhere with those packages, and what they need in the versions of the lock."""
+    place = Place(directory)
+    venv.create(directory / "environment", with_pip=True)
+    lock = (ROOT / "requirements" / "runtime.txt").read_text()
+    pins = [line.rstrip(" \\") for line in lock.splitlines() if line and not line.startswith(" ")]
+    (directory / "constraints.txt").write_text("\n".join(pins))
+    install = [place.python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    place.prints(*install, "--constraint", "constraints.txt", "--find-links", str(dist), *names)
+    return place
+
+
+@pytest.fixture(scope="module")
+def controller(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return place_with(tmp_path_factory.mktemp("controller"), dist, "lws-controller")
+
+
+@pytest.fixture(scope="module")
+def api(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
+    place = place_with(tmp_path_factory.mktemp("api"), dist, "lws-api")
+    (place.directory / "client.py").write_text(CLIENT)
+    (place.directory / "mistaken.py").write_text(CLIENT + MISTAKEN)
+    return place
+
+
+def test_there_are_a_wheel_and_a_source_distribution_of_each(dist: Path) -> None:
+    version = lws.__version__
+    assert sorted(path.name for path in dist.iterdir()) == [
+        f"lws_api-{version}-py3-none-any.whl",
+        f"lws_api-{version}.tar.gz",
+        f"lws_controller-{version}-py3-none-any.whl",
+        f"lws_controller-{version}.tar.gz",
+    ]
+
+
+def test_the_controller_installs_with_its_api_and_its_commands(controller: Place) -> None:
+    programs = controller.python.parent
+    assert f"v{lws.__version__}" in controller.prints(programs / "lws", "manager", "--version")
+    assert "Usage: kubectl lws" in controller.prints(programs / "kubectl-lws", "--help")
+    manifest = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "a"},
+        "spec": {"leaderWorkerTemplate": {"workerTemplate": {"spec": {"containers": [{"name": "a"}]}}}},
+    }
+    (controller.directory / "set.yaml").write_text(yaml.safe_dump(manifest))
+    assert controller.prints(programs / "lws", "key", "-f", "set.yaml").strip()
+    controller.prints(controller.python, "-m", "pip", "check")
+
+
+def test_everything_that_is_packed_can_be_imported(controller: Place) -> None:
+    code = (
+        "import importlib, pkgutil, lws, lws_api\n"
+        "for package in (lws, lws_api):\n"
+        "    for each in pkgutil.walk_packages(package.__path__, package.__name__ + '.'):\n"
+        "        each.name == 'lws.__main__' or importlib.import_module(each.name)\n"
+        "print(lws.__file__)\n"
+    )
+    where = controller.prints(controller.python, "-c", code).strip()
+    assert Path(where).is_relative_to(controller.directory)
+
+
+def test_the_api_installs_without_the_controller(api: Place) -> None:
+    assert api.prints(api.python, "client.py").split()[:2] == ["2", "DisaggregatedSet"]
+    assert "No module named 'lws'" in api.run(api.python, "-c", "import lws").stderr
+    packages = api.prints(api.python, "-m", "pip", "list", "--format=freeze").lower()
+    assert "kopf" not in packages and "aiohttp" not in packages
+
+
+def checked(place: Place, file: str) -> subprocess.CompletedProcess[str]:
+    mypy = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file="]
+    return place.run(*mypy, f"--python-executable={place.python}", file)
+
+
+def test_a_type_checker_sees_the_types(api: Place) -> None:
+    assert "Success" in checked(api, "client.py").stdout, checked(api, "client.py").stdout
+
+
+def test_a_type_checker_sees_mistakes(api: Place) -> None:
+    found = checked(api, "mistaken.py").stdout
+    assert 'variable has type "str"' in found and '"sise"' in found

@@ -1,0 +1,101 @@
+"""Where does it say which version this is, and where the project is at home?
+
+In: the files of the repository. Out: the version, the same everywhere; or all places changed to another one.
+
+    python -m tools.release.places               # says the version; exit code 1 where places disagree
+    python -m tools.release.places 2026.12.0     # writes it everywhere
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HOME = "https://example.com/lws-controller"
+"""Stands for the address of the repository, which has none yet; `make release PROJECT_URL=…` puts it in."""
+NUMBER = r"\d+\.\d+\.\d+"
+_NUMBER = re.compile(NUMBER)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A pattern whose first group is the version, in a file. It may be there several times."""
+
+    path: str
+    pattern: str
+
+
+PLACES = (
+    Place("lws/__init__.py", rf'(?m)^__version__ = "({NUMBER})"$'),
+    Place("api/lws_api/__init__.py", rf'(?m)^__version__ = "({NUMBER})"$'),
+    Place("pyproject.toml", rf'"lws-api==({NUMBER})"'),
+    Place("charts/lws/Chart.yaml", rf"(?m)^version: ({NUMBER})$"),
+    Place("charts/lws/Chart.yaml", rf'(?m)^appVersion: "({NUMBER})"$'),
+    Place("Dockerfile", rf"localhost/lws:({NUMBER})"),
+    Place("README.md", rf"lws-({NUMBER})-linux"),
+    Place("docs/start/install.md", rf"lws-({NUMBER})-linux"),
+    Place("docs/start/install.md", rf"/lws:({NUMBER})"),
+    Place("docs/operations/handover.md", rf"`lws-({NUMBER})` after"),
+)
+
+
+def found(root: Path = ROOT) -> Mapping[Place, frozenset[str]]:
+    """What each place says; nothing where it has gone."""
+    return {
+        place: frozenset(re.findall(place.pattern, (root / place.path).read_text(encoding="utf-8")))
+        for place in PLACES
+    }
+
+
+def version(root: Path = ROOT) -> str:
+    """The version. Raises ValueError where places disagree or have gone."""
+    said = found(root)
+    every = frozenset().union(*said.values())
+    lost = [place.path for place, versions in said.items() if not versions]
+    if lost or len(every) != 1:
+        heard = "; ".join(
+            f"{place.path}: {', '.join(sorted(each)) or 'nothing'}" for place, each in said.items()
+        )
+        raise ValueError(f"not one version everywhere: {heard}")
+    return next(iter(every))
+
+
+def write(new: str, root: Path = ROOT) -> None:
+    """Put another version into every place. Raises ValueError for what is no version."""
+    if not _NUMBER.fullmatch(new):
+        raise ValueError(f"{new!r} is no version: three numbers, such as 2026.12.0")
+    for place in PLACES:
+        path = root / place.path
+        text = path.read_text(encoding="utf-8")
+        path.write_text(re.sub(place.pattern, lambda found: _with(found, new), text), encoding="utf-8")
+
+
+def _with(found: re.Match[str], new: str) -> str:
+    start, end = (at - found.start() for at in found.span(1))
+    return found[0][:start] + new + found[0][end:]
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.release.places", description="Say or change the version."
+    )
+    parser.add_argument("version", nargs="?", help="the new one, such as 2026.12.0")
+    new = parser.parse_args(arguments).version
+    try:
+        if new:
+            write(new, root)
+        print(version(root))
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
