@@ -13,6 +13,7 @@ from lws.admission.disaggregatedset.facts import SetFacts, facts_of, identity_of
 from lws.admission.disaggregatedset.names import name_errors
 from lws.admission.disaggregatedset.placement import placement_errors, placement_warnings
 from lws.admission.disaggregatedset.reserved import reserved_errors, reserved_warnings
+from lws.admission.disaggregatedset.restarts import restart_warnings
 from lws.admission.disaggregatedset.roles import role_errors, role_warnings
 from lws.admission.disaggregatedset.scaling import (
     clash_errors,
@@ -69,7 +70,7 @@ def warnings_in(
         return found
     known = {before.by_names(each) for each in (_warnings(before, facts, gang) if found else ())}
     fresh = [each for each in found if facts.by_names(each) not in known]
-    return [*scaling_change_warnings(old, before, facts), *fresh]
+    return [*scaling_change_warnings(old, before, facts), *fresh, *restart_warnings(new, old)]
 
 
 def _role_errors(facts: SetFacts, other: SetFacts | None) -> Iterator[FieldError]:

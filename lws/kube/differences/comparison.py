@@ -63,6 +63,7 @@ _NAME = "\0"
 _ORDER = _NAME
 """Key of the order of a list that was made a mapping."""
 
+_ABSENT = object()
 _LONGEST_VALUE = 60
 
 
@@ -81,24 +82,25 @@ def explain(old: Any, new: Any, words: Mapping[str, str] = MappingProxyType({}))
     Elements of lists are told apart by name where they have one. words: what to call a field in the lines,
     beside the words that are known here; an empty one leaves it out.
     """
-    # Imported here: it takes 0.1 s, which a command that explains nothing should not wait for.
-    from deepdiff import DeepDiff
-
     before, after = _unlike(_by_name(canonical(old)), _by_name(canonical(new)))
-    tree = DeepDiff(
-        before,
-        after,
-        view="tree",
-        ignore_private_variables=False,
-        threshold_to_diff_deeper=0,
-    )
-    levels = [level for found in tree.values() for level in found]
-    lines = [
-        line
-        for level in levels
-        for line in _lines(level.path(output_format="list"), level.t1, level.t2, {**_WORDS, **words})
-    ]
-    return sorted(lines)
+    known = {**_WORDS, **words}
+    return sorted(line for found in _differences([], before, after) for line in _lines(*found, known))
+
+
+def _differences(path: list[Any], old: Any, new: Any) -> Iterator[tuple[list[Any], Any, Any]]:
+    """Path, old and new value of each difference; `_ABSENT` in the place of what there is not."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old.keys() | new.keys():
+            yield from _differences([*path, key], old.get(key, _ABSENT), new.get(key, _ABSENT))
+    elif isinstance(old, list) and isinstance(new, list):
+        # What of a list stayed is not seen at once. Imported here: that takes 0.1 s, mostly for nothing.
+        from deepdiff import DeepDiff
+
+        tree = DeepDiff(old, new, view="tree", ignore_private_variables=False, threshold_to_diff_deeper=0)
+        for level in (level for found in tree.values() for level in found):
+            yield [*path, *level.path(output_format="list")], level.t1, level.t2
+    elif not _is_identical(old, new):
+        yield path, old, new
 
 
 def _meaningful(value: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

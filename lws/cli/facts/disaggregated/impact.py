@@ -15,6 +15,7 @@ from lws.disaggregatedset.children.upkeep import waiting_edits
 from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.revisions.target import Target, target_revision
+from lws.disaggregatedset.rollout.outlook import of_roles, restarts
 from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
@@ -103,16 +104,9 @@ def _verdict(what: DisaggregatedImpact) -> Text:
         is_change = is_scaled or what.template or what.at_once or what.waiting
         unchanged = "" if is_change else ": nothing changes"
         return Text(f"no pod is restarted{unchanged}", "bold green")
-    total = sum(what.restarts.values())
-    restart = f"{_of_roles(what.restarts)} {'restarts' if total == 1 else 'restart'}"
+    restart = restarts(what.restarts, what.is_paused, what.is_under_way)
     stay = f"; {counted(what.staying)} {'stays as it is' if what.staying == 1 else 'stay as they are'}"
-    if what.is_paused:
-        when = " once the rollout is resumed"
-    elif what.is_under_way:
-        when = " anyway: a rollout is under way"
-    else:
-        when = ", by a rollout of all roles in step"
-    return Text(f"{restart}{when}{stay if what.staying else ''}", "bold red")
+    return Text(f"{restart}{stay if what.staying else ''}", "bold red")
 
 
 def creation(obj: Object, now: datetime) -> Iterator[Text]:
@@ -125,17 +119,12 @@ def creation(obj: Object, now: datetime) -> Iterator[Text]:
         for target in wanted.in_slice(index, None).targets:
             counts[target.name] = counts.get(target.name, 0) + target.target
     pods = sum(counts[role.name] * int(fields.SIZE.of({"spec": role.spec}) or 1) for role in spec.roles)
-    yield Text(f"new: {_of_roles(counts)}, {pods} pods in all, under key {key}", "bold green")
+    yield Text(f"new: {of_roles(counts)}, {pods} pods in all, under key {key}", "bold green")
     for role in spec.roles:
         if role.start_after:
             yield Text(
                 f"  {role.name} is created once there is a ready group of {', '.join(role.start_after)}"
             )
-
-
-def _of_roles(counts: Mapping[str, int]) -> str:
-    """`5 groups (prefill 2, decode 3)`."""
-    return f"{counted(sum(counts.values()))} ({', '.join(f'{role} {n}' for role, n in counts.items())})"
 
 
 def _at_once(before: Object, after: Object) -> Iterator[str]:

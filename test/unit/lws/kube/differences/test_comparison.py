@@ -204,8 +204,16 @@ def test_elements_of_one_name_are_compared_by_position() -> None:
     assert explain(old, new) == ["env[1] value: 2 → 3"]
 
 
-def test_deepdiff_is_imported_only_to_explain() -> None:
-    load = "import sys, lws.kube.differences.comparison as c; c.canonical({})"
+@pytest.mark.parametrize(
+    ("used", "is_imported"),
+    [
+        pytest.param("c.canonical({})", False, id="no words"),
+        pytest.param("c.explain({'a': {'b': 1}}, {'a': {'b': 2}})", False, id="fields"),
+        pytest.param("c.explain({'args': ['x']}, {'args': ['y']})", True, id="lists"),
+    ],
+)
+def test_deepdiff_is_imported_only_to_compare_lists(used: str, is_imported: bool) -> None:
+    load = f"import sys, lws.kube.differences.comparison as c; {used}"
     code = f"{load}; sys.exit('deepdiff' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False)
-    assert done.returncode == 0
+    assert done.returncode == int(is_imported)
