@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from lws.figures import Figures, Tally
+
 Object = Mapping[str, Any]
 """One Kubernetes object (or a part of one) as plain JSON data; never changed in place."""
 
@@ -130,7 +132,8 @@ class Merge:
 class Delete:
     """Delete the object of this name *and* UID; one that is gone already counts as done.
 
-    grace_seconds: what is left to a pod to end; 0 waits for no kubelet. None: as the pod says.
+    grace_seconds: what is left to a pod to end; 0 waits for no kubelet. None: as the pod says. tallies: what
+    is counted once it is done.
     """
 
     target: Reference
@@ -138,6 +141,7 @@ class Delete:
     why: str
     announce: tuple[Announce, ...] = ()
     grace_seconds: int | None = None
+    tallies: tuple[Tally, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +213,8 @@ class Plan:
     stuck_pods: pods that a lost node keeps from going.
     problems: what stands in the way; told in a condition or an Event by the caller.
     postponable: which of the actions in `sequences` can wait.
-    standing: words for how its owner stands, which metrics count owners by.
+    standing: words for how its owner stands, which metrics count owners by. figures: how it stands in
+    numbers, which metrics show.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -221,6 +226,7 @@ class Plan:
     problems: tuple[Problem, ...] = ()
     postponable: tuple[Postponable, ...] = ()
     standing: frozenset[str] = frozenset()
+    figures: Figures | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -247,6 +253,7 @@ def together(*parts: Plan) -> Plan:
         problems=tuple(problem for each in parts for problem in each.problems),
         postponable=tuple(postponable for each in parts for postponable in each.postponable),
         standing=frozenset().union(*(each.standing for each in parts)),
+        figures=next((each.figures for each in parts if each.figures is not None), None),
     )
 
 

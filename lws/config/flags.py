@@ -68,6 +68,7 @@ FLAGS: Mapping[str, Flag] = MappingProxyType(
         "leader-elect-resource-lock": Flag(("leaderElection", "resourceLock"), _text),
         "leader-elect-resource-name": Flag(("leaderElection", "resourceName"), _text),
         "metrics-bind-address": Flag(("metrics", "bindAddress"), _text),
+        "metrics-per-set": Flag(("metrics", "perSet"), _boolean),
         "health-probe-bind-address": Flag(("health", "healthProbeBindAddress"), _probe_address),
     }
 )

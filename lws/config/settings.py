@@ -62,6 +62,7 @@ class Settings:
 
     namespace: where the manager runs, with its Lease, Secret and Service. metrics_bind_address,
     health_bind_address: `host:port`, an empty host meaning every interface; None: not served.
+    metrics_per_set: metrics show each set by itself, else sums over all sets.
     readiness_endpoint, liveness_endpoint: URL paths that start with a slash and differ. client_qps,
     client_burst: limits of requests to the API server, per second and at once, both above 0. gang_provider:
     who schedules groups as a whole; None: nobody. node_loss: when a lost node counts as
@@ -72,6 +73,7 @@ class Settings:
     webhook: Webhook
     leader_election: LeaderElection
     metrics_bind_address: str | None
+    metrics_per_set: bool
     health_bind_address: str | None
     readiness_endpoint: str
     liveness_endpoint: str

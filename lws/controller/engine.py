@@ -87,7 +87,6 @@ class Engine:
         ]
         for each in self._controllers:
             self._triggers.add(each.routes, each.keys)
-        metrics.count(standing for each in within.registrations for standing in each.standings)
         self._loop = self._loop_of(metrics)
         workloads = [each.workload for each in within.registrations]
         cluster.learn(*(each for workload in workloads for each in (workload.resource, *workload.children)))
@@ -157,6 +156,9 @@ class Engine:
         return {**self._informers, **self._kopf_streams}
 
     def _loop_of(self, metrics: Metrics) -> Loop:
+        for each in self._within.registrations:
+            metrics.count(each.standings)
+            metrics.workloads.serve(each.series)
         passes = passes_of(self._controllers)
         controllers = {kind: each.label for kind, each in passes.items()}
         metrics.passes.serve(controllers.values(), _CONCURRENT_PASSES)

@@ -82,11 +82,13 @@ class Loop:
         if snapshot is None:
             self._count_stuck(key, 0)
             self._count_standing(key, frozenset())
+            self._metrics.workloads.gone(key)
             # What comes back under this name, such as the next leader of a group, is new.
             return Again(rest=0.0)
         plan = kind.due(kind.plan(snapshot))
         self._count_stuck(key, plan.stuck_pods)
         self._count_standing(key, plan.standing)
+        self._metrics.workloads.observe(key, plan.figures)
         rest = timing.REST_PER_SECOND * (self._clock() - began)
         rest = min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
         if plan.waiting_for:
@@ -96,6 +98,8 @@ class Loop:
         outcome = await kind.apply(plan)
         if outcome.forced:
             self._metrics.observe_forced(outcome.forced)
+        if outcome.tallies:
+            self._metrics.workloads.count(key.namespace, outcome.tallies)
         return replace(_again(key, plan, outcome), rest=rest)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
@@ -105,6 +109,7 @@ class Loop:
         self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))
         for key in [key for key in self._standing if is_meant(key.namespace)]:
             self._count_standing(key, frozenset())
+        self._metrics.workloads.forget(is_meant)
 
     def _count_stuck(self, key: Key, pods: int) -> None:
         if pods == self._stuck_pods.get(key, 0):

@@ -149,7 +149,7 @@ async def run(settings: Settings, kubeconfig: str | None) -> int:
     """
     await check_ports(settings)
     configuration = await load_configuration(kubeconfig)
-    metrics = Metrics()
+    metrics = Metrics(settings.metrics_per_set)
     commit = os.environ.get("LWS_GIT_COMMIT", "unknown")
     metrics.process.built(__version__, commit, platform.python_version())
     agent = f"lws/v{__version__} ({platform.system().lower()}/{platform.machine()})"

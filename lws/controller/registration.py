@@ -22,6 +22,7 @@ from lws.config import Settings
 from lws.controller.election.election import Scope
 from lws.controller.endpoints.health import Check
 from lws.controller.endpoints.metrics import Standing
+from lws.controller.endpoints.series.workloads import WorkloadSeries
 from lws.controller.loop import Kind
 from lws.controller.triggers.keys import Key, Route
 from lws.controller.webhooks.handlers import Handler
@@ -78,7 +79,7 @@ class Registration:
     """A kind of workload. reporter: the controller that its Events name. endpoints: handler id → what it
     reviews; handlers: those of all endpoints. reads: fields that its passes read of kinds that passes over
     sets and groups read too. is_optional: its definitions need not be there; as long as they are not, it is
-    not served. standings: what metrics count its keys by.
+    not served. standings: what metrics count its keys by. series: what they show of each workload.
     """
 
     workload: Workload
@@ -89,6 +90,7 @@ class Registration:
     reads: tuple[Table, ...] = ()
     is_optional: bool = False
     standings: tuple[Standing, ...] = ()
+    series: tuple[WorkloadSeries, ...] = ()
 
 
 def passes_of(controllers: Iterable[Controller]) -> dict[str, Kind]:

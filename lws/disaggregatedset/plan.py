@@ -24,6 +24,7 @@ from lws.disaggregatedset.slices.state import newest_first
 from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
+from lws.disaggregatedset.status.figures import figures_of
 from lws.disaggregatedset.status.nodes import look_again, without_nodes
 from lws.disaggregatedset.status.problems import plan_left_alone, problems_of
 from lws.disaggregatedset.status.status import IN_ROLLOUT, Observed, can_wait, disaggregated_status
@@ -125,6 +126,7 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
         announce=events.problems(obj, problems),
         again_after=soonest((status.due_in, look_again(snapshot.children))),
         standing=frozenset(word for word, holds in standing if holds),
+        figures=figures_of(obj["metadata"]["name"], target.name, wanted.in_all(), status, bool(rolling)),
     )
 
 

@@ -28,6 +28,13 @@ from lws.kube.pods import (
 )
 from lws.leaderworkerset.memory.members import Members, remembered_of
 from lws.leaderworkerset.memory.restarts import mark_on
+from lws.leaderworkerset.status.figures import (
+    CONTAINER_RESTARTED,
+    DISRUPTION,
+    POD_DELETED,
+    POD_FAILED,
+    POD_REPLACED,
+)
 from lws_api.leaderworkerset.v1 import REVISION_LABEL, RestartPolicy
 
 _REPLACED = "it was replaced by another pod of that name"
@@ -42,13 +49,20 @@ class Incident:
     or the place.
 
     is_disruption: the pod goes or went because it was evicted, preempted or drained, which is no failure of
-    the group. since: not later than any failure in the group; what does not show is taken for old.
+    the group. since: not later than any failure in the group; what does not show is taken for old. how: the
+    same as `why` in one word.
     """
 
     pod: str
     why: str
     is_disruption: bool = False
     since: datetime = field(default=_LONG_AGO, compare=False)
+    how: str = field(default=POD_FAILED, compare=False)
+
+    @property
+    def reason(self) -> str:
+        """Why its group is recreated, in one word."""
+        return DISRUPTION if self.is_disruption else self.how
 
 
 def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
@@ -109,7 +123,8 @@ def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str
         name, disruption = pod["metadata"]["name"], disruption_of(pod)
         if is_terminating(pod):
             why = f"it is being deleted ({disruption})" if disruption else "it is being deleted"
-            yield Incident(name, why, bool(disruption), deletion_requested_at(pod) or _LONG_AGO)
+            since_when = deletion_requested_at(pod) or _LONG_AGO
+            yield Incident(name, why, bool(disruption), since_when, POD_DELETED)
         if is_failed(pod):
             yield Incident(name, _failure(pod), bool(disruption), _created(pod))
         for end in restarted_containers(pod):
@@ -117,7 +132,8 @@ def _visible_failures(group: GroupSnapshot, pods: tuple[Object, ...], since: str
             if not is_exempt and not (end.at and end.at < since):
                 # Of the first of several restarts nothing shows but that the pod was there.
                 began = moment_of(end.at) if end.is_first else None
-                yield Incident(name, f"{_ended(end)} and was restarted", since=began or _created(pod))
+                why, when = f"{_ended(end)} and was restarted", began or _created(pod)
+                yield Incident(name, why, since=when, how=CONTAINER_RESTARTED)
 
 
 def _created(pod: Object) -> datetime:
@@ -146,7 +162,7 @@ def _replaced(group: GroupSnapshot, workers: tuple[Object, ...], size: int) -> I
         if name in pods:
             is_disruption = name in group.disrupted
             why = _AFTER_DISRUPTION if is_disruption else _REPLACED
-            yield Incident(name, why, is_disruption, _created(pods[name]))
+            yield Incident(name, why, is_disruption, _created(pods[name]), POD_REPLACED)
     if mark_on(group.lws, index_by_name(group.leader), group.leader):
         yield Incident(group.leader["metadata"]["name"], "its group had failed before")
     elif workers and len(workers) == size - 1 and not _are_remembered(group, workers):
@@ -163,7 +179,7 @@ def _replaced_unseen(workers: tuple[Object, ...], disrupted: frozenset[str]) -> 
     newest = max(pod["metadata"]["creationTimestamp"] for pod in workers)
     names = [pod["metadata"]["name"] for pod in workers if pod["metadata"]["creationTimestamp"] == newest]
     why = _REPLACED if len(names) == 1 else _ONE_REPLACED
-    return Incident(max(names), why, since=moment_of(newest) or _LONG_AGO)
+    return Incident(max(names), why, since=moment_of(newest) or _LONG_AGO, how=POD_REPLACED)
 
 
 def _are_remembered(group: GroupSnapshot, workers: tuple[Object, ...]) -> bool:

@@ -38,6 +38,7 @@ from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
 from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.status.figures import MISSING_REVISION, recreated
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
@@ -214,7 +215,8 @@ def _missing_revision(group: GroupSnapshot) -> Plan:
     note = f"{note}, nor a StatefulSet: group {index} is recreated from the current revision"
     announce = (group_event(group, "MissingRevision", "Delete", note, "Warning"),)
     why = "nothing shows what its workers were"
-    return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce),),))
+    tallies = (recreated(group.lws, MISSING_REVISION),)
+    return Plan(((Delete(Reference.to(group.leader), "Foreground", why, announce, tallies=tallies),),))
 
 
 def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:

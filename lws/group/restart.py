@@ -29,6 +29,7 @@ from lws.leaderworkerset.memory.restarts import (
 from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states
 from lws.leaderworkerset.rollout.limits import budget_of
 from lws.leaderworkerset.snapshot import GroupFacts
+from lws.leaderworkerset.status.figures import delayed, recreated
 
 
 def plan_restart(group: GroupSnapshot, size: int) -> Plan | None:
@@ -82,6 +83,7 @@ def _deletion(group: GroupSnapshot, incident: Incident) -> Delete:
         propagation="Foreground",
         why=f"pod {incident.pod}: {incident.why}; the group is recreated as one",
         announce=(group_event(group, "RecreateGroup", "Delete", f"{note}: {incident.why}"),),
+        tallies=(recreated(group.lws, incident.reason),),
     )
 
 
@@ -99,6 +101,7 @@ def _delayed(group: GroupSnapshot, incident: Incident, past: Restarts) -> Plan:
         announce=(group_event(group, "RecreateGroupDelayed", "Wait", note, "Warning"),),
         again_after=(past.due - group.now).total_seconds(),
         waiting_for=f"the end of its back-off at {timestamp(past.due)}: pod {incident.pod}: {incident.why}",
+        figures=delayed(group.lws),
     )
 
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from lws import timing
 from lws.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
+from lws.figures import Figures
+from lws.kube.conditions import is_true
 from lws.kube.metadata import is_controlled_by, is_terminating, uid_of
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
@@ -36,8 +38,11 @@ from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import node_loss
+from lws.leaderworkerset.status.figures import figures_of, starts_of
 from lws.leaderworkerset.status.problems import problems_of
+from lws.leaderworkerset.status.progress import STALLED
 from lws.leaderworkerset.status.status import (
+    UPDATE_IN_PROGRESS,
     Observed,
     Revisions,
     SetStatus,
@@ -79,9 +84,23 @@ def plan(snapshot: SetSnapshot) -> Plan:
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
         ),
         again_after=soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
+        standing=_standing(status),
+        figures=_figures(snapshot, groups, status),
     )
     waiting_for = next((child.waiting_for for child in children if child.waiting_for), "")
     return replace(together(*children, own), waiting_for=waiting_for)
+
+
+def _standing(status: SetStatus) -> frozenset[str]:
+    conditions = status.intended.get("conditions")
+    return frozenset(each for each in (UPDATE_IN_PROGRESS, STALLED) if is_true(conditions, each))
+
+
+def _figures(snapshot: SetSnapshot, groups: Sequence[GroupState], status: SetStatus) -> Figures:
+    failed = len(given_up(snapshot))
+    ready = {group.index for group in groups if group.ready}
+    made = figures_of(snapshot.lws, status.intended, snapshot.spec.replicas, failed)
+    return replace(made, groups=starts_of(snapshot.groups, ready))
 
 
 def _written(lws: Object, status: SetStatus) -> tuple[Status, ...]:

@@ -18,6 +18,7 @@ from lws_api.crds import definitions
 from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.leaderworkerset import placement, v1
 from tools.deployment import REPOSITORY
+from tools.series import series_of, served
 
 # Types of Kubernetes: what is in them is its API, not ours.
 _OPAQUE = frozenset({"leaderTemplate", "workerTemplate", "volumeClaimTemplates", "conditions"})
@@ -65,8 +66,8 @@ def _trees(*, is_disaggregated: bool) -> list[ast.Module]:
 
 def _metrics() -> frozenset[str]:
     """Those that are about DisaggregatedSets alone."""
-    texts = (path.read_text("utf-8") for path in (REPOSITORY / "lws" / "controller").rglob("*.py"))
-    return frozenset(name for text in texts for name in re.findall(r'"(lws_disaggregatedset\w+)"', text))
+    names = (each.name for each in series_of(served()))
+    return frozenset(name for name in names if name.startswith("lws_disaggregatedset"))
 
 
 def said_in(trees: Sequence[ast.Module], places: Mapping[str, int]) -> frozenset[str]:

@@ -84,6 +84,8 @@ class Metrics(_Section):
 
     bind_address: str = ":8443"
     """Address to listen on; `"0"` means none."""
+    per_set: bool = True
+    """Series of each set by itself; `false`: their sums over all sets."""
 
 
 class Health(_Section):

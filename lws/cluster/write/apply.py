@@ -20,6 +20,7 @@ from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, 
 from lws.cluster.write.owner_locks import Turns
 from lws.cluster.write.owner_writes import write_owner
 from lws.cluster.write.taken_names import is_as_made
+from lws.figures import Tally
 from lws.kube.metadata import controller_of
 
 log = logging.getLogger(__name__)
@@ -57,12 +58,14 @@ class Memory:
 @dataclass(slots=True)
 class Outcome:
     """errors: what failed, one per sequence or status at most. forced: deletions that left no time to end.
-    overtaken: somebody else was faster with an object; nothing failed, and more is to be done.
+    overtaken: somebody else was faster with an object; nothing failed, and more is to be done. tallies: what
+    is counted of the writes that are done.
     """
 
     errors: list[ClusterError] = field(default_factory=list)
     forced: int = 0
     overtaken: bool = False
+    tallies: list[Tally] = field(default_factory=list)
 
     @property
     def retry_after(self) -> float:
@@ -120,7 +123,9 @@ class Applier:
                 outcome.errors.append(error)
                 self._announce_failure(action, error)
                 return
-            outcome.forced += isinstance(action, Delete) and action.grace_seconds == 0
+            if isinstance(action, Delete):
+                outcome.forced += action.grace_seconds == 0
+                outcome.tallies += action.tallies
             for announce in action.announce:
                 self._recorder.announce(announce)
 

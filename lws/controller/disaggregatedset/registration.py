@@ -15,12 +15,15 @@ from lws.controller.disaggregatedset.admission import ENDPOINTS, handlers
 from lws.controller.disaggregatedset.routes import PASS, Routes
 from lws.controller.disaggregatedset.tables import TABLES
 from lws.controller.endpoints.metrics import Standing
+from lws.controller.endpoints.series.workloads import WorkloadSeries, series_of_rollouts
 from lws.controller.loop import Kind
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
 from lws.disaggregatedset.plan import plan
+from lws.disaggregatedset.status import figures
 from lws.disaggregatedset.status.status import IN_ROLLOUT
 from lws.leaderworkerset.status.progress import STALLED
+from lws_api.disaggregatedset.v1 import KIND
 
 
 def _build(parts: Parts) -> Controller:
@@ -60,6 +63,27 @@ _STANDINGS = (
     ),
 )
 
+_ROLES = (
+    (figures.DESIRED, "groups_desired", "Groups that a role is to have, over all slices."),
+    (figures.EXISTING, "groups", "Groups that a role has, over all slices and revisions."),
+    (figures.READY, "groups_ready", "Groups of a role that are ready."),
+    (figures.UPDATED, "groups_updated", "Groups of a role that are on the wanted revision."),
+)
+
+_SERIES = (
+    *(
+        WorkloadSeries(KIND, word, f"lws_disaggregatedset_{name}", documentation, label="role")
+        for word, name, documentation in _ROLES
+    ),
+    *series_of_rollouts(KIND),
+    WorkloadSeries(
+        KIND,
+        figures.STUCK,
+        "lws_disaggregatedset_stalled",
+        "1 while a DisaggregatedSet has been without progress for longer than its progressDeadlineSeconds.",
+    ),
+)
+
 REGISTRATION = Registration(
     workload=DISAGGREGATED_SET,
     reporter=PASS,
@@ -69,4 +93,5 @@ REGISTRATION = Registration(
     reads=TABLES,
     is_optional=True,
     standings=_STANDINGS,
+    series=_SERIES,
 )

@@ -24,6 +24,7 @@ from prometheus_client.registry import Collector
 from lws.controller.endpoints.series.passes import PassSeries
 from lws.controller.endpoints.series.process import ProcessSeries
 from lws.controller.endpoints.series.reviews import ReviewSeries
+from lws.controller.endpoints.series.workloads import Workloads
 from lws.controller.endpoints.series.workqueue import QueueSeries
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -40,9 +41,9 @@ class Standing:
 
 
 class Metrics:
-    """Every series of the process."""
+    """Every series of the process. is_each_set_shown: False has only sums over all of a kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_each_set_shown: bool = True) -> None:
         # Series that the original controller does not have.
         disable_created_metrics()
         registry = self._registry = CollectorRegistry()
@@ -53,6 +54,7 @@ class Metrics:
         self.queue = QueueSeries(registry)
         self.reviews = ReviewSeries(registry)
         self.process = ProcessSeries(registry)
+        self.workloads = Workloads(registry, is_each_set_shown)
         self._standings: dict[Standing, Gauge] = {}
         self._stuck_pods = Gauge(
             "lws_pods_held_by_lost_nodes",

@@ -17,6 +17,7 @@ from lws.cluster.write.recent_writes import WriteMemory
 from lws.controller.leaderworkerset.admission import ENDPOINTS, handlers
 from lws.controller.leaderworkerset.gangs import Gangs
 from lws.controller.leaderworkerset.routing import Routing
+from lws.controller.leaderworkerset.series import SERIES, STANDINGS
 from lws.controller.loop import Kind
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
@@ -75,4 +76,6 @@ REGISTRATION = Registration(
     build=_build,
     endpoints=ENDPOINTS,
     handlers=handlers,
+    standings=STANDINGS,
+    series=SERIES,
 )

@@ -74,7 +74,7 @@ class Observed:
 class DisaggregatedStatus:
     """patch: JSON merge patch from the stored status, None where that is as good. due_in: seconds until the
     set counts as stalled if nothing happens; None where it does, or cannot. is_available: every role has what
-    is wanted. is_stalled: nothing has moved for as long as the set allows.
+    is wanted. is_stalled: nothing has moved for as long as the set allows. roles: how many groups each has.
     """
 
     patch: Mapping[str, Any] | None
@@ -82,6 +82,7 @@ class DisaggregatedStatus:
     due_in: float | None = None
     is_available: bool = False
     is_stalled: bool = False
+    roles: tuple[RoleCounts, ...] = ()
 
 
 def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus:
@@ -116,7 +117,7 @@ def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus
     patch = merge_patch(stored, intended)
     announce = tuple(_announcements(obj, before, conditions))
     is_stalled = is_true(conditions, STALLED)
-    return DisaggregatedStatus(patch, announce, due_in or None, is_available, is_stalled)
+    return DisaggregatedStatus(patch, announce, due_in or None, is_available, is_stalled, counts)
 
 
 def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:

@@ -114,6 +114,15 @@ def choose_revision(snapshot: SetSnapshot, ownership: Ownership) -> Choice:
     )
 
 
+def equal_keys(snapshot: SetSnapshot, choice: Choice) -> frozenset[str]:
+    """Keys of recorded revisions that mean the same as the wanted one and have another key: a group of theirs
+    gains nothing by moving on.
+    """
+    wanted = record(snapshot.lws)
+    others = (each for each in snapshot.revisions if each.key != choice.key)
+    return frozenset(each.key for each in others if recognise(wanted, (each,)) is not None)
+
+
 def _reused(snapshot: SetSnapshot, known: Recorded, fills: int) -> Choice:
     owner = owner_reference(snapshot.lws) if snapshot.is_set_alive else None
     actions = reuse.plan_reuse(known, next_number(snapshot.revisions) - 1 + fills, owner)

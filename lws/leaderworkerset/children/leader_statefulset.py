@@ -14,12 +14,12 @@ from lws import timing
 from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference
 from lws.children import Child, plan_obstacle
 from lws.kube.differences import applied
-from lws.kube.metadata import missing_labels
+from lws.kube.metadata import labels_of, missing_labels
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import Assessment
 from lws.leaderworkerset.assessment.checkpoint import Position, beginning, remember, remembered_position
-from lws.leaderworkerset.assessment.target_revision import Choice
+from lws.leaderworkerset.assessment.target_revision import Choice, equal_keys
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.rollout.groups import (
@@ -33,6 +33,7 @@ from lws.leaderworkerset.rollout.scale_down import leftovers
 from lws.leaderworkerset.rollout.state import Rollout, RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.status.figures import ROLLOUT, recreated, replaced_for_nothing
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
@@ -78,7 +79,7 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
     guard = _guard(lws, leader, position, choice.key)
     applying = _apply_leaders(snapshot, leader, choice, rollout)
     applying = _telling_leftovers(snapshot, told, state.groups, applying)
-    going = _replace_leaders(snapshot, rollout)
+    going = _replace_leaders(snapshot, choice, rollout)
     sequence = (*choice.actions, *guard, *going, *applying)
     # Leaders that the partition covers already have nothing to wait for.
     newly = [each for index, each in zip(rollout.replace, going, strict=True) if index < told.partition]
@@ -182,9 +183,22 @@ def _telling_leftovers(
     return tuple(replace(each, announce=(*each.announce, *said)) for each in applying)
 
 
-def _replace_leaders(snapshot: SetSnapshot, rollout: Rollout) -> tuple[Action, ...]:
-    pods = {group.index: group.leader for group in snapshot.groups}
+def _replace_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> tuple[Action, ...]:
+    pods = {group.index: group.leader for group in snapshot.groups if group.index in rollout.replace}
+    in_vain = equal_keys(snapshot, choice) if pods else ()
     return tuple(
-        Delete(Reference.to(pods[index]), "Foreground", why=f"group {index} moves to the new revision")
+        Delete(
+            Reference.to(pods[index]),
+            "Foreground",
+            why=f"group {index} moves to the new revision",
+            tallies=(
+                recreated(snapshot.lws, ROLLOUT),
+                *([replaced_for_nothing(snapshot.lws)] if _key_of(pods[index]) in in_vain else ()),
+            ),
+        )
         for index in rollout.replace
     )
+
+
+def _key_of(leader: Object) -> str:
+    return labels_of(leader).get(REVISION_LABEL, "")

@@ -21,6 +21,8 @@ MOST_NAMED = 10
 READY, OUTDATED = "Ready", "Outdated"
 _BROKEN, _NOT_READY, _MISSING, _TERMINATING = "Broken", "NotReady", "Missing", "Terminating"
 _WORST_FIRST = (_BROKEN, _NOT_READY, _MISSING, _TERMINATING, OUTDATED)
+STATES = (READY, *_WORST_FIRST)
+"""How a group may stand."""
 
 
 @dataclass(frozen=True, slots=True)

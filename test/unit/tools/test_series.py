@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lws.controller.endpoints.metrics import Metrics, Standing
-from tools.series import PAGE, Series, main, page, series_of, served
+from tools.series import PAGES, REFERENCE, Series, main, page, series_of, served
 
 ORIGINAL = {
     "controller_runtime_active_workers": ("gauge", "controller"),
@@ -53,11 +53,12 @@ def test_the_page_says_what_is_served() -> None:
 
 
 def test_a_page_that_is_out_of_date_is_written_anew(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.md"
-    path.write_text(PAGE.read_text().replace("`lws_build_info`", "`lws_other`"))
-    assert main(["--check"], path) == 1
-    assert main([], path) == 0
-    assert path.read_text() == PAGE.read_text()
+    for name in PAGES:
+        text = (REFERENCE / name).read_text()
+        (tmp_path / name).write_text(text.replace("`lws_build_info`", "`lws_other`"))
+    assert main(["--check"], tmp_path) == 1
+    assert main([], tmp_path) == 0
+    assert all((tmp_path / name).read_text() == (REFERENCE / name).read_text() for name in PAGES)
 
 
 def test_kinds_of_workload_have_a_place_on_the_page() -> None:
@@ -66,4 +67,4 @@ def test_kinds_of_workload_have_a_place_on_the_page() -> None:
     late = Series("lws_fleets_late", "gauge", (), "Fleets that are late.")
     assert late in series_of(metrics) and late not in series_of(Metrics())
     row = "| `lws_fleets_late` | gauge |  | Fleets that are late. |\n"
-    assert row in page(PAGE.read_text(), metrics)
+    assert row in page((REFERENCE / PAGES[0]).read_text(), metrics)

@@ -25,7 +25,7 @@ LINES: dict[str, tuple[Any, str]] = {
     "a key mistyped": (HEAD | {"webhook": {"prot": 1}}, "f:webhook.prot: no such key; did you mean port?"),
     "a key made up": (
         HEAD | {"metrics": {"zzz": 1}},
-        "f:metrics.zzz: no such key; there are bindAddress",
+        "f:metrics.zzz: no such key; there are bindAddress, perSet",
     ),
     "a section mistyped": (
         HEAD | {"leaderelection": {}},

@@ -22,6 +22,7 @@ VALUES: dict[str, tuple[str, object, KeyPath, object]] = {
     "lease name": ("leader-elect-resource-name", "x", ("leaderElection", "resourceName"), "x"),
     "metrics": ("metrics-bind-address", ":1", ("metrics", "bindAddress"), ":1"),
     "metrics, empty": ("metrics-bind-address", "", ("metrics", "bindAddress"), ""),
+    "metrics of each set": ("metrics-per-set", "false", ("metrics", "perSet"), False),
     "probes": ("health-probe-bind-address", ":1", ("health", "healthProbeBindAddress"), ":1"),
     "probes, empty": ("health-probe-bind-address", "", ("health", "healthProbeBindAddress"), "0"),
 }

@@ -41,6 +41,7 @@ def test_without_a_file(path: str | None) -> None:
         webhook=Webhook(enabled=True, host="", port=9443, cert_dir="/tmp/k8s-webhook-server/serving-certs"),
         leader_election=LeaderElection(True, "b8b2488c.x-k8s.io", 15.0, 10.0, 2.0),
         metrics_bind_address=":8443",
+        metrics_per_set=True,
         health_bind_address=":8081",
         readiness_endpoint="/readyz",
         liveness_endpoint="/healthz",
@@ -67,7 +68,7 @@ leaderElection:
   resourceLock: leases
   resourceName: mine
   resourceNamespace: elsewhere
-metrics: {bindAddress: "0"}
+metrics: {bindAddress: "0", perSet: false}
 health: {healthProbeBindAddress: ":2", readinessEndpointName: /r, livenessEndpointName: /l}
 tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}
 internalCertManagement: {enable: false, webhookServiceName: s, webhookSecretName: t}
@@ -84,6 +85,7 @@ sharding: {shards: 1}
         webhook=Webhook(enabled=True, host="127.0.0.1", port=1, cert_dir="/certs"),
         leader_election=LeaderElection(False, "mine", 60.0, 30.0, 0.5),
         metrics_bind_address=None,
+        metrics_per_set=False,
         health_bind_address=":2",
         readiness_endpoint="/r",
         liveness_endpoint="/l",

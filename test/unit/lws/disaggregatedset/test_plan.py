@@ -9,6 +9,7 @@ from lws.actions import Create
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.figures import Figures
 from lws.kube.refusals import Obstruction
 from test.unit.builders import NOW
 from test.unit.disaggregated import ROLES, make_disaggregated, make_facts, make_role
@@ -63,9 +64,34 @@ def test_metrics_learn_which_sets_are_in_a_rollout_and_which_are_stalled() -> No
     assert plan(rolled).standing == frozenset()
     rolling = DisaggregatedSnapshot(obj, NOW, (*old, *new), revisions=revisions)
     assert plan(rolling).standing == {"InRollout"}
+    assert [figures(each).numbers["rolling", ""] for each in (rolled, rolling)] == [False, True]
     unready = tuple(replace(each, ready=0, is_settled=False) for each in new)
     (status,) = plan(DisaggregatedSnapshot(obj, NOW, unready, revisions=revisions)).statuses
     for seconds, expected in ((59, frozenset()), (60, {"Stalled"})):
         then = NOW + timedelta(seconds=seconds)
         waiting = DisaggregatedSnapshot({**obj, "status": status.patch}, then, unready, revisions=revisions)
         assert plan(waiting).standing == expected
+        assert figures(waiting).numbers["stalled", ""] == bool(expected)
+
+
+def figures(snapshot: DisaggregatedSnapshot) -> Figures:
+    found = plan(snapshot).figures
+    assert found is not None
+    return found
+
+
+def test_metrics_show_the_groups_of_each_role() -> None:
+    former, obj = (
+        make_disaggregated(roles=[make_role(*each, image) for each in ROLES.items()])
+        for image in ("app:1", "app:2")
+    )
+    revisions = recorded(former, 1), recorded(obj, 2)
+    old, new = (
+        tuple(make_facts(obj, Identity(0, each.key, role), count) for role, count in ROLES.items())
+        for each in revisions
+    )
+    found = figures(DisaggregatedSnapshot(obj, NOW, (*old, *new), revisions=revisions))
+    assert (found.kind, found.name, found.revision) == ("DisaggregatedSet", "demo", revisions[1].name)
+    for role, count in ROLES.items():
+        numbers = [found.numbers[word, role] for word in ("desired", "existing", "ready", "updated")]
+        assert numbers == [count, 2 * count, 2 * count, count]

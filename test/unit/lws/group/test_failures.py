@@ -55,6 +55,25 @@ def group(
     return GroupSnapshot(lws, pod, NOW, worker_statefulset=statefulset, workers=pods)
 
 
+@pytest.mark.parametrize(
+    ("snapshot", "reason"),
+    [
+        pytest.param(group(workers=({}, LEAVING)), "PodDeleted", id="deleted"),
+        pytest.param(group(workers=({}, {"phase": "Failed"})), "PodFailed", id="failed"),
+        pytest.param(group(leader=restarted()), "ContainerRestarted", id="restarted"),
+        pytest.param(replace(group(), replaced=frozenset({"demo-0-1"})), "PodReplaced", id="replaced"),
+        pytest.param(
+            replace(group(), replaced=frozenset({"demo-0-1"}), disrupted=frozenset({"demo-0-1"})),
+            "Disruption",
+            id="evicted",
+        ),
+    ],
+)
+def test_one_word_says_how_a_group_failed(snapshot: GroupSnapshot, reason: str) -> None:
+    incident = incident_of(snapshot, 3)
+    assert incident is not None and incident.reason == reason
+
+
 GONE, REPLACED = "it is being deleted", "it was replaced by another pod of that name"
 RESTARTED = "container x ended and was restarted"
 

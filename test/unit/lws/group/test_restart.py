@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Delete, Merge, Plan, Reference
+from lws.figures import Figures, Tally
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.conditions import timestamp
@@ -97,6 +98,8 @@ def test_the_restart_is_remembered_before_the_leader_is_deleted() -> None:
     note = f"Worker pod demo-1-1 failed, deleted leader pod demo-1 to recreate group 1: {WHY}"
     assert (told.type, told.reason, told.action, told.note) == ("Normal", "RecreateGroup", "Delete", note)
     assert (told.regarding, told.related) == (Reference.to(snapshot.lws), Reference.to(snapshot.leader))
+    assert delete.tallies == (Tally("LeaderWorkerSet", "demo", "recreated", "ContainerRestarted"),)
+    assert planned.figures is None
 
 
 def test_a_deletion_that_failed_is_repeated_without_being_counted_again() -> None:
@@ -133,6 +136,7 @@ def test_the_deletion_waits_for_the_back_off() -> None:
         f"pod demo-1-1: {WHY}"
     )
     assert planned.waiting_for == f"the end of its back-off at 2026-03-01T12:00:25Z: pod demo-1-1: {WHY}"
+    assert planned.figures == Figures("LeaderWorkerSet", "demo", {("delayed", ""): 1})
     later = replace(snapshot, now=NOW + timedelta(seconds=25))
     assert remembered(decided(later))["restarts"] == {"1": f"4.4.{THEN + 25}.{KEY}"}
 

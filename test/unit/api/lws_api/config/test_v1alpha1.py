@@ -25,7 +25,7 @@ DEFAULTS = {
         "resourceName": "b8b2488c.x-k8s.io",
         "resourceNamespace": "",
     },
-    "metrics": {"bindAddress": ":8443"},
+    "metrics": {"bindAddress": ":8443", "perSet": True},
     "health": {
         "healthProbeBindAddress": ":8081",
         "readinessEndpointName": "/readyz",

@@ -39,6 +39,7 @@ from lws.cluster.errors import (
 )
 from lws.cluster.write.apply import Applier, Memory, Outcome
 from lws.cluster.write.owner_locks import Turns
+from lws.figures import Tally
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
 
@@ -641,6 +642,13 @@ async def test_a_deletion_that_fails(bench: _Bench) -> None:
     bench.cluster.failures["a"] = error = Throttled(429, "TooManyRequests", "a disruption budget", 10.0)
     outcome = await bench.run((_delete("a"), _create("b")))
     assert outcome.errors == [error] and bench.diary == ["delete Foreground a"]
+
+
+async def test_what_is_counted_of_deletions_is_that_of_those_that_are_done(bench: _Bench) -> None:
+    bench.cluster.failures["b"] = ApiError(500, "", "x")
+    tallies = {name: Tally("Fleet", name, "lost") for name in "abc"}
+    outcome = await bench.run(*((_delete(name, tallies=(tallies[name],)),) for name in "abc"))
+    assert sorted(outcome.tallies, key=str) == [tallies["a"], tallies["c"]]
 
 
 async def test_a_deletion_by_force_is_counted_where_it_succeeds(bench: _Bench) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from lws.actions import Apply, Delete, Merge, Plan
+from lws.figures import Tally
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -144,3 +145,24 @@ def test_scaling_down_to_ready_groups_says_nothing_of_it() -> None:
     (apply,) = actions_of(plan(with_spec(settled(make_set(replicas=4)), make_set(replicas=2))))
     assert isinstance(apply, Apply)
     assert [each.type for each in apply.announce] == ["Normal"]
+
+
+def counted(planned: Plan) -> list[Tally]:
+    deleted = (action for action in actions_of(planned) if isinstance(action, Delete))
+    return [tally for action in deleted for tally in action.tallies]
+
+
+def test_groups_that_a_rollout_replaces_are_counted() -> None:
+    snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
+    begun = with_reported(carried_out(snapshot, plan(snapshot)))
+    assert counted(plan(begun)) == [Tally("LeaderWorkerSet", "demo", "recreated", "Rollout")]
+
+
+def test_groups_that_are_replaced_for_the_same_are_counted_apart() -> None:
+    """Another controller has recorded two spellings of one template."""
+    snapshot = with_spec(settled(make_set(replicas=3)), make_set(replicas=3, image="app:2"))
+    begun = with_reported(carried_out(snapshot, plan(snapshot)))
+    old, new = sorted(begun.revisions, key=lambda each: each.number)
+    twice = replace(begun, revisions=(replace(old, form=new.form, topology=new.topology), new))
+    words = [(tally.word, tally.label) for tally in counted(plan(twice))]
+    assert words == [("recreated", "Rollout"), ("spurious", "")]

@@ -1,0 +1,254 @@
+"""How workloads stand, one by one or all together, and what happened to them.
+
+In: figures of passes, tallies of writes, and which series each kind of workload has. Out: series that are
+there for as long as their workload is and this process acts on it; and how long rollouts and starts took.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from prometheus_client import CollectorRegistry, Histogram, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from lws.controller.endpoints.series.key import PassKey
+from lws.figures import ROLLING, Figures, Tally
+from lws.kube.conditions import moment_of
+
+REVISION_CHANGES, ROLLOUT_START, LAST_START = "revision changes", "rollout start", "last start"
+"""Words of what is found out here: how often another revision was wanted, when the rollout under way began,
+and how many seconds the group took that has become ready last.
+"""
+
+_STARTS = (1, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200)
+_ROLLOUTS = (10, 30, 60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
+_NAMESPACE = "namespace"
+# What cannot be added up.
+_OF_ONE = frozenset({ROLLOUT_START, LAST_START})
+
+_Owner = tuple[str, str, str]
+"""Kind, namespace and name of a workload."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSeries:
+    """One series of a kind of workload. word: as figures and tallies have it. label: a further label; values:
+    all that it may be, empty where users choose the names.
+    """
+
+    kind: str
+    word: str
+    series: str
+    documentation: str
+    label: str = ""
+    values: tuple[str, ...] = ()
+    is_counter: bool = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The names of its labels."""
+        return (_NAMESPACE, self.kind.lower(), *((self.label,) if self.label else ()))
+
+
+@dataclass(slots=True)
+class _Record:
+    """What is remembered of one workload. known: leader pods that need not be measured (any more)."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
+    own: Figures | None = None
+    parts: dict[PassKey, Figures] = field(default_factory=dict)
+    revision: str = ""
+    rolling_since: float | None = None
+    last_start: float | None = None
+    known: set[str] = field(default_factory=set)
+
+
+class Workloads(Collector):
+    """is_each_shown: False has all workloads of a kind added up, under empty labels."""
+
+    def __init__(
+        self, registry: CollectorRegistry, is_each_shown: bool = True, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._is_each_shown = is_each_shown
+        self._clock = clock
+        self._series: dict[str, WorkloadSeries] = {}
+        self._records: defaultdict[_Owner, _Record] = defaultdict(_Record)
+        self._owner_of: dict[PassKey, _Owner] = {}
+        self._starts = Histogram(
+            "lws_group_start_duration_seconds",
+            "Seconds from the creation of a leader pod until its group was ready for the first time.",
+            buckets=_STARTS,
+            registry=registry,
+        )
+        self._rollouts = Histogram(
+            "lws_rollout_duration_seconds",
+            "Seconds that rollouts took that came to their end.",
+            ("kind",),
+            buckets=_ROLLOUTS,
+            registry=registry,
+        )
+        registry.register(self)
+
+    def serve(self, series: Iterable[WorkloadSeries]) -> None:
+        """Show these from now on."""
+        for each in series:
+            self._series[each.series] = each
+            self._rollouts.labels(each.kind)
+
+    def observe(self, key: PassKey, figures: Figures | None) -> None:
+        """A pass over the key has found this; None: nothing of a part, nothing new of a workload."""
+        if figures is None:
+            owner = self._owner_of.get(key)
+            if owner is not None and self._records[owner].parts.pop(key, None) is not None:
+                del self._owner_of[key]
+            return
+        owner = self._owner_of[key] = (figures.kind, key.namespace, figures.name)
+        record = self._records[owner]
+        if figures.name == key.name:
+            self._observe_own(record, figures)
+            return
+        before = record.parts.get(key)
+        # What is new of a part is counted, too.
+        record.counts.update(figures.numbers.keys() - (before.numbers.keys() if before is not None else ()))
+        record.parts[key] = figures
+
+    def count(self, namespace: str, tallies: Iterable[Tally]) -> None:
+        """Writes in this namespace are done."""
+        for each in tallies:
+            self._records[each.kind, namespace, each.name].counts[each.word, each.label] += 1
+
+    def gone(self, key: PassKey) -> None:
+        """There is nothing of that name any more."""
+        owner = self._owner_of.pop(key, None)
+        if owner is None:
+            return
+        if owner[2] == key.name:
+            record = self._records.pop(owner, _Record())
+            for part in record.parts:
+                self._owner_of.pop(part, None)
+        else:
+            self._records[owner].parts.pop(key, None)
+
+    def forget(self, is_meant: Callable[[str], bool]) -> None:
+        """The process that leads these namespaces from now on shows what is in them."""
+        for owner in [owner for owner in self._records if is_meant(owner[1])]:
+            del self._records[owner]
+        for key in [key for key in self._owner_of if is_meant(key.namespace)]:
+            del self._owner_of[key]
+
+    def _observe_own(self, record: _Record, figures: Figures) -> None:
+        before, now = record.own, self._clock()
+        record.own = figures
+        if figures.revision:
+            record.counts[REVISION_CHANGES, ""] += record.revision not in ("", figures.revision)
+            record.revision = figures.revision
+        if figures.numbers.get((ROLLING, "")):
+            began = moment_of(figures.rolling_since)
+            record.rolling_since = began.timestamp() if began is not None else record.rolling_since or now
+        elif record.rolling_since is not None:
+            self._rollouts.labels(figures.kind).observe(max(0.0, now - record.rolling_since))
+            record.rolling_since = None
+        self._measure_starts(record, figures, is_first=before is None)
+
+    def _measure_starts(self, record: _Record, figures: Figures, is_first: bool) -> None:
+        """Nothing tells of a group that was there before this process looked whether it was ready before."""
+        groups = figures.groups
+        if is_first:
+            record.known = {*groups}
+            return
+        record.known &= groups.keys()
+        for uid, created in groups.items():
+            moment = moment_of(created) if created and uid not in record.known else None
+            if moment is not None:
+                record.known.add(uid)
+                record.last_start = max(0.0, self._clock() - moment.timestamp())
+                self._starts.observe(record.last_start)
+
+    def describe(self) -> Iterable[Metric]:
+        return [_family(each) for each in self._series.values()]
+
+    def collect(self) -> Iterator[Metric]:
+        for each in self._series.values():
+            if not self._is_each_shown and each.word in _OF_ONE:
+                continue
+            family = _family(each)
+            for labels, value in self._samples(each):
+                family.add_metric(labels, value)
+            yield family
+
+    def _samples(self, series: WorkloadSeries) -> Iterable[tuple[tuple[str, ...], float]]:
+        each_by_itself = (
+            ((namespace, name, *label), value)
+            for (kind, namespace, name), record in self._records.items()
+            if kind == series.kind and record.own is not None
+            for label, value in _values(series, record).items()
+        )
+        if self._is_each_shown:
+            return each_by_itself
+        sums = dict.fromkeys((_place_in_sums(series, value) for value in series.values or ("",)), 0.0)
+        for labels, value in each_by_itself:
+            sums[_place_in_sums(series, *labels[2:])] += value
+        return sums.items()
+
+
+def series_of_rollouts(kind: str) -> tuple[WorkloadSeries, ...]:
+    """What every kind has whose workloads are rolled from one revision to another."""
+    start = f"lws_{kind.lower()}"
+    return (
+        WorkloadSeries(
+            kind,
+            ROLLING,
+            f"{start}_rollout_in_progress",
+            "1 while something is still on another revision than the wanted one, also where the rollout is "
+            "paused.",
+        ),
+        WorkloadSeries(
+            kind,
+            ROLLOUT_START,
+            f"{start}_rollout_start_timestamp_seconds",
+            "When the rollout that is under way began, in seconds since 1970; absent without one.",
+        ),
+        WorkloadSeries(
+            kind,
+            REVISION_CHANGES,
+            f"{start}_revision_changes_total",
+            "Times that another revision was wanted than before.",
+            is_counter=True,
+        ),
+    )
+
+
+def _family(series: WorkloadSeries) -> CounterMetricFamily | GaugeMetricFamily:
+    make = CounterMetricFamily if series.is_counter else GaugeMetricFamily
+    return make(series.series, series.documentation, labels=series.labels)
+
+
+def _place_in_sums(series: WorkloadSeries, label: str = "") -> tuple[str, ...]:
+    """Labels that users choose would make as many series as there are sets."""
+    further = (label if series.values else "",) if series.label else ()
+    return ("", "", *further)
+
+
+def _values(series: WorkloadSeries, record: _Record) -> Mapping[tuple[str, ...], float]:
+    """The value, by that of the further label if there is one."""
+    if series.word in _OF_ONE:
+        value = record.rolling_since if series.word == ROLLOUT_START else record.last_start
+        return {(): value} if value is not None else {}
+    of: dict[str, float] = dict.fromkeys(series.values or (() if series.label else ("",)), 0.0)
+    for word, label, value in _numbers(series, record):
+        if word == series.word:
+            of[label] = of.get(label, 0.0) + value
+    return {((label,) if series.label else ()): value for label, value in of.items()}
+
+
+def _numbers(series: WorkloadSeries, record: _Record) -> Iterator[tuple[str, str, float]]:
+    if series.is_counter:
+        yield from ((word, label, count) for (word, label), count in record.counts.items())
+        return
+    for figures in (record.own, *record.parts.values()):
+        if figures is not None:
+            yield from ((word, label, number) for (word, label), number in figures.numbers.items())

@@ -1,0 +1,138 @@
+"""Does a manager serve what the pages about its metrics list, and are the numbers those of the cluster?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from test.harness.disaggregated import standing
+from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
+from test.harness.groups import settle
+from test.harness.manifests import a_set, new_image
+from test.harness.product import Product
+from test.harness.scraping import Scrape, Scraper, a_scraper
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+from tools.localcluster import ClusterAccess
+from tools.series import PAGES, REFERENCE
+
+PAIR = "DisaggregatedSet"
+ROW = re.compile(r"^\| `(\w+)` \| (\w+) \| (.*?) \|", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def scraper(cluster: ClusterAccess, product: Product) -> Iterator[Scraper]:
+    with a_scraper(cluster) as scraper:
+        yield scraper
+
+
+def listed() -> dict[str, tuple[str, set[str]]]:
+    """Series → type and labels, as the pages have them."""
+    rows = (row for page in PAGES for row in ROW.findall((REFERENCE / page).read_text(encoding="utf-8")))
+    return {name: (kind, set(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+
+
+def paused(is_paused: bool) -> dict[str, Any]:
+    return {"spec": {"rolloutStrategy": {"paused": is_paused}}}
+
+
+def test_what_is_served_is_what_is_listed_and_follows_the_cluster(
+    world: World, product: Product, scraper: Scraper
+) -> None:
+    here = {"namespace": world.namespace, "leaderworkerset": "served"}
+    there = {"namespace": world.namespace, "disaggregatedset": "pair"}
+
+    def scraped(accept: Any = lambda scrape: True, what: str = "a scrape") -> Scrape:
+        return eventually(what, lambda: scraper.scrape(product.manager), accept)
+
+    world.create(a_set("served", replicas=2))
+    world.create(a_disaggregated_set("pair", roles(2, 1), rolloutStrategy={"paused": False}))
+    settle(world, "served")
+    standing.settle(world, "pair")
+    start = "lws_leaderworkerset_"
+    ready = scraped(
+        lambda scrape: scrape.value(f"{start}groups", state="Ready", **here) == 2, "two are shown ready"
+    )
+    for name in ("groups_desired", "groups_ready", "groups_updated"):
+        assert ready.value(start + name, **here) == 2, name
+    assert ready.value("lws_disaggregatedset_groups_ready", role="prefill", **there) == 2
+    assert ready.value(f"{start}last_group_start_duration_seconds", **here) is not None
+    assert (ready.value("lws_group_start_duration_seconds_count") or 0) >= 2
+
+    world.patch(SET, "served", paused(True))
+    world.patch(SET, "served", new_image("server:2"))
+    world.patch(PAIR, "pair", new_roles(roles(2, 1, "server:2"), rolloutStrategy={"paused": True}))
+    rolling = scraped(
+        lambda scrape: (
+            scrape.value(f"{start}rollout_in_progress", **here) == 1
+            and scrape.value("lws_disaggregatedset_rollout_in_progress", **there) == 1
+        ),
+        "two rollouts are shown",
+    )
+    expect_every_series(rolling)
+    assert rolling.value(f"{start}revision_changes_total", **here) == 1
+
+    world.patch(SET, "served", paused(False))
+    world.patch(PAIR, "pair", {"spec": {"rolloutStrategy": {"paused": False}}})
+    settle(world, "served")
+    standing.settle(world, "pair")
+    rolled = scraped(
+        lambda scrape: (
+            scrape.value(f"{start}rollout_in_progress", **here) == 0
+            and scrape.value("lws_disaggregatedset_rollout_in_progress", **there) == 0
+        ),
+        "both rollouts are over",
+    )
+    for kind in ("LeaderWorkerSet", "DisaggregatedSet"):
+        assert (rolled.value("lws_rollout_duration_seconds_count", kind=kind) or 0) >= 1
+    assert (rolled.value(f"{start}group_recreations_total", reason="Rollout", **here) or 0) >= 1
+    assert rolled.value(f"{start}spurious_replacements_total") == 0
+
+    world.delete("Pod", "served-1-1")
+    settle(world, "served")
+    failures = "PodDeleted", "PodReplaced"
+    scraped(
+        lambda scrape: any(
+            scrape.value(f"{start}group_recreations_total", reason=reason, **here) for reason in failures
+        ),
+        "the group that lost a pod is counted",
+    )
+
+    world.delete(SET, "served")
+    world.delete(PAIR, "pair")
+    scraped(
+        lambda scrape: (
+            not any(
+                labels.items() <= sample.labels.items()
+                for family in scrape.families.values()
+                for sample in family.samples
+                for labels in (here, there)
+            )
+        ),
+        "the series of what is gone are gone",
+    )
+
+
+def expect_every_series(scrape: Scrape) -> None:
+    """All that is listed is there, as it is listed, and nothing else."""
+    of_the_process = ("process_", "python_")
+    served = {name for name in scrape.families if not name.startswith(of_the_process)}
+    assert served == listed().keys()
+    for name, (kind, labels) in listed().items():
+        family = scrape.families[name]
+        assert (family.type, scrape.labels_of(name)) == (kind, labels), name
+        assert family.documentation.endswith("."), name
+    controllers = {"leaderworkerset", "pod", "disaggregatedset"}
+    for name, found in {
+        "workqueue_adds_total": controllers,
+        "controller_runtime_reconcile_total": {*controllers, "cert-rotator"},
+    }.items():
+        assert {sample.labels["controller"] for sample in scrape.families[name].samples} == found
+
+
+def test_nobody_reads_metrics_without_a_token(product: Product, scraper: Scraper) -> None:
+    with pytest.raises(OSError, match="401"):
+        Scraper("").read(product.manager)
