@@ -106,11 +106,12 @@ format: $(READY) ## Let ruff put the code in order.
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-generate: $(READY) ## Write what is generated: CRDs, tables of pod fields, metrics and chart values, pictures, plots.
+generate: $(READY) ## Write what is generated: CRDs, tables of pod fields, metrics, chart values and licences, pictures, plots.
 	@$(BIN)/python -m tools.crdgen
 	@$(BIN)/python -m tools.podtypes
 	@$(BIN)/python -m tools.series
 	@$(BIN)/python -m tools.chartvalues
+	@$(BIN)/python -m tools.release.licences
 	@$(BIN)/python -m tools.pictures
 	@$(BIN)/python -m test.bench --page-only
 
@@ -132,8 +133,8 @@ image: on-linux $(READY) ## The container image, into build/image, by docker, po
 test-image: on-linux $(READY) ## Build the image for real, and look at it: needs root and what `make image` needs.
 	@$(BIN)/python -m pytest test/node $(PYTEST_ARGS)
 
-release: on-linux $(READY) ## Every artifact of a release, into dist/ (IMAGE_REPOSITORY=registry.example.com/lws: where the image will be).
-	@IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" $(BIN)/python -m tools.release
+release: on-linux $(READY) ## Every artifact of a release, into dist/ (IMAGE_REPOSITORY=…, PROJECT_URL=…, TAG=v…: what it will be published as).
+	@IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" PROJECT_URL="$(PROJECT_URL)" TAG="$(TAG)" $(BIN)/python -m tools.release
 
 clean: ## Remove the virtual environment and what tools left in the tree.
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

@@ -5,9 +5,11 @@ Needs PyPI or a mirror, as pip is configured; no cluster.
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import tarfile
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 import yaml
 
 import lws
+from tools.release.krew import plugin
 from tools.release.packages import build
 from tools.release.source import ROOT, commit_time, copy_source
 
@@ -140,6 +143,19 @@ def test_the_api_installs_without_the_controller(api: Place) -> None:
     assert "No module named 'lws'" in api.run(api.python, "-c", "import lws").stderr
     packages = api.prints(api.python, "-m", "pip", "list", "--format=freeze").lower()
     assert "kopf" not in packages and "aiohttp" not in packages
+
+
+def test_the_plugin_installs_itself_at_its_first_call(dist: Path, tmp_path: Path) -> None:
+    wheels = {path.name: path.read_bytes() for path in dist.glob("*.whl")}
+    with tarfile.open(fileobj=io.BytesIO(plugin(wheels, int(commit_time())))) as tar:
+        tar.extractall(tmp_path / "store", filter="data")
+    place, program = Place(tmp_path), tmp_path / "store" / "kubectl-lws"
+    first, second = place.run(program, "--help"), place.run(program, "--help")
+    assert first.returncode == 0, first.stderr
+    assert "installing its packages, once" in first.stderr and second.stderr == ""
+    assert first.stdout == second.stdout and "Usage: kubectl lws" in first.stdout
+    # In its own directory, so that they go when krew removes it.
+    assert (tmp_path / "store" / "environment").is_dir()
 
 
 def checked(place: Place, file: str) -> subprocess.CompletedProcess[str]:

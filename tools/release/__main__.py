@@ -1,12 +1,13 @@
 """`make release`: the files of the repository in, every artifact of a release out, in dist/.
 
-In: $IMAGE_REPOSITORY, where the image will be; $PROJECT_URL, where the project is at home. Out: exit code 1
-and one line where something cannot be made; dist/ is then as it was.
+In: $TAG, if one is released; $IMAGE_REPOSITORY, where the image will be; $PROJECT_URL, where the project is
+at home. Out: exit code 1 and one line where something cannot be made; dist/ is then as it was.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -17,8 +18,9 @@ from tools.localcluster.progress import LinePrinter
 from tools.localcluster.toolchain import NoGoError
 from tools.release.archives import archive, checksums, files_below
 from tools.release.chart import KUSTOMIZE, Chart, write_manifests
+from tools.release.krew import PROGRAM, manifest, plugin
 from tools.release.packages import build
-from tools.release.places import ROOT, version
+from tools.release.places import ROOT, home, version
 from tools.release.source import ReleaseError, commit_time, copy_source, put_in
 
 DIST = ROOT / "dist"
@@ -27,12 +29,28 @@ CHECKSUMS = "SHA256SUMS"
 
 def make(source: Path, target: Path, number: str, seconds: int) -> None:
     """Make every artifact from the files below `source`."""
-    build(source, target, number, str(seconds))
+    wheels = {path.name: path.read_bytes() for path in build(source, target, number, str(seconds))}
+    packed = plugin(wheels, seconds)
+    name = f"{PROGRAM}-{number}.tar.gz"
+    (target / name).write_bytes(packed)
+    (target / "krew-lws.yaml").write_text(manifest(name, packed, number, home(source)), encoding="utf-8")
     chart = Chart(source / "charts" / "lws", find_programs(["helm"], LinePrinter())["helm"])
     chart.package(target, number)
     write_manifests(chart, target)
     packed = archive(files_below(target / KUSTOMIZE), seconds)
     (target / f"lws-kustomize-{number}.tar.gz").write_bytes(packed)
+
+
+def check_tag(tag: str, source: Path) -> None:
+    """Raise ReleaseError where a tag is not that of the version, or the changelog has no date for it."""
+    number = version(source)
+    if tag != f"v{number}":
+        raise ReleaseError(
+            f"tag {tag}, version {number}: tag v{number}, or give `python -m tools.release.places` another"
+        )
+    changes = (source / "CHANGELOG.md").read_text(encoding="utf-8")
+    if not re.search(rf"(?m)^## {re.escape(number)} - \d{{4}}-\d{{2}}-\d{{2}}$", changes):
+        raise ReleaseError(f"CHANGELOG.md: no section `## {number} - YEAR-MONTH-DAY`")
 
 
 def release(dist: Path = DIST) -> None:
@@ -43,6 +61,8 @@ def release(dist: Path = DIST) -> None:
         source, target = Path(directory) / "source", Path(directory) / "dist"
         target.mkdir()
         copy_source(source)
+        if tag := os.environ.get("TAG", ""):
+            check_tag(tag, source)
         put_in(source, os.environ.get("IMAGE_REPOSITORY", ""), os.environ.get("PROJECT_URL", ""))
         make(source, target, version(source), int(commit_time()))
         (target / CHECKSUMS).write_text(checksums(target), encoding="utf-8")

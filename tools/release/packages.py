@@ -18,7 +18,7 @@ def build(source: Path, target: Path, version: str, epoch: str) -> list[Path]:
     """Build every package below `source` into `target` and return the wheels. Raises ReleaseError."""
     wheels = []
     for name, directory in PROJECTS.items():
-        command = [sys.executable, "-m", "hatchling", "build", "-d", target.resolve()]
+        command: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "-d", target.resolve()]
         run(command, source / directory, epoch=epoch)
         stem = f"{name.replace('-', '_')}-{version}"
         wheel, archive = target / f"{stem}-py3-none-any.whl", target / f"{stem}.tar.gz"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,8 @@ PLACES = (
     Place("README.md", rf"lws-({NUMBER})-linux"),
     Place("docs/start/install.md", rf"lws-({NUMBER})-linux"),
     Place("docs/start/install.md", rf"/lws:({NUMBER})"),
+    Place("docs/start/releases.md", rf"lws-({NUMBER})` after"),
+    Place("docs/start/releases.md", rf"lws-chart-({NUMBER})"),
     Place("docs/operations/handover.md", rf"`lws-({NUMBER})` after"),
 )
 
@@ -63,6 +66,12 @@ def version(root: Path = ROOT) -> str:
         )
         raise ValueError(f"not one version everywhere: {heard}")
     return next(iter(every))
+
+
+def home(root: Path = ROOT) -> str:
+    """Where the project is at home, as its package says."""
+    urls = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]
+    return str(urls["Homepage"])
 
 
 def write(new: str, root: Path = ROOT) -> None:

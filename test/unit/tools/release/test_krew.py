@@ -1,0 +1,78 @@
+"""tools.release.krew: the archive holds what the launcher needs, and the manifest names it."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tools.release.krew import PROGRAM, manifest, plugin
+from tools.release.plugin import launcher
+
+ARCHIVE = plugin({"lws_api-1.0.0-py3-none-any.whl": b"wheel"}, 1_700_000_000)
+
+
+def test_the_archive_holds_what_the_launcher_reads() -> None:
+    with tarfile.open(fileobj=io.BytesIO(ARCHIVE)) as tar:
+        entries = {each.name: each.mode for each in tar.getmembers()}
+    assert entries == {
+        "LICENSE": 0o644,
+        PROGRAM: 0o755,
+        "requirements.txt": 0o644,
+        "wheels/lws_api-1.0.0-py3-none-any.whl": 0o644,
+    }
+
+
+def test_the_manifest_names_archive_and_checksum() -> None:
+    said = yaml.safe_load(manifest("a.tar.gz", ARCHIVE, "1.0.0", "https://example.com/lws"))
+    (platform,) = said["spec"]["platforms"]
+    assert platform["uri"] == "https://example.com/lws/releases/download/v1.0.0/a.tar.gz"
+    assert platform["sha256"] == hashlib.sha256(ARCHIVE).hexdigest()
+    assert (platform["bin"], said["metadata"]["name"], said["spec"]["version"]) == (PROGRAM, "lws", "v1.0.0")
+    # krew's own index refuses longer ones.
+    assert len(said["spec"]["shortDescription"]) <= 50
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Path:
+    with tarfile.open(fileobj=io.BytesIO(ARCHIVE)) as tar:
+        tar.extractall(tmp_path / "v1.0.0", filter="data")
+    return tmp_path / "v1.0.0"
+
+
+def test_an_environment_that_is_there_is_used(unpacked: Path) -> None:
+    programs = unpacked / "environment" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "python").symlink_to(sys.executable)
+    (programs / PROGRAM).write_text("import sys\nprint(sys.argv)\nsys.exit(3)\n")
+    done = subprocess.run([unpacked / PROGRAM, "status", "a b"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (3, f"{[str(programs / PROGRAM), 'status', 'a b']}\n")
+
+
+def test_what_cannot_be_installed_is_said_and_nothing_is_left(unpacked: Path, tmp_path: Path) -> None:
+    (unpacked / "requirements.txt").write_text("no-such-package==1.0 --hash=sha256:" + "0" * 64 + "\n")
+    nowhere = {**os.environ, "PIP_NO_INDEX": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run([unpacked / PROGRAM, "status"], capture_output=True, text=True, env=nowhere)
+    assert done.returncode == 1 and done.stdout == ""
+    assert "kubectl lws: its packages could not be installed" in done.stderr.splitlines()[-1]
+    assert sorted(path.name for path in unpacked.iterdir()) == [
+        "LICENSE",
+        PROGRAM,
+        "requirements.txt",
+        "wheels",
+    ]
+
+
+def test_an_older_interpreter_is_told_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(launcher, "LEAST", (99, 0))
+    assert launcher.main() == 1
+    assert "needs Python 99.0 or newer" in capsys.readouterr().err

@@ -1,0 +1,62 @@
+"""tools.release.licences: every locked package is listed with a licence that is taken."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.release.licences import LOCKS, PAGE, LicenceError, expression, packages, page, pinned, refused
+from tools.release.places import ROOT
+
+
+def test_the_page_is_what_the_locks_say() -> None:
+    assert (ROOT / PAGE).read_text() == page()
+
+
+def test_every_locked_package_is_on_it() -> None:
+    text = page()
+    for lock in LOCKS:
+        for name, version in pinned((ROOT / "requirements" / f"{lock}.txt").read_text()):
+            assert f"| [{name}](https://pypi.org/project/{name}/) | {version} | " in text
+
+
+@pytest.mark.parametrize(
+    ("said", "classifiers", "licence"),
+    [
+        ({"License-Expression": "Apache-2.0 OR MIT", "License": "other"}, (), "Apache-2.0 OR MIT"),
+        ({"License": "Apache 2.0"}, (), "Apache-2.0"),
+        ({"License": "A whole\ntext"}, ("License :: OSI Approved :: MIT License",), "MIT"),
+        (
+            {"License": "UNKNOWN"},
+            ("License :: OSI Approved :: BSD License", "Typing :: Typed"),
+            "BSD-3-Clause",
+        ),
+    ],
+)
+def test_a_licence_is_read_wherever_packages_say_it(
+    said: dict[str, str], classifiers: tuple[str, ...], licence: str
+) -> None:
+    assert expression("a", said, classifiers) == licence
+
+
+def test_a_package_that_does_not_say_it_is_an_error() -> None:
+    with pytest.raises(LicenceError, match="a does not say its licence"):
+        expression("a", {}, ())
+
+
+@pytest.mark.parametrize(
+    ("licence", "wrong"),
+    [
+        ("MIT", []),
+        ("MPL-2.0 AND (Apache-2.0 OR MIT)", []),
+        ("GPL-3.0-only", ["GPL-3.0-only"]),
+        ("MIT AND (LGPL-2.1-only OR BSD-3-Clause)", ["LGPL-2.1-only"]),
+        ("Some Licence Of Ours", ["Some Licence Of Ours"]),
+    ],
+)
+def test_only_licences_that_are_known_are_taken(licence: str, wrong: list[str]) -> None:
+    assert refused(licence) == wrong
+
+
+def test_a_package_that_is_not_installed_is_an_error() -> None:
+    with pytest.raises(LicenceError, match="no-such-package is locked and not installed"):
+        list(packages("no-such-package==1.0 \\\n    --hash=sha256:0\n"))

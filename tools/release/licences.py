@@ -1,0 +1,141 @@
+"""Under which licences are the packages that ours need?
+
+In: the locks, and the metadata of the installed packages. Out: docs/reference/licences.md.
+`python -m tools.release.licences` writes it, `--check` compares. A licence that is not permissive, or that
+nobody has looked at, is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, metadata
+from pathlib import Path
+
+from tools.release.places import ROOT
+
+PAGE = Path("docs/reference/licences.md")
+LOCKS = {
+    "runtime": "In the image, and installed with `lws-controller`",
+    "dev": "For development, tests and builds; no artifact holds them",
+}
+PERMISSIVE = frozenset(
+    {"0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "PSF-2.0", "Unlicense"}
+)
+WEAK = {"MPL-2.0": "asks for the source of changes to its own files, of which we make none"}
+"""Not permissive, and taken nevertheless: why."""
+_SPELLINGS: Mapping[str, str] = {
+    "Apache 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    "BSD 2-Clause License": "BSD-2-Clause",
+    "BSD License": "BSD-3-Clause",
+    "MIT License": "MIT",
+    "Mozilla Public License 2.0 (MPL 2.0)": "MPL-2.0",
+    "PSFL": "PSF-2.0",
+    "Python Software Foundation License": "PSF-2.0",
+}
+_PINNED = re.compile(r"^([\w.-]+)==([^\s;]+)", re.MULTILINE)
+_BETWEEN = re.compile(r"[()]|\b(?:AND|OR|WITH)\b")
+_INTRODUCTION = """\
+# Licences
+
+Of every package in the locks, as its own metadata says (`make generate`). The bills of materials of the
+images, `….cdx.json`, list packages of Debian too. What tests compile from Go modules is in no artifact.
+"""
+
+
+class LicenceError(ValueError):
+    """A package whose licence is unknown or not taken: which, and what to do."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A locked package and its licence, as an SPDX expression."""
+
+    name: str
+    version: str
+    licence: str
+
+
+def pinned(lock: str) -> Iterator[tuple[str, str]]:
+    """Name and version of each package of a lock."""
+    yield from _PINNED.findall(lock)
+
+
+def expression(name: str, said: Mapping[str, str], classifiers: Iterable[str]) -> str:
+    """The licence in SPDX, from a package's metadata. Raises LicenceError where there is none."""
+    text = said.get("License-Expression", "") or said.get("License", "").strip()
+    if not text or "\n" in text or text == "UNKNOWN":
+        parts = [each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License :: OSI")]
+        text = " OR ".join(dict.fromkeys(_SPELLINGS.get(part, part) for part in parts))
+    text = _SPELLINGS.get(text, text)
+    if not text:
+        raise LicenceError(f"{name} does not say its licence: look at its sources")
+    return text
+
+
+def refused(expression: str) -> list[str]:
+    """The licences of an expression that are neither permissive nor taken nevertheless."""
+    names = (each.strip() for each in _BETWEEN.split(expression))
+    return [name for name in names if name and name not in PERMISSIVE and name not in WEAK]
+
+
+def packages(lock: str) -> Iterator[Package]:
+    """Every package of a lock. Raises LicenceError for what may not be used."""
+    for name, version in sorted(set(pinned(lock))):
+        try:
+            said = metadata(name)
+        except PackageNotFoundError as error:
+            raise LicenceError(f"{name} is locked and not installed: `make .venv/.ready`") from error
+        fields = {key: said[key] or "" for key in ("License-Expression", "License")}
+        licence = expression(name, fields, said.get_all("Classifier") or ())
+        if wrong := refused(licence):
+            raise LicenceError(
+                f"{name} is under {', '.join(wrong)}: use another package, or add it with a reason"
+            )
+        yield Package(name, version, licence)
+
+
+def page(root: Path = ROOT) -> str:
+    """The page as it should be."""
+    parts, seen = [_INTRODUCTION], set[Package]()
+    for lock, title in LOCKS.items():
+        rows = [f"## {title}\n\n| Package | Version | Licence |\n| --- | --- | --- |"]
+        for each in packages((root / "requirements" / f"{lock}.txt").read_text(encoding="utf-8")):
+            if each not in seen:
+                seen.add(each)
+                link = f"[{each.name}](https://pypi.org/project/{each.name}/)"
+                rows.append(f"| {link} | {each.version} | {each.licence} |")
+        parts.append("\n".join(rows) + "\n")
+    notes = [f"{licence} {why}." for licence, why in WEAK.items()]
+    return "\n".join([*parts, *notes]) + "\n"
+
+
+def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.release.licences", description="Write the page of licences."
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if it is out of date")
+    check = parser.parse_args(arguments).check
+    try:
+        wanted = page(root)
+    except LicenceError as error:
+        print(error, file=sys.stderr)
+        return 1
+    path = root / PAGE
+    if path.is_file() and path.read_text(encoding="utf-8") == wanted:
+        return 0
+    if check:
+        print(f"{PAGE} differs from the locks: run `python -m tools.release.licences`", file=sys.stderr)
+        return 1
+    path.write_text(wanted, encoding="utf-8")
+    print(f"wrote {PAGE}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

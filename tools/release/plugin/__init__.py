@@ -1,0 +1,1 @@
+"""What stands in the archive that krew installs; imports nothing of ours."""
