@@ -22,7 +22,7 @@ from lws.leaderworkerset.fields import Field
 from lws_api.disaggregatedset.v1 import KIND
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ChildFacts:
     """One LeaderWorkerSet of a set; its name says which. is_legacy: it was made by release 0.9 of the
     original and has no slice in its name.
@@ -33,6 +33,8 @@ class ChildFacts:
     may any moment. failed_on_top: how many of `broken_on_top`, in a row from the top, are not among them.
     judged_in: seconds until one that is starting has had its time; None where none is. waits: for a node, of
     pods of groups that it wants and that do not serve.
+
+    What is read off `obj` is kept: a pass asks each twenty times.
     """
 
     obj: Object
@@ -49,13 +51,13 @@ class ChildFacts:
     judged_in: float | None = None
     waits: tuple[NodeWait, ...] = ()
 
-    @property
+    @cached_property
     def name(self) -> str:
         """Its name."""
         name: str = self.obj["metadata"]["name"]
         return name
 
-    @property
+    @cached_property
     def wanted(self) -> int:
         """Groups that it wants; none once it is being deleted."""
         return 0 if self.is_leaving else number_of(self.obj, fields.REPLICAS)
@@ -65,7 +67,7 @@ class ChildFacts:
         """Groups that it wants, or that are there, whichever are more."""
         return max(self.wanted, self.existing)
 
-    @property
+    @cached_property
     def is_leaving(self) -> bool:
         """It is being deleted."""
         return is_terminating(self.obj)

@@ -10,6 +10,7 @@ import click
 from lws.actions import Object, Reference
 from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
+from lws.cli.facts.changes.role_of import check_pause
 from lws.cli.kinds.kind import SetKind
 from lws.cli.kinds.registry import kind_of
 from lws.cli.refusal import Refusal
@@ -55,7 +56,9 @@ async def _set_paused(session: Session, name: NamedSet, paused: bool | None, out
 
 
 def check(kind: SetKind, obj: Object, paused: bool) -> None:
-    """Raises Refusal if the set is so already."""
+    """Raises Refusal if the set is so already, or if a pause would stop nothing."""
     if kind.is_paused(obj) == paused:
         name = obj["metadata"]["name"]
         raise Refusal(f"set {name} is already paused" if paused else f"set {name} is not paused")
+    if paused:
+        check_pause(obj)

@@ -12,8 +12,10 @@ from lws.actions import Reference
 from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.facts.changes.retry import write_unless_changed
+from lws.cli.facts.changes.role_of import caution
 from lws.cli.kinds.registry import kind_of
 from lws.cli.session import Session, Target, run
+from lws.cli.views.screen import warn
 from lws.cli.writing import changed, report
 
 FIELD_MANAGER = "lws-restart"
@@ -35,6 +37,8 @@ async def _restart(session: Session, name: NamedSet, output: str | None) -> int:
     kind = kind_of(name)
     obj = await kind.find(session, name)
     patch = kind.restart_patch(obj, session.now)
+    if told := caution(obj, "restart"):
+        warn(told)
     after = await write_unless_changed(
         session,
         obj,

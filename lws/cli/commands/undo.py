@@ -16,6 +16,7 @@ from lws.cli.arguments.candidates import complete_revisions
 from lws.cli.arguments.options import EXIT_CODES, OBJECT_FORMATS, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.facts.changes.retry import write_unless_changed
+from lws.cli.facts.changes.role_of import caution
 from lws.cli.facts.changes.undo_patch import FIELD_MANAGER, appliers
 from lws.cli.kinds.registry import kind_of
 from lws.cli.session import Session, Target, run
@@ -78,6 +79,8 @@ async def _undo(session: Session, name: NamedSet, manner: Manner) -> int:
         skipped = f"skipped rollback (current template already matches revision {target.number})"
         report(obj, manner.output, [changed(obj, skipped)])
         return 0
+    if told := caution(obj, "undo"):
+        warn(told)
     for manager in appliers(obj):
         warn(
             f"{manager} applies the template of this set: its next apply will undo this undo. Change it "

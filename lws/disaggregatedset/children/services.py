@@ -21,7 +21,7 @@ from lws.disaggregatedset.labels import selected_labels
 from lws.disaggregatedset.names import Identity, child_name, identity_of, service_name
 from lws.disaggregatedset.spec import DisaggregatedSpec
 from lws.kube.differences.patches import merge_patch
-from lws.kube.metadata import is_terminating, missing_labels, owner_reference
+from lws.kube.metadata import is_terminating, labels_of, missing_labels, owner_reference
 from lws.kube.ownership import ownership_of
 
 KIND = "Service"
@@ -131,14 +131,22 @@ def _is_complete(key: str, children: Mapping[str, observed.Child], within: _Slic
 
 def _plan_service(seen: observed.Observed, child: observed.Child, known: Mapping[str, Object]) -> Plan:
     identity = Identity(child.slice_index, child.key, child.role, child.is_legacy)
-    intent = build_service(seen.obj, identity)
-    name = intent["metadata"]["name"]
+    name = service_name(child.obj["metadata"]["name"])
     stored = known.get(name) or seen.strangers.get((KIND, name))
+    if name in known and _is_whole(known[name], selected_labels(seen.owner.name, identity)):
+        return Plan()
+    intent = build_service(seen.obj, identity)
     ownership = ownership_of(
         stored, seen.obj["metadata"]["uid"], lambda obj: _is_like(obj, intent), seen.owners_alive
     )
     create = Create(intent, why=f"role {child.role} of revision {child.key} is ready for requests")
     return plan_child(seen.owner, Child(ownership, stored, f"the former Service {name}"), create, _put_back)
+
+
+def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
+    """One of ours is as it was made, which most are: seen at once, that is a tenth of a pass."""
+    selector = (stored.get("spec") or {}).get("selector")
+    return selector == labels and labels_of(stored).items() >= labels.items() and not is_terminating(stored)
 
 
 def _identified(seen: observed.Observed) -> list[_Owned]:

@@ -423,6 +423,29 @@ def test_edits_that_roll_no_pod_take_effect_in_place(world: World) -> None:
     assert world.status["pending"] == ["spec.roles[1].spec.networkConfig"]
 
 
+def test_a_role_that_somebody_rolls_by_itself_stays_so_until_the_next_revision(world: World) -> None:
+    """What `lws restart` and `lws undo` of such a LeaderWorkerSet warn of."""
+    add(world)
+    before = {each["metadata"]["name"]: each for each in world.children}
+    name = next(each for each in before if each.endswith("-prefill"))
+
+    def restart(spec: dict[str, Any]) -> None:
+        template = spec["leaderWorkerTemplate"]["workerTemplate"]
+        template["metadata"] = {"annotations": {"restartedAt": "now"}}
+
+    def is_restarted(pod: Any) -> bool:
+        return "restartedAt" in (pod["metadata"].get("annotations") or {})
+
+    world.edit(restart, CHILD, name)
+    world.settle()
+    assert {each["metadata"]["name"] for each in world.children} == before.keys()
+    pods = list(world.cluster.of_kind("Pod"))
+    assert {is_restarted(each) for each in pods if each["metadata"]["name"].startswith(name)} == {True}
+    assert {is_restarted(each) for each in pods if not each["metadata"]["name"].startswith(name)} == {False}
+    image(world, "app:2")
+    assert not any(map(is_restarted, world.cluster.of_kind("Pod")))
+
+
 def test_a_paused_rollout_does_not_begin(world: World) -> None:
     add(world, rolloutStrategy={"paused": True})
     old = only(world)

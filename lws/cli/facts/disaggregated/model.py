@@ -211,6 +211,8 @@ class Model:
 def _complete(child: ChildFacts) -> ChildFacts:
     """All of its groups are ready."""
     wanted = child.wanted
+    if child.is_settled and wanted == child.existing == child.ready and not child.broken_on_top:
+        return child
     return replace(
         child,
         existing=wanted,
