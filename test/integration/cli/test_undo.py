@@ -14,13 +14,12 @@ from test.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.harness.manifests import a_set, new_image, pod_template, rolling
+from test.harness.manifests import a_set, new_image, rolling
+from test.harness.never_ready import never_ready
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from test.integration.cli.command import Caller
 from tools.localcluster.nodes import ZONE_LABEL
-
-NEVER_READY = {"localcluster/ready": "false"}
 
 
 def two_revisions(world: World, name: str, **spec: Any) -> None:
@@ -36,7 +35,7 @@ def test_in_the_middle_of_a_rollout_only_what_must_restarts(world: World, lws: C
     settle(world, "demo")
     (first,) = revisions_of(world, "demo")
     key = labels_of(first)[REVISION_LABEL]
-    broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": pod_template("server:2", NEVER_READY)}}}
+    broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": never_ready("server:2")}}}
     world.patch(SET, "demo", broken)
     eventually("it is stuck", lambda: images_of(world, "demo"), lambda now: now.get(3) == {"server:2"})
     untouched = [uids_of_group(world, "demo", index) for index in range(3)]

@@ -29,10 +29,9 @@ from test.harness.history import (
     ready_groups,
 )
 from test.harness.manifests import a_set, new_image, pod_template, rolling
+from test.harness.never_ready import never_ready, ready_again
 from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
-
-NEVER_READY = {"localcluster/ready": "false"}
 
 
 def has_image(world: World, name: str, image: str) -> bool:
@@ -185,15 +184,12 @@ def test_a_broken_update_stops_at_its_budget_and_a_fix_gets_through(world: World
     settle(world, "broken")
     history = History(world, "broken")
 
-    broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": pod_template("server:2", NEVER_READY)}}}
+    broken = {"spec": {"leaderWorkerTemplate": {"workerTemplate": never_ready("server:2")}}}
     world.patch(SET, "broken", broken)
     eventually("a group has it", lambda: images_of(world, "broken"), lambda now: now.get(2) == {"server:2"})
     stays("no other group is given up", lambda: images_of(world, "broken"), 3)
 
-    fixed = new_image("server:3")
-    fixed["spec"]["leaderWorkerTemplate"]["workerTemplate"]["metadata"] = {
-        "annotations": dict.fromkeys(NEVER_READY, None)
-    }
+    fixed = {"spec": {"leaderWorkerTemplate": {"workerTemplate": ready_again(pod_template("server:3"))}}}
     world.patch(SET, "broken", fixed)
     settle(world, "broken")
 

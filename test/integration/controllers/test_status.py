@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
+
 from lws.leaderworkerset.memory.members import Members
 from test.harness.events import told_of
 from test.harness.groups import (
@@ -16,10 +18,9 @@ from test.harness.groups import (
     uids_of_group,
 )
 from test.harness.manifests import a_set, pod_template
+from test.harness.never_ready import hold_unready, never_ready, ready_again, running_unready
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
-
-NEVER_READY = {"localcluster/ready": "false"}
 
 
 def status_of(world: World, name: str) -> dict[str, Any]:
@@ -37,16 +38,12 @@ def failure(world: World, name: str, reason: str) -> str:
 
 
 def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: World) -> None:
-    stuck = pod_template(annotations=NEVER_READY)
-    world.create(a_set("stuck", replicas=2, workers=stuck))
-
-    def phases() -> list[str]:
-        return [pod["status"]["phase"] for pod in pods_of(world, "stuck")]
+    world.create(a_set("stuck", replicas=2, workers=running_unready()))
 
     def counts() -> dict[str, int]:
         return dict(status_of(world, "stuck").get("groups", {}).get("counts", {}))
 
-    eventually("all pods run", phases, lambda now: now == ["Running"] * 4)
+    hold_unready(world, "stuck", 4)
     eventually("the manager has seen it", counts, lambda now: now == {"NotReady": 2})
     # Not before: how long all that takes is up to the machine.
     world.patch(SET, "stuck", {"spec": {"progressDeadlineSeconds": 4}})
@@ -62,8 +59,7 @@ def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: W
     assert groups["counts"] == {"NotReady": 2}
     assert [each["name"] for each in groups["unsettled"]] == ["stuck-0", "stuck-1"]
 
-    template = {"metadata": {"annotations": dict.fromkeys(NEVER_READY, None)}}
-    world.patch(SET, "stuck", {"spec": {"leaderWorkerTemplate": {"workerTemplate": template}}})
+    world.patch(SET, "stuck", {"spec": {"leaderWorkerTemplate": {"workerTemplate": ready_again({})}}})
     settle(world, "stuck")
     assert condition(world.get(SET, "stuck"), "Stalled")["status"] == "False"
     assert status_of(world, "stuck")["groups"] == {"counts": {"Ready": 2}}
@@ -71,9 +67,11 @@ def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: W
     assert [(each.type, each.note) for each in told] == [("Warning", stalled["message"])]
 
 
+@pytest.mark.usefixtures("local_cluster")
 def test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated(world: World) -> None:
-    gated = pod_template(annotations=NEVER_READY, schedulingGates=[{"name": "example.com/quota"}])
-    never = pod_template(annotations=NEVER_READY)
+    """Its pods get a node and stay unready there."""
+    gated = never_ready(schedulingGates=[{"name": "example.com/quota"}])
+    never = never_ready()
     world.create(a_set("free", replicas=1, workers=never))
     world.create(a_set("gated", replicas=1, workers=gated, progressDeadlineSeconds=2))
     world.create(a_set("measure", replicas=1, workers=never, progressDeadlineSeconds=4))

@@ -1,0 +1,62 @@
+"""How does a test have pods that are not ready, whatever runs or simulates them?
+
+In: what the pods are about. Out: their template, and the patch after which they get ready.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from test.cluster import LOCAL, chosen
+from test.harness.groups import name_of, pods_of
+from test.harness.manifests import Object, pod_template
+from test.harness.waiting import eventually
+from test.harness.world import World
+from tools.localcluster import Pods
+from tools.localcluster.pods import is_ready
+
+_FAILING_PROBES = {"localcluster/ready": "false"}
+_NO_NODE = {"example.com/no-such-node": "true"}
+_GATE = {"conditionType": "example.com/nobody-sets-it"}
+
+
+def never_ready(image: str = "server:1", **pod: Any) -> Object:
+    """The template of pods that are never ready, not even for a moment.
+
+    Where the nodes are ours, they run and their probes fail. Elsewhere there is no node for them: other
+    simulations get ready whatever has one.
+    """
+    if chosen() == LOCAL:
+        return pod_template(image, _FAILING_PROBES, **pod)
+    return pod_template(image, nodeSelector=_NO_NODE, **pod)
+
+
+def running_unready(image: str = "server:1", **pod: Any) -> Object:
+    """The template of pods that run and that `hold_unready` keeps from being ready."""
+    return pod_template(image, _FAILING_PROBES, readinessGates=[_GATE], **pod)
+
+
+def hold_unready(world: World, name: str, count: int) -> None:
+    """Return when all `count` pods of a set run and none is ready.
+
+    A kubelet leaves a readiness gate closed. A simulation may open it, and then leaves the status alone.
+    """
+    pods = Pods(world.api)
+
+    def phases_of_unready() -> list[str]:
+        found = pods_of(world, name)
+        for pod in found:
+            if is_ready(pod):
+                pods.set_ready(world.namespace, name_of(pod), False)
+        return [pod["status"]["phase"] for pod in found if not is_ready(pod)]
+
+    eventually("all pods run, none is ready", phases_of_unready, lambda now: now == ["Running"] * count)
+
+
+def ready_again(template: Object) -> Object:
+    """The same template as a merge patch that takes away what keeps pods from getting ready."""
+    return {
+        **template,
+        "metadata": {**template.get("metadata", {}), "annotations": dict.fromkeys(_FAILING_PROBES)},
+        "spec": {**template.get("spec", {}), "nodeSelector": None, "readinessGates": None},
+    }
