@@ -18,7 +18,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image release clean help
+.PHONY: on-linux known-version test-versions demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -39,7 +39,11 @@ on-linux:
 demo: on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example).
 	@$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO))
 
-test: on-linux lint test-unit ## Everything: lint, unit, integration and end-to-end tests.
+# Said before lint and unit tests: the rest says it itself.
+known-version: $(READY)
+	@$(BIN)/python -m tools.localcluster --known-versions > /dev/null
+
+test: on-linux known-version lint test-unit ## Everything: lint, unit, integration and end-to-end tests (K8S=1.32 for another version of Kubernetes).
 	@$(BUILD)
 	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(addprefix suite/,$(SUITES) files test/e2e/)
 
@@ -75,6 +79,13 @@ test-chaos: on-linux $(READY) ## Whether promises hold while everything fails at
 test-e2e: on-linux $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
 	@$(BUILD)
 	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
+
+test-versions: on-linux $(READY) ## Integration and end-to-end tests on each version of Kubernetes in turn: for the night (VERSIONS="1.30 1.32" for some).
+	@failed=; for version in $(or $(VERSIONS),$$($(BIN)/python -m tools.localcluster --known-versions)); do \
+		echo "Kubernetes $$version"; \
+		$(MAKE) --no-print-directory K8S=$$version test-integration test-e2e || failed="$$failed $$version"; \
+	done; \
+	test -z "$$failed" || { echo "failed on Kubernetes$$failed"; exit 1; }
 
 bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 ds100x2x2x2 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/operations/performance.md.
 	@$(BUILD)
@@ -123,6 +134,8 @@ lock: $(READY) ## Resolve the locked requirements anew.
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/dev.txt
 	@$(BIN)/uv pip compile --group build --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/build.txt
+	@$(BIN)/uv pip compile --group kind -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/kind.txt
 
 cluster: on-linux $(READY) ## A local control plane to play with, until Ctrl-C.
 	@$(BIN)/python -m tools.localcluster

@@ -1,25 +1,27 @@
 """Answers: on which cluster do integration and end-to-end tests run.
 
-In: $CLUSTER – `local` (the default: built and started here), `existing` (that of $KUBECONFIG) or `kind`
-(through pytest-kind, which needs Docker). Out: fixtures, which a conftest.py imports.
+In: $CLUSTER – `local` (the default: started here, of version $K8S), `existing` (that of $KUBECONFIG)
+or `kind` (through pytest-kind, which needs Docker). Out: fixtures, which a conftest.py imports.
 """
 
 from __future__ import annotations
 
-import importlib
+import json
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from test.kind import KindError, kind_cluster
 from tools.localcluster import AUDIT_METADATA, ClusterAccess, LocalCluster, Options
 from tools.localcluster.build import find_programs
+from tools.localcluster.ports import LOOPBACK
 from tools.localcluster.progress import LinePrinter
+from tools.localcluster.versions import UnknownVersionError, chosen_minor
 
 LOCAL, EXISTING, KIND = "local", "existing", "kind"
 # An autoscaler would look every 15 s.
@@ -32,6 +34,11 @@ class ForeignCluster(ClusterAccess):
 
     admin: Path
     directory: Path
+    address: str = LOOPBACK
+
+    @property
+    def host_address(self) -> str:
+        return self.address
 
     @property
     def kubeconfig(self) -> Path:
@@ -51,7 +58,19 @@ def chosen() -> str:
     kind = os.environ.get("CLUSTER") or LOCAL
     if kind not in (LOCAL, EXISTING, KIND):
         _end_run(f"CLUSTER={kind}: expected {LOCAL}, {EXISTING} or {KIND}")
+    if kind == LOCAL:
+        try:
+            chosen_minor()
+        except UnknownVersionError as error:
+            _end_run(str(error))
     return kind
+
+
+def minor_of(cluster: ClusterAccess) -> tuple[int, int]:
+    """Return major and minor version of a cluster's API server, such as (1, 36)."""
+    version = json.loads(cluster.kubectl("get", "--raw", "/version"))
+    # Hosted clusters write the minor version as "32+".
+    return int(version["major"]), int(version["minor"].rstrip("+"))
 
 
 @pytest.fixture(scope="session")
@@ -62,10 +81,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterAccess]
         with LocalCluster(Options(audit_policy=AUDIT_METADATA, extra_flags=_FLAGS)) as local:
             yield local
     elif kind == EXISTING:
-        yield ForeignCluster(_existing_kubeconfig(), tmp_path_factory.mktemp("cluster"))
+        address = os.environ.get("HOST_ADDRESS") or LOOPBACK
+        yield ForeignCluster(_existing_kubeconfig(), tmp_path_factory.mktemp("cluster"), address)
     else:
-        with _kind_kubeconfig() as kubeconfig:
-            yield ForeignCluster(kubeconfig, tmp_path_factory.mktemp("cluster"))
+        directory = tmp_path_factory.mktemp("cluster")
+        try:
+            with kind_cluster(directory) as (kubeconfig, address):
+                yield ForeignCluster(kubeconfig, directory, address)
+        except KindError as error:
+            _end_run(f"CLUSTER={KIND}: {error}")
 
 
 @pytest.fixture(scope="session")
@@ -83,26 +107,24 @@ def _local_only(request: pytest.FixtureRequest) -> None:
         pytest.skip(f"stops or starts parts of the control plane, which only CLUSTER={LOCAL} allows")
 
 
+@pytest.fixture(autouse=True)
+def _new_enough(request: pytest.FixtureRequest) -> None:
+    """Skip tests marked `kubernetes` on clusters that are older than they say."""
+    marker = request.node.get_closest_marker("kubernetes")
+    if marker is None:
+        return
+    needed, reason = marker.args
+    found = minor_of(request.getfixturevalue("cluster"))
+    if found < tuple(map(int, needed.split("."))):
+        pytest.skip(f"needs Kubernetes {needed}, and this is {found[0]}.{found[1]}: {reason}")
+
+
 def _existing_kubeconfig() -> Path:
     named = os.environ.get("KUBECONFIG")
     path = Path(named) if named else Path.home() / ".kube" / "config"
     if not path.exists():
         _end_run(f"CLUSTER={EXISTING} needs a cluster: {path} does not exist; set KUBECONFIG")
     return path.resolve()
-
-
-@contextmanager
-def _kind_kubeconfig() -> Iterator[Path]:
-    try:
-        plugin = importlib.import_module("pytest_kind")
-    except ImportError:
-        _end_run(f"CLUSTER={KIND} needs Docker and the plugin pytest-kind: pip install pytest-kind")
-    kind = plugin.KindCluster("lws-test")
-    kind.create()
-    try:
-        yield Path(kind.kubeconfig_path).resolve()
-    finally:
-        kind.delete()
 
 
 def _end_run(reason: str) -> NoReturn:

@@ -200,7 +200,8 @@ class Deployment:
         number = len(self.managers)
         self.workspace.mkdir(parents=True, exist_ok=True)
         config = self.workspace / f"manager-{number}.yaml"
-        settings = host_configuration(self._configuration(), ports, configuration or {})
+        host = self.access.host_address
+        settings = host_configuration(self._configuration(), ports, configuration or {}, host)
         config.write_text(yaml.safe_dump(settings))
         kubeconfig = self.access.kubeconfig_for_service_account(NAMESPACE, SERVICE_ACCOUNT)
         command = [sys.executable, "-m", "lws", "manager", f"--config={config}", f"--kubeconfig={kubeconfig}"]
@@ -233,7 +234,7 @@ class Deployment:
         for kind in _WEBHOOKS:
             name = f"lws-{kind.removesuffix('webhookconfiguration')}-webhook-configuration"
             stored = json.loads(self.access.kubectl("get", kind, name, "-o", "json"))
-            patch = webhook_patch(stored["webhooks"], port)
+            patch = webhook_patch(stored["webhooks"], port, self.access.host_address)
             self.access.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
 
     def stop(self) -> None:
@@ -247,12 +248,14 @@ class Deployment:
         return str(json.loads(shown)["data"]["controller_manager_config.yaml"])
 
 
-def host_configuration(text: str, ports: ManagerPorts, extra: Mapping[str, Any]) -> dict[str, Any]:
+def host_configuration(
+    text: str, ports: ManagerPorts, extra: Mapping[str, Any], webhook_host: str = _HOST
+) -> dict[str, Any]:
     """The manager's configuration file, `text`, for a process of this host; `extra` replaces whole
-    sections.
+    sections. Webhooks are served at `webhook_host` alone, and their certificate is for it.
     """
     configuration: dict[str, Any] = yaml.safe_load(text)
-    webhook = {**configuration.get("webhook", {}), "host": _HOST, "port": ports.webhook}
+    webhook = {**configuration.get("webhook", {}), "host": webhook_host, "port": ports.webhook}
     return {
         **configuration,
         "webhook": webhook,
@@ -262,8 +265,10 @@ def host_configuration(text: str, ports: ManagerPorts, extra: Mapping[str, Any])
     }
 
 
-def webhook_patch(webhooks: Sequence[Mapping[str, Any]], port: int) -> list[dict[str, Any]]:
-    """The JSON patch that points the entries of a webhook configuration at a port of this host.
+def webhook_patch(
+    webhooks: Sequence[Mapping[str, Any]], port: int, host: str = _HOST
+) -> list[dict[str, Any]]:
+    """The JSON patch that points the entries of a webhook configuration at a port of `host`.
 
     Their paths stay, whether they call a Service or an address so far. So do their CA bundles.
     """
@@ -275,7 +280,7 @@ def webhook_patch(webhooks: Sequence[Mapping[str, Any]], port: int) -> list[dict
             patch.append({"op": "remove", "path": f"{base}/service"})
         else:
             path = urlsplit(former["url"]).path
-        patch.append({"op": "add", "path": f"{base}/url", "value": f"https://{_HOST}:{port}{path}"})
+        patch.append({"op": "add", "path": f"{base}/url", "value": f"https://{host}:{port}{path}"})
     return patch
 
 

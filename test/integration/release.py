@@ -21,7 +21,7 @@ from tools.localcluster import ClusterAccess, CommandError
 from tools.localcluster.access import environment
 from tools.localcluster.build import find_programs
 from tools.localcluster.progress import LinePrinter
-from tools.localcluster.recipe import KUBERNETES_VERSION
+from tools.localcluster.versions import RELEASES, chosen_minor
 
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "lws"
@@ -140,7 +140,7 @@ class Helm(Protocol):
 
 def render(cluster: Helm, *arguments: str, name: str = "lws", chart: Path = CHART) -> list[Object]:
     """The objects of a release that is never installed."""
-    version = f"--kube-version={KUBERNETES_VERSION}"
+    version = f"--kube-version={RELEASES[chosen_minor()]}"
     text = cluster.helm("template", name, str(chart), *_WHERE, version, *arguments)
     return [document for document in yaml.load_all(text, Loader=_Loader) if document]
 

@@ -23,7 +23,14 @@ from tools.demo.scene import Scene, set_up
 from tools.demo.show import Show
 from tools.demo.tour import MANIFEST, Result, run_tour
 from tools.deployment import DeploymentError
-from tools.localcluster import ApiError, BuildError, CommandError, ComponentError, NoGoError
+from tools.localcluster import (
+    ApiError,
+    BuildError,
+    CommandError,
+    ComponentError,
+    NoGoError,
+    UnknownVersionError,
+)
 
 # What tells by its message alone what is wrong.
 _EXPECTED = (
@@ -35,6 +42,7 @@ _EXPECTED = (
     NoGoError,
     NotInTime,
     OSError,
+    UnknownVersionError,
 )
 
 

@@ -12,6 +12,7 @@ from tools.localcluster.components import AUDIT_METADATA, Options
 from tools.localcluster.pods import Pods, PodView
 from tools.localcluster.progress import Progress, Report
 from tools.localcluster.toolchain import NoGoError
+from tools.localcluster.versions import UnknownVersionError
 
 __all__ = [
     "AUDIT_METADATA",
@@ -29,4 +30,5 @@ __all__ = [
     "Pods",
     "Progress",
     "Report",
+    "UnknownVersionError",
 ]

@@ -18,6 +18,7 @@ from tools.localcluster.components import AUDIT_METADATA, Options
 from tools.localcluster.progress import LinePrinter
 from tools.localcluster.recipe import all_programs
 from tools.localcluster.toolchain import NoGoError
+from tools.localcluster.versions import RELEASES, UnknownVersionError, chosen_minor
 
 
 def main() -> int:
@@ -27,15 +28,20 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=Options.nodes, help="how many (default: %(default)s)")
     parser.add_argument("--audit", action="store_true", help="write an audit log at Metadata level")
     parser.add_argument("--build-only", action="store_true", help="build the binaries and exit")
+    parser.add_argument("--known-versions", action="store_true", help="print what $K8S may be and exit")
     arguments = parser.parse_args()
     try:
+        chosen_minor()
+        if arguments.known_versions:
+            print(*RELEASES)
+            return 0
         require_linux()
         if arguments.build_only:
             for path in find_programs(all_programs(), LinePrinter()).values():
                 print(path)
             return 0
         return _run(Options(nodes=arguments.nodes, audit_policy=AUDIT_METADATA if arguments.audit else None))
-    except (BuildError, ComponentError, NoGoError, NotLinuxError, OSError) as error:
+    except (BuildError, ComponentError, NoGoError, NotLinuxError, UnknownVersionError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tools.localcluster.kubeconfig import Access, kubeconfig_text
 from tools.localcluster.pods import PodView
+from tools.localcluster.ports import LOOPBACK
 
 _TOKEN_LIFETIME = "24h"
 
@@ -38,6 +39,11 @@ class ClusterAccess(ABC):
     @abstractmethod
     def binary(self, name: str) -> Path:
         """Return the path of a program, such as kubectl or helm."""
+
+    @property
+    def host_address(self) -> str:
+        """The address of this machine as the API server sees it: where webhooks are called."""
+        return LOOPBACK
 
     @property
     def pods(self) -> PodView:

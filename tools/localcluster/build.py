@@ -1,6 +1,6 @@
 """Answers: where the binaries of the control plane are, building what is missing.
 
-In: the recipe, $KUBEBUILDER_ASSETS and the user's cache directory. Out: a path for every program asked for.
+In: the recipe, $K8S, $KUBEBUILDER_ASSETS, the user's cache directory. Out: a path for every program.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tools.localcluster.recipe import (
     target_of,
 )
 from tools.localcluster.toolchain import find_go
+from tools.localcluster.versions import chosen_minor
 
 
 class BuildError(RuntimeError):
@@ -45,16 +46,16 @@ def find_programs(
 ) -> dict[str, Path]:
     """Return the binary of every program in `names`: that of $KUBEBUILDER_ASSETS if any, else built once.
 
-    Raises BuildError or NoGoError.
+    Raises BuildError, NoGoError or UnknownVersionError.
     """
-    assets = environment.get("KUBEBUILDER_ASSETS")
+    assets, minor = environment.get("KUBEBUILDER_ASSETS"), chosen_minor(environment)
     found: dict[str, Path] = {}
     for name in names:
         supplied = Path(assets) / name if assets else None
         if supplied and os.access(supplied, os.X_OK):
             found[name] = supplied
         else:
-            found[name] = ensure_built(target_of(name), cache_directory(environment), report) / name
+            found[name] = ensure_built(target_of(name, minor), cache_directory(environment), report) / name
     return found
 
 

@@ -44,9 +44,9 @@ _NOT_FOUND = 404
 class LocalCluster(ClusterAccess):
     """A control plane of one's own. Use it as a context manager, or call `start` and `stop`.
 
-    Several can run side by side. `report` is told how far the first build is. Raises BuildError or NoGoError
-    when there are no binaries, NotLinuxError where none would run, ComponentError when a part does not come
-    up; nothing is left running then.
+    Several can run side by side, of the version that $K8S names. `report` is told how far the first build is.
+    Raises BuildError, NoGoError or UnknownVersionError when there are no binaries, NotLinuxError where none
+    would run, ComponentError when a part does not come up; nothing is left running then.
     """
 
     def __init__(self, options: Options | None = None, report: Report | None = None) -> None:

@@ -1,6 +1,7 @@
 """Answers: what has to be compiled, by which command, and which earlier result may be used again.
 
-In: the Go modules beside this file, the platform. Out: targets, `go` argument lists and cache keys.
+In: the Go modules beside this file, a version of Kubernetes, the platform. Out: targets, `go` argument lists
+and cache keys.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-KUBERNETES_VERSION = "1.36.3"
+from tools.localcluster.versions import DEFAULT, RELEASES
+
+KUBERNETES_VERSION = RELEASES[DEFAULT]
 HELM_VERSION = "3.22.0"
 MINIMUM_GO = (1, 26)
 
@@ -24,13 +27,17 @@ _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/vers
 
 @dataclass(frozen=True)
 class Target:
-    """One binary: the module it is built in, the package that is its `main`, and the names it answers to."""
+    """One binary: the module it is built in, the package that is its `main`, and the names it answers to.
+
+    `package` may be a file of another directory; `sources` are such files.
+    """
 
     name: str
     module: Path
     package: str
     linker_flags: str
     programs: tuple[str, ...]
+    sources: tuple[Path, ...] = ()
 
 
 def kubernetes_linker_flags(version: str) -> str:
@@ -51,35 +58,57 @@ def helm_linker_flags(version: str, kubernetes_version: str) -> str:
     return " ".join([_LINKER_FLAGS, *settings])
 
 
-TARGETS: tuple[Target, ...] = (
-    Target(
-        name="kubernetes",
-        module=_SOURCES / "kubernetes",
-        package=".",
-        linker_flags=kubernetes_linker_flags(KUBERNETES_VERSION),
-        programs=("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"),
-    ),
-    Target(
-        name="helm",
-        module=_SOURCES / "helm",
-        package="helm.sh/helm/v3/cmd/helm",
-        linker_flags=helm_linker_flags(HELM_VERSION, KUBERNETES_VERSION),
-        programs=("helm",),
-    ),
+_HELM = Target(
+    name="helm",
+    module=_SOURCES / "helm",
+    package="helm.sh/helm/v3/cmd/helm",
+    linker_flags=helm_linker_flags(HELM_VERSION, KUBERNETES_VERSION),
+    programs=("helm",),
 )
+_KWOK = Target(
+    name="kwok",
+    module=_SOURCES / "kwok",
+    package="sigs.k8s.io/kwok/cmd/kwok",
+    linker_flags=_LINKER_FLAGS,
+    programs=("kwok",),
+)
+_CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 
 
-def target_of(program: str) -> Target:
+def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
+    """Return what a local cluster of this version ("1.32") is built from; their names answer to the same."""
+    if minor == DEFAULT:
+        kubernetes = Target(
+            name="kubernetes",
+            module=_SOURCES / "kubernetes",
+            package=".",
+            linker_flags=kubernetes_linker_flags(KUBERNETES_VERSION),
+            programs=(*_CONTROL_PLANE, "kwok"),
+        )
+        return (kubernetes, _HELM)
+    kubernetes = Target(
+        name=f"kubernetes-{minor}",
+        module=_SOURCES / f"kubernetes-{minor}",
+        package="../control-plane/main.go",
+        linker_flags=kubernetes_linker_flags(RELEASES[minor]),
+        programs=_CONTROL_PLANE,
+        sources=(_SOURCES / "control-plane" / "main.go",),
+    )
+    # kwok is of one version everywhere: what plays the nodes is to differ in nothing.
+    return (kubernetes, _KWOK, _HELM)
+
+
+def target_of(program: str, minor: str = DEFAULT) -> Target:
     """Return the target whose binary answers to `program`; KeyError when there is none."""
-    for target in TARGETS:
+    for target in targets(minor):
         if program in target.programs:
             return target
     raise KeyError(f"no such program: {program}; known are {', '.join(all_programs())}")
 
 
 def all_programs() -> tuple[str, ...]:
-    """Return the names of every program that can be built."""
-    return tuple(program for target in TARGETS for program in target.programs)
+    """Return the names of every program that can be built, the same for every version."""
+    return tuple(program for target in targets() for program in target.programs)
 
 
 def build_command(go: Path, target: Target, output: Path) -> list[str]:
@@ -100,7 +129,7 @@ def go_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def cache_key(target: Target, platform_name: str) -> str:
-    """Return 16 hexadecimal digits that change with the pinned files, the command or the platform."""
+    """Return 16 hexadecimal digits that change with the pinned files, sources, command or platform."""
     digest = hashlib.sha256()
     for part in _key_parts(target, platform_name):
         digest.update(len(part).to_bytes(8, "big"))
@@ -119,3 +148,5 @@ def _key_parts(target: Target, platform_name: str) -> Iterable[bytes]:
     for name in _PINNED_FILES:
         path = target.module / name
         yield path.read_bytes() if path.exists() else b""
+    for source in target.sources:
+        yield source.read_bytes()

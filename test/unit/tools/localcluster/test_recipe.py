@@ -9,8 +9,6 @@ import pytest
 
 from tools.localcluster.recipe import (
     HELM_VERSION,
-    KUBERNETES_VERSION,
-    TARGETS,
     Target,
     all_programs,
     build_command,
@@ -20,7 +18,9 @@ from tools.localcluster.recipe import (
     kubernetes_linker_flags,
     packages_command,
     target_of,
+    targets,
 )
+from tools.localcluster.versions import DEFAULT, RELEASES
 
 
 @pytest.fixture
@@ -28,6 +28,15 @@ def target(tmp_path: Path) -> Target:
     for name in ("go.mod", "go.sum", "main.go"):
         (tmp_path / name).write_text(name)
     return Target("thing", tmp_path, "example.com/thing", "-s -w", ("one", "two"))
+
+
+def test_key_follows_sources_elsewhere(target: Target, tmp_path: Path) -> None:
+    source = tmp_path / "elsewhere.go"
+    source.write_text("package main")
+    shared = replace(target, sources=(source,))
+    keys = {cache_key(target, "linux-x86_64"), cache_key(shared, "linux-x86_64")}
+    source.write_text("package main // changed")
+    assert len({*keys, cache_key(shared, "linux-x86_64")}) == 3
 
 
 @pytest.mark.parametrize("name", ["go.mod", "go.sum", "main.go"])
@@ -109,29 +118,50 @@ def test_helm_renders_for_the_same_kubernetes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "module", "version"),
-    [("etcd", "k8s.io/kubernetes", KUBERNETES_VERSION), ("helm", "helm.sh/helm/v3", HELM_VERSION)],
+    ("program", "minor", "module", "version"),
+    [
+        *(("etcd", minor, "k8s.io/kubernetes", release) for minor, release in RELEASES.items()),
+        ("helm", DEFAULT, "helm.sh/helm/v3", HELM_VERSION),
+    ],
 )
-def test_versions_are_those_of_the_modules(program: str, module: str, version: str) -> None:
-    lines = (target_of(program).module / "go.mod").read_text().splitlines()
+def test_versions_are_those_of_the_modules(program: str, minor: str, module: str, version: str) -> None:
+    lines = (target_of(program, minor).module / "go.mod").read_text().splitlines()
     assert [module, f"v{version}"] in [line.removeprefix("require").split()[:2] for line in lines]
 
 
-def test_every_program_has_one_target() -> None:
-    assert len(set(all_programs())) == len(all_programs())
-    assert all(program in target_of(program).programs for program in all_programs())
+@pytest.mark.parametrize("minor", RELEASES)
+def test_every_program_has_one_target(minor: str) -> None:
+    built = [program for target in targets(minor) for program in target.programs]
+    assert sorted(built) == sorted(all_programs()) and len(set(built)) == len(built)
+    assert all(program in target_of(program, minor).programs for program in built)
     with pytest.raises(KeyError, match="no such program: docker; known are etcd"):
-        target_of("docker")
+        target_of("docker", minor)
 
 
-def test_modules_are_pinned() -> None:
-    for target in TARGETS:
+@pytest.mark.parametrize("minor", RELEASES)
+def test_modules_are_pinned(minor: str) -> None:
+    for target in targets(minor):
         assert (target.module / "go.mod").is_file()
         assert (target.module / "go.sum").is_file()
+        assert all(source.is_file() for source in target.sources)
 
 
-def test_kubernetes_module_replaces_all_staging_modules() -> None:
-    text = (target_of("etcd").module / "go.mod").read_text()
+@pytest.mark.parametrize(("minor", "count"), [("1.30", 30), ("1.32", 31), ("1.34", 31), ("1.36", 33)])
+def test_kubernetes_module_replaces_all_staging_modules(minor: str, count: int) -> None:
+    text = (target_of("etcd", minor).module / "go.mod").read_text()
     replaced = [line.split() for line in text.splitlines() if " => " in line]
-    assert len(replaced) == 33
-    assert all(old == new and version == "v0.36.3" for old, _, new, version in replaced)
+    assert len(replaced) == count
+    library = "v0." + RELEASES[minor].removeprefix("1.")
+    assert all(old == new and version == library for old, _, new, version in replaced)
+
+
+def test_versions_are_kept_side_by_side() -> None:
+    keys = {cache_key(target_of("etcd", minor), "linux-x86_64") for minor in RELEASES}
+    assert len(keys) == len(RELEASES)
+
+
+def test_kwok_is_the_same_for_every_version() -> None:
+    text = (target_of("kwok").module / "go.mod").read_text()
+    (newest,) = [line.strip() for line in text.splitlines() if "sigs.k8s.io/kwok " in line]
+    for minor in RELEASES:
+        assert newest in (target_of("kwok", minor).module / "go.mod").read_text()

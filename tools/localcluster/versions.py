@@ -1,0 +1,28 @@
+"""Answers: which version of Kubernetes does the local cluster run?
+
+In: $K8S, a minor version such as 1.32. Out: the release that stands for it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+# The go.mod of each says which versions of its libraries go with it.
+RELEASES: Mapping[str, str] = {"1.30": "1.30.14", "1.32": "1.32.2", "1.34": "1.34.4", "1.36": "1.36.3"}
+DEFAULT = "1.36"
+VARIABLE = "K8S"
+
+
+class UnknownVersionError(RuntimeError):
+    """The local cluster cannot be of that version; the message lists those that it can be of."""
+
+
+def chosen_minor(environment: Mapping[str, str] = os.environ) -> str:
+    """Return the minor version that $K8S names, DEFAULT without one ("1.36"). Raises UnknownVersionError."""
+    minor = environment.get(VARIABLE) or DEFAULT
+    if minor not in RELEASES:
+        raise UnknownVersionError(
+            f"{VARIABLE}={minor}: the local cluster can be one of {', '.join(RELEASES)}"
+        )
+    return minor
