@@ -146,8 +146,9 @@ image: on-linux $(READY) ## The container image, into build/image, by docker, po
 test-image: on-linux $(READY) ## Build the image for real, and look at it: needs root and what `make image` needs.
 	@$(BIN)/python -m pytest test/node $(PYTEST_ARGS)
 
-release: on-linux $(READY) ## Every artifact of a release, into dist/ (IMAGE_REPOSITORY=…, PROJECT_URL=…, TAG=v…: what it will be published as).
-	@IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" PROJECT_URL="$(PROJECT_URL)" TAG="$(TAG)" $(BIN)/python -m tools.release
+release: on-linux $(READY) ## Every artifact of a release, into dist/ (IMAGE_REPOSITORY=…, PROJECT_URL=…, TAG=v…; WITHOUT_IMAGE=1, and what `make image` takes).
+	@IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" PROJECT_URL="$(PROJECT_URL)" TAG="$(TAG)" WITHOUT_IMAGE="$(WITHOUT_IMAGE)" \
+		BUILDER="$(BUILDER)" BASE="$(BASE)" PLATFORMS="$(PLATFORMS)" $(BIN)/python -m tools.release
 
 clean: ## Remove the virtual environment and what tools left in the tree.
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist

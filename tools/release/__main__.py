@@ -1,7 +1,8 @@
 """`make release`: the files of the repository in, every artifact of a release out, in dist/.
 
 In: $TAG, if one is released; $IMAGE_REPOSITORY, where the image will be; $PROJECT_URL, where the project is
-at home. Out: exit code 1 and one line where something cannot be made; dist/ is then as it was.
+at home; $WITHOUT_IMAGE, to leave the image out. Out: exit code 1 and one line where something cannot be made;
+dist/ is then as it was.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tools.image.__main__ import RESULTS, build_all
+from tools.image.builders import Machine
+from tools.image.errors import ImageError
 from tools.localcluster.build import BuildError, find_programs
 from tools.localcluster.progress import LinePrinter
 from tools.localcluster.toolchain import NoGoError
@@ -41,6 +45,19 @@ def make(source: Path, target: Path, number: str, seconds: int) -> None:
     (target / f"lws-kustomize-{number}.tar.gz").write_bytes(packed)
 
 
+def add_images(target: Path, number: str, repository: str) -> None:
+    """Build the image for every platform that is possible here. Raises ImageError."""
+    # Of an earlier commit, for a platform that is not possible now.
+    for stale in RESULTS.glob(f"lws-{number}-*"):
+        stale.unlink()
+    if repository:
+        os.environ["IMAGE"] = f"{repository}:{number}"
+    build_all(Machine())
+    for suffix in ("tar", "cdx.json"):
+        for made in RESULTS.glob(f"lws-{number}-*.{suffix}"):
+            shutil.copy2(made, target / f"lws-image-{made.name.removeprefix('lws-')}")
+
+
 def check_tag(tag: str, source: Path) -> None:
     """Raise ReleaseError where a tag is not that of the version, or the changelog has no date for it."""
     number = version(source)
@@ -63,8 +80,11 @@ def release(dist: Path = DIST) -> None:
         copy_source(source)
         if tag := os.environ.get("TAG", ""):
             check_tag(tag, source)
-        put_in(source, os.environ.get("IMAGE_REPOSITORY", ""), os.environ.get("PROJECT_URL", ""))
+        repository = os.environ.get("IMAGE_REPOSITORY", "")
+        put_in(source, repository, os.environ.get("PROJECT_URL", ""))
         make(source, target, version(source), int(commit_time()))
+        if not os.environ.get("WITHOUT_IMAGE"):
+            add_images(target, version(source), repository)
         (target / CHECKSUMS).write_text(checksums(target), encoding="utf-8")
         shutil.rmtree(dist, ignore_errors=True)
         target.rename(dist)
@@ -76,6 +96,9 @@ def main() -> int:
     """Exit code 0 where everything was made."""
     try:
         release()
+    except ImageError as error:
+        print(f"make release: {error}; or leave the image out: WITHOUT_IMAGE=1", file=sys.stderr)
+        return 1
     except (BuildError, NoGoError, OSError, ReleaseError, ValueError) as error:
         print(f"make release: {error}", file=sys.stderr)
         return 1
