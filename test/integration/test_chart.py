@@ -249,6 +249,7 @@ def test_a_pod_monitor_says_what_the_service_monitor_says(helm: Helm) -> None:
 
 CHANGED: dict[str, Any] = {
     "affinity": {"nodeAffinity": {}},
+    "alerts.enabled": True,
     "commonLabels": {"team": "serving"},
     "configuration": {
         "clientConnection": {"qps": 10.5, "burst": 20},
@@ -256,6 +257,7 @@ CHANGED: dict[str, Any] = {
     },
     "crds.enabled": False,
     "crds.keep": False,
+    "dashboard.enabled": True,
     "dnsPolicy": "Default",
     "enableCertManager": True,
     "enableDisaggregatedSet": False,
@@ -322,6 +324,15 @@ CHANGED_WITH: dict[str, dict[str, Any]] = {
         "networkPolicy.metricsFrom": [{"podSelector": {}}],
     },
     "serviceAccount.name=other": {"serviceAccount.create": False},
+    "alerts.enabled=true": {
+        "alerts.labels": {"release": "main"},
+        "alerts.runbookURL": "https://example.com/lws/blob/main/",
+    },
+    "dashboard.enabled=true": {
+        "dashboard.annotations": {"grafana_folder": "Serving"},
+        "dashboard.labels.grafana_dashboard": "yes",
+        "dashboard.namespace": "watch",
+    },
 }
 WITHOUT_EFFECT = {"featureGates"}
 
@@ -360,6 +371,7 @@ def test_no_value_is_left_out_above() -> None:
 FURTHER_CONFIGURATION = {
     "clientConnection": {"qps": 100.5, "burst": 2000},
     "leaderElection": {"leaseDuration": "30s", "renewDeadline": "20s", "retryPeriod": "1500ms"},
+    "metrics": {"perSet": False},
     "tls": {"minVersion": "VersionTLS12", "cipherSuites": ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]},
 }
 

@@ -29,7 +29,7 @@ _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/vers
 class Target:
     """One binary: the module it is built in, the package that is its `main`, and the names it answers to.
 
-    `package` may be a file of another directory; `sources` are such files.
+    `package` may be a file of another directory; `sources` are such files. `tags` may leave parts out.
     """
 
     name: str
@@ -38,6 +38,7 @@ class Target:
     linker_flags: str
     programs: tuple[str, ...]
     sources: tuple[Path, ...] = ()
+    tags: str = ""
 
 
 def kubernetes_linker_flags(version: str) -> str:
@@ -75,6 +76,16 @@ _KWOK = Target(
 _CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 
 
+def _of_prometheus(name: str) -> Target:
+    """Without the ways to find targets in clouds: they are most of what it depends on."""
+    package = f"github.com/prometheus/prometheus/cmd/{name}"
+    return Target(name, _SOURCES / "prometheus", package, _LINKER_FLAGS, (name,), tags="remove_all_sd")
+
+
+FOR_TESTS: tuple[Target, ...] = (_of_prometheus("promtool"), _of_prometheus("prometheus"))
+"""What only tests of alerts and dashboards need; built when the first of them asks."""
+
+
 def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
     """Return what a local cluster of this version ("1.32") is built from; their names answer to the same."""
     if minor == DEFAULT:
@@ -100,26 +111,26 @@ def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
 
 def target_of(program: str, minor: str = DEFAULT) -> Target:
     """Return the target whose binary answers to `program`; KeyError when there is none."""
-    for target in targets(minor):
+    for target in (*targets(minor), *FOR_TESTS):
         if program in target.programs:
             return target
     raise KeyError(f"no such program: {program}; known are {', '.join(all_programs())}")
 
 
 def all_programs() -> tuple[str, ...]:
-    """Return the names of every program that can be built, the same for every version."""
+    """Return the names of every program of a local cluster, the same for every version."""
     return tuple(program for target in targets() for program in target.programs)
 
 
 def build_command(go: Path, target: Target, output: Path) -> list[str]:
     """Return the command that builds `target` into `output`; it names every compiled package on stderr."""
-    flags = ["-v", "-trimpath", "-mod=readonly", "-ldflags", target.linker_flags]
+    flags = ["-v", "-trimpath", "-mod=readonly", *_tags(target), "-ldflags", target.linker_flags]
     return [str(go), "build", *flags, "-o", str(output), target.package]
 
 
 def packages_command(go: Path, target: Target) -> list[str]:
     """Return the command that prints one line for each package of `target`, downloading sources as needed."""
-    return [str(go), "list", "-mod=readonly", "-deps", target.package]
+    return [str(go), "list", "-mod=readonly", *_tags(target), "-deps", target.package]
 
 
 def go_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -142,9 +153,13 @@ def platform_name() -> str:
     return f"{sys.platform}-{platform.machine()}"
 
 
+def _tags(target: Target) -> list[str]:
+    return [f"-tags={target.tags}"] if target.tags else []
+
+
 def _key_parts(target: Target, platform_name: str) -> Iterable[bytes]:
     yield platform_name.encode()
-    yield " ".join([target.package, target.linker_flags, *target.programs]).encode()
+    yield " ".join([target.package, target.linker_flags, *target.programs, *_tags(target)]).encode()
     for name in _PINNED_FILES:
         path = target.module / name
         yield path.read_bytes() if path.exists() else b""

@@ -53,8 +53,9 @@ def test_key_follows_platform_and_command(target: Target) -> None:
         cache_key(replace(target, linker_flags="-s"), "linux-x86_64"),
         cache_key(replace(target, package="example.com/other"), "linux-x86_64"),
         cache_key(replace(target, programs=("one",)), "linux-x86_64"),
+        cache_key(replace(target, tags="small"), "linux-x86_64"),
     }
-    assert len(keys) == 5
+    assert len(keys) == 6
 
 
 def test_key_is_the_same_for_the_same_content_elsewhere(target: Target, tmp_path: Path) -> None:
@@ -165,3 +166,11 @@ def test_kwok_is_the_same_for_every_version() -> None:
     (newest,) = [line.strip() for line in text.splitlines() if "sigs.k8s.io/kwok " in line]
     for minor in RELEASES:
         assert newest in (target_of("kwok", minor).module / "go.mod").read_text()
+
+
+def test_what_only_tests_need_is_no_part_of_a_cluster() -> None:
+    assert "promtool" not in all_programs()
+    promtool = target_of("promtool")
+    assert promtool.package == "github.com/prometheus/prometheus/cmd/promtool"
+    for command in (build_command(Path("go"), promtool, Path("out")), packages_command(Path("go"), promtool)):
+        assert f"-tags={promtool.tags}" in command

@@ -1,0 +1,119 @@
+"""Do the chart's alerts fire when they should, and only then? Judged by promtool, on the rendered rules."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from test.integration.alert_stories import STORIES, Story
+from test.integration.release import HelmAlone, find, render
+from tools.localcluster.build import find_programs
+from tools.localcluster.progress import LinePrinter
+
+REPOSITORY = "https://example.com/lws/blob/main/"
+ON = ("--set", f"alerts.enabled=true,dashboard.enabled=true,alerts.runbookURL={REPOSITORY}")
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Path:
+    return find_programs(["promtool"], LinePrinter())["promtool"]
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    return render(HelmAlone(tmp_path_factory.mktemp("helm")), *ON)
+
+
+@pytest.fixture(scope="module")
+def rules(rendered: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the operator would hand to Prometheus."""
+    path = tmp_path_factory.mktemp("rules") / "rules.yaml"
+    path.write_text(yaml.safe_dump(find(rendered, "PrometheusRule", "lws-alerts")["spec"]))
+    return path
+
+
+def run(promtool: Path, *arguments: str) -> str:
+    done = subprocess.run([promtool, *arguments], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def judged(promtool: Path, rules: Path, story: Story, series: Mapping[str, str], fires: bool) -> None:
+    firing = f'count(ALERTS{{alertname="{story.alert}",alertstate="firing"}})'
+    test = {
+        "interval": "1m",
+        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "promql_expr_test": [
+            {
+                "expr": firing,
+                "eval_time": f"{story.at}m",
+                "exp_samples": [{"labels": "{}", "value": 1}] if fires else [],
+            }
+        ],
+    }
+    path = rules.with_name("test.yaml")
+    whole = {"rule_files": [str(rules)], "evaluation_interval": "1m", "tests": [test]}
+    path.write_text(yaml.safe_dump(whole))
+    run(promtool, "test", "rules", str(path))
+
+
+def ids(story: Story) -> str:
+    return f"{story.alert}-{STORIES.index(story)}"
+
+
+def test_the_rules_are_valid(promtool: Path, rules: Path) -> None:
+    count = sum(len(group["rules"]) for group in yaml.safe_load(rules.read_text())["groups"])
+    assert f"SUCCESS: {count} rules found" in run(promtool, "check", "rules", "--lint-fatal", str(rules))
+
+
+@pytest.mark.parametrize("story", [each for each in STORIES if each.fires], ids=ids)
+def test_it_fires(promtool: Path, rules: Path, story: Story) -> None:
+    judged(promtool, rules, story, story.fires, fires=True)
+
+
+@pytest.mark.parametrize("story", [each for each in STORIES if each.quiet], ids=ids)
+def test_it_does_not_fire(promtool: Path, rules: Path, story: Story) -> None:
+    judged(promtool, rules, story, story.quiet, fires=False)
+
+
+def test_every_alert_has_both_kinds_of_stories(rules: Path) -> None:
+    groups = yaml.safe_load(rules.read_text())["groups"]
+    alerts = {rule["alert"] for group in groups for rule in group["rules"]}
+    assert {each.alert for each in STORIES if each.fires} == alerts
+    assert {each.alert for each in STORIES if each.quiet} == alerts
+
+
+def test_runbooks_lead_to_where_the_repository_can_be_read(rules: Path) -> None:
+    every = [rule for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]]
+    start = f"{REPOSITORY}docs/operations/troubleshooting/alerts.md#"
+    assert all(rule["annotations"]["runbook_url"].startswith(start) for rule in every)
+
+
+def test_the_dashboard_is_found_by_its_label_and_its_queries_can_be_parsed(
+    promtool: Path, rendered: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    config_map = find(rendered, "ConfigMap", "lws-dashboard")
+    assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+    dashboard = json.loads(config_map["data"]["lws.json"])
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    # As rules, whose queries are checked.
+    rules = [{"record": f"panel:{number}", "expr": filled(query)} for number, query in enumerate(queries)]
+    path = tmp_path / "queries.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
+    assert f"SUCCESS: {len(queries)} rules found" in run(promtool, "check", "rules", str(path))
+
+
+def filled(query: str) -> str:
+    """A query as Grafana sends it."""
+    return query.replace("$namespace", ".*").replace("$__rate_interval", "5m")
+
+
+def test_nothing_of_that_is_there_by_default(tmp_path: Path) -> None:
+    kinds = {(each["kind"], each["metadata"]["name"]) for each in render(HelmAlone(tmp_path))}
+    assert not {("PrometheusRule", "lws-alerts"), ("ConfigMap", "lws-dashboard")} & kinds

@@ -1,0 +1,74 @@
+"""Alerts and the dashboard ask for series that are there, and every alert has its runbook."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from test.unit.chart.templates import CHART, ROOT
+from tools.series import series_of, served
+
+GROUPS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())["groups"]
+ALERTS: list[dict[str, Any]] = [rule for group in GROUPS for rule in group["rules"]]
+DASHBOARD: dict[str, Any] = json.loads((CHART / "files" / "dashboard.json").read_text())
+PANELS = [each for each in DASHBOARD["panels"] if each["type"] != "row"]
+RUNBOOK = "docs/operations/troubleshooting/alerts.md"
+_SERIES = re.compile(r"\b((?:lws|workqueue|controller_runtime|rest_client|leader_election|process)_\w+)")
+_LABELS = re.compile(r"\b(?:by|on) \(([\w, ]+)\)")
+
+
+def queries() -> list[str]:
+    of_panels = [target["expr"] for panel in PANELS for target in panel["targets"]]
+    return [*(rule["expr"] for rule in ALERTS), *of_panels]
+
+
+def known_series() -> dict[str, set[str]]:
+    """Everything that can be asked for, with its labels."""
+    found = {each.name: set(each.labels) for each in series_of(served())}
+    for each in series_of(served()):
+        if each.type == "histogram":
+            found[f"{each.name}_bucket"] = {*each.labels, "le"}
+    return found
+
+
+@pytest.mark.parametrize("query", queries())
+def test_what_is_asked_for_is_served(query: str) -> None:
+    known = known_series()
+    asked = [name for name in _SERIES.findall(query) if not name.startswith("process_")]
+    assert asked and set(asked) <= known.keys()
+    # What the scraper adds, and what every series of a histogram has.
+    there = {"instance"}.union(*(known[name] for name in asked))
+    grouped = {label for labels in _LABELS.findall(query) for label in re.split(r", *", labels)}
+    assert grouped <= there
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    names = [rule["alert"] for rule in ALERTS]
+    assert len({*names}) == len(names) > 15
+    headings = re.findall(r"^### (\w+)$", (ROOT / RUNBOOK).read_text(), re.MULTILINE)
+    assert headings == names, "in the order of the rules"
+    for rule in ALERTS:
+        assert rule["annotations"]["runbook_url"] == f"{RUNBOOK}#{rule['alert'].lower()}"
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: str(rule["alert"]))
+def test_an_alert_says_how_bad_it_is_and_what_it_means(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("warning", "critical")
+    for annotation in ("summary", "description"):
+        assert rule["annotations"][annotation].endswith("."), annotation
+
+
+def test_panels_can_be_told_apart() -> None:
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len({*ids}) == len(ids)
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in PANELS}
+    assert len(places) == len(PANELS) == len({panel["title"] for panel in PANELS})
+
+
+def test_panels_use_the_data_source_that_users_choose() -> None:
+    assert {panel["datasource"]["uid"] for panel in PANELS} == {"${datasource}"}
+    assert [each["name"] for each in DASHBOARD["templating"]["list"]] == ["datasource", "namespace"]
