@@ -18,7 +18,7 @@ from lws.disaggregatedset.rollout.scaling import is_settled
 from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
 from lws.disaggregatedset.rollout.state import SliceState
 from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
-from lws.disaggregatedset.slices.lost import creations, lost_children
+from lws.disaggregatedset.slices.lost import creations, lost_before, lost_children
 from lws.disaggregatedset.slices.state import Memory, Roles, newest_first, remembered, slice_state
 from lws.disaggregatedset.slices.step import Slice, baseline, plan_step
 from lws.disaggregatedset.slices.targets import Wanted
@@ -115,7 +115,7 @@ def _course(standing: _Standing, may_step: bool) -> Course:
     waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
     again_after = soonest((planned.again_after, *_judgements(within)))
-    memory = baseline(within, standing.roles) if step.starts else within.memory
+    memory = baseline(within, standing.roles, lost_before(within)) if step.starts else within.memory
     is_known = memory is not None and memory.key == within.key and within.is_rolling
     return Course(
         within.index,

@@ -36,6 +36,20 @@ def lost_children(wanted: Wanted, within: Slice, roles: Roles) -> dict[str, dict
     return found
 
 
+def lost_before(within: Slice) -> dict[str, int]:
+    """By name, children of old revisions that the status saw when the rollout begins, and that are gone:
+    they belong to what it begins with. Of a revision that is gone as a whole nothing is lost.
+    """
+    set_name = within.snapshot.obj["metadata"]["name"]
+    there = {(each.key, each.role) for each in within.children}
+    found = {}
+    for key in {key for key, _ in there} - {within.key}:
+        for role, count in _last_seen(within.snapshot.obj, within.index, key).items():
+            if count and (key, role) not in there:
+                found[child_name(set_name, Identity(within.index, key, role))] = count
+    return found
+
+
 def creations(wanted: Wanted, within: Slice, state: SliceState, step: Step) -> Iterator[Create]:
     """What makes them anew, with what the step leaves of them, once nothing is left of the former ones:
     groups that terminate count.
@@ -61,8 +75,8 @@ def _of_rollout(within: Slice) -> Iterator[tuple[Identity, Lost]]:
     for name, initial in memory.initial.items():
         identity = identity_of(snapshot.obj["metadata"]["name"], name)
         if initial and identity is not None and identity.key != within.key:
-            seen = _last_seen(snapshot.obj, identity)
-            yield identity, Lost(initial, initial if seen is None else seen)
+            seen = _last_seen(snapshot.obj, identity.slice_index, identity.key)
+            yield identity, Lost(initial, seen.get(identity.role, initial))
 
 
 def _of_waiting_slice(wanted: Wanted, within: Slice, roles: Roles) -> Iterator[tuple[Identity, Lost]]:
@@ -94,20 +108,25 @@ def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
     return child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
 
 
-def _last_seen(obj: Mapping[str, Any], identity: Identity) -> int | None:
-    """The groups that the status last said the child had; it may be behind, and old counts only fall."""
-    for of_slice in _entries(obj.get("status"), "sliceStatuses", "index", identity.slice_index):
-        for revision in _entries(of_slice, "revisions", "revision", identity.key):
-            for role in _entries(revision, "roles", "name", identity.role):
+def _last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, int]:
+    """The groups that the status last said the children of a revision had, by role; it may be behind, and old
+    counts only fall.
+    """
+    counts = {}
+    for of_slice in _entries(obj.get("status"), "sliceStatuses", "index", slice_index):
+        for revision in _entries(of_slice, "revisions", "revision", key):
+            for role in _entries(revision, "roles"):
                 count = role.get("replicas", 0)
-                return count if type(count) is int else None
-    return None
+                if isinstance(role.get("name"), str) and type(count) is int:
+                    counts[role["name"]] = count
+    return counts
 
 
-def _entries(holder: Any, field: str, key: str, value: object) -> Iterator[Mapping[str, Any]]:
+def _entries(holder: Any, field: str, key: str = "", value: object = None) -> Iterator[Mapping[str, Any]]:
+    """Those of a list that say this of themselves; all by default."""
     known = holder.get(field) if is_mapping(holder) else None
     for each in known if isinstance(known, list) else ():
-        if is_mapping(each) and each.get(key) == value:
+        if is_mapping(each) and (not key or each.get(key) == value):
             yield each
 
 

@@ -6,7 +6,7 @@ creations, raised counts, lowered counts, deletions. What fails in it holds up n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from lws.actions import Action, Announce, Create, Delete, Merge, Plan, Reference, together
@@ -61,9 +61,9 @@ def plan_step(within: Slice, state: SliceState, step: Step) -> Plan:
     return replace(waits, sequences=(tuple(actions),) if actions else ())
 
 
-def baseline(within: Slice, roles: Roles) -> Memory:
-    """What is remembered when the rollout of a slice begins."""
-    initial = {each.name: each.wanted for each in within.children if not each.is_leaving}
+def baseline(within: Slice, roles: Roles, lost: Mapping[str, int]) -> Memory:
+    """What is remembered when the rollout of a slice begins. lost: groups of children that are gone."""
+    initial = {**lost, **{each.name: each.wanted for each in within.children if not each.is_leaving}}
     return Memory(within.key, initial, {each.name: each.target for each in roles.targets})
 
 

@@ -256,6 +256,29 @@ def test_wart_41_a_lost_child_of_an_old_revision_comes_back(world: World, role: 
     assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
 
 
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_wart_41_so_does_one_that_was_lost_before_the_rollout_began(world: World, role: str) -> None:
+    """Somebody asks for another revision and deletes a child before any pass has seen the first."""
+    add(world, roles=roles(4, 4))
+    old = only(world)
+    (lost,) = (each for each in world.children if f"{old}-{role}" in each["metadata"]["name"])
+    name, uid = lost["metadata"]["name"], lost["metadata"]["uid"]
+    made_anew: set[str] = set()
+
+    def look() -> None:
+        known = world.cluster.find(CHILD, name)
+        if known is not None and known["metadata"]["uid"] != uid:
+            made_anew.add(known["metadata"]["annotations"][INITIAL_REPLICAS_ANNOTATION])
+
+    world.edit(lambda spec: _set_image(spec, "app:2"))
+    world.cluster.condemn(lost)
+    world.after_pass = look
+    world.settle()
+    assert made_anew == {"4"}
+    assert list(world.counts().values()) == [{"prefill": 4, "decode": 4}]
+    assert old not in world.counts() and world.conditions["Available"] == "True"
+
+
 def test_wart_41_a_name_that_somebody_has_taken_holds_up_no_rollout(world: World) -> None:
     add(world, roles=roles(4, 4))
     old = only(world)
