@@ -283,6 +283,9 @@ CERTIFICATE_BACKDATING = timedelta(hours=1)
 RENEW_BEFORE = timedelta(days=90)
 """So long before its end a certificate, or a CA, is made anew."""
 
+NEARLY_OVER, STUCK_AFTER, LEASE_LATE = timedelta(days=7), timedelta(minutes=10), timedelta(minutes=1)
+"""`lws doctor` tells of a certificate so near its end, a set that moved so long ago, a Lease so overdue."""
+
 CA_OVERLAP = timedelta(hours=24)
 """A former CA stays trusted: other replicas may still show what it signed."""
 

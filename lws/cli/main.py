@@ -29,6 +29,7 @@ COMMANDS = MappingProxyType(
     {
         "completion": "completion",
         "diff": "diff",
+        "doctor": "doctor",
         "history": "history",
         "key": "key",
         "manager": "manager",

@@ -30,7 +30,7 @@ _KEY_BITS = 2048
 # RFC 5280, ub-common-name.
 _LONGEST_COMMON_NAME = 64
 _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
-_UNREADABLE = (
+UNREADABLE = (
     ValueError,
     TypeError,
     UnsupportedAlgorithm,
@@ -96,13 +96,13 @@ def authority_flaw(authority: KeyPair, when: datetime) -> str:
     if not authority.certificate:
         return "missing"
     try:
-        certificate = _read(authority.certificate)
+        certificate = read(authority.certificate)
         if not _is_authority(certificate):
             return "not allowed to sign certificates"
         if _read_key(authority.key).public_key() != certificate.public_key():
             return "of another key"
-        return _time_flaw(certificate, when)
-    except _UNREADABLE as error:
+        return time_flaw(certificate, when)
+    except UNREADABLE as error:
         return f"unreadable ({error})"
 
 
@@ -111,17 +111,17 @@ def server_flaw(server: KeyPair, authority: bytes, names: tuple[str, ...], when:
     if not server.certificate:
         return "missing"
     try:
-        certificate = _read(server.certificate)
+        certificate = read(server.certificate)
         if _read_key(server.key).public_key() != certificate.public_key():
             return "of another key"
-        certificate.verify_directly_issued_by(_read(authority))
-        uncovered = set(names) - _names_in(certificate)
+        certificate.verify_directly_issued_by(read(authority))
+        uncovered = set(names) - names_in(certificate)
         if uncovered:
             return f"not for {', '.join(sorted(uncovered))}"
-        return _time_flaw(certificate, when)
+        return time_flaw(certificate, when)
     except InvalidSignature:
         return "of another CA"
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         return f"unreadable ({error})"
 
 
@@ -132,7 +132,7 @@ def split(bundle: bytes) -> tuple[bytes, ...]:
 
 def expiry(certificate: bytes) -> datetime:
     """When a certificate (PEM) ends. Raises ValueError if it is unreadable."""
-    return _read(certificate).not_valid_after_utc
+    return read(certificate).not_valid_after_utc
 
 
 def _new_authority(now: datetime) -> KeyPair:
@@ -151,7 +151,7 @@ def _new_authority(now: datetime) -> KeyPair:
 
 
 def _new_server(authority: KeyPair, names: tuple[str, ...], now: datetime) -> KeyPair:
-    issuer, signing_key = _read(authority.certificate), _read_key(authority.key)
+    issuer, signing_key = read(authority.certificate), _read_key(authority.key)
     key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
     builder = (
         _builder(key.public_key(), now)
@@ -220,7 +220,8 @@ def _pair(certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> KeyPair:
     )
 
 
-def _read(certificate: bytes) -> x509.Certificate:
+def read(certificate: bytes) -> x509.Certificate:
+    """The first one of a PEM text. Raises ValueError if it is unreadable."""
     with warnings.catch_warnings():
         # The original controller numbers its CA 0.
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
@@ -245,7 +246,8 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _time_flaw(certificate: x509.Certificate, when: datetime) -> str:
+def time_flaw(certificate: x509.Certificate, when: datetime) -> str:
+    """Why it is not valid at that time; empty if it is."""
     if certificate.not_valid_before_utc > when:
         return f"valid only from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on"
     if certificate.not_valid_after_utc < when:
@@ -260,7 +262,8 @@ def _general_name(name: str) -> x509.GeneralName:
         return x509.DNSName(name)
 
 
-def _names_in(certificate: x509.Certificate) -> set[str]:
+def names_in(certificate: x509.Certificate) -> set[str]:
+    """DNS names and IP addresses that it is for."""
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -271,7 +274,7 @@ def _names_in(certificate: x509.Certificate) -> set[str]:
 def _still_trusted(stored: Certificates, now: datetime) -> tuple[bytes, ...]:
     """The retired CAs for a day after the current one was made: by then every replica has changed over."""
     current = stored.authority.certificate
-    made = _read(current).not_valid_before_utc + timing.CERTIFICATE_BACKDATING
+    made = read(current).not_valid_before_utc + timing.CERTIFICATE_BACKDATING
     if now > made + timing.CA_OVERLAP:
         return ()
     return tuple(retired for retired in _authorities(stored.retired, now) if retired != current)
@@ -282,9 +285,9 @@ def _authorities(certificates: Iterable[bytes], now: datetime) -> tuple[bytes, .
     found: dict[bytes, None] = {}
     for pem in certificates:
         try:
-            certificate = _read(pem)
-            if _is_authority(certificate) and not _time_flaw(certificate, now):
+            certificate = read(pem)
+            if _is_authority(certificate) and not time_flaw(certificate, now):
                 found[pem] = None
-        except _UNREADABLE:
+        except UNREADABLE:
             continue
     return tuple(found)

@@ -11,12 +11,14 @@ import pytest
 
 from lws.cli.facts.disaggregated.status import report_on as report_on_roles
 from lws.cli.facts.disaggregated.steps_ahead import steps_ahead
+from lws.cli.facts.doctor.finding import Finding, Unchecked
 from lws.cli.facts.impact import impact
 from lws.cli.facts.set_status import report_on
 from lws.cli.kinds.disaggregatedset import DisaggregatedSets
 from lws.cli.main import COMMANDS, commands
 from lws.cli.views.diff import diff_data
 from lws.cli.views.disaggregated import status as disaggregated
+from lws.cli.views.doctor import doctor_data
 from lws.cli.views.history import history_data
 from lws.cli.views.plan import SetPlan, plan_data
 from lws.cli.views.status import status_data
@@ -25,6 +27,7 @@ from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.rollout.simulation import simulate
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated
+from test.unit.lws.cli.facts.doctor.healthy import healthy
 from test.unit.lws.cli.histories import found, past, revision_of, sets, snapshot_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
@@ -72,9 +75,10 @@ ROLES = steps_ahead(DisaggregatedSnapshot(OBJ, NOW)).end
         ("`history`", history_data(PAST, PAST.recorded, with_spec=True)),
         ("`diff`", diff_data("demo", *past(A, B).recorded, describe(*past(A, B).recorded))),
         ("`plan`", plan_data(SetPlan(B, "configured", EFFECT, simulate(EFFECT.after.rollout)))),
+        ("`doctor`", doctor_data(healthy(), [Finding("a", "b", "c", "d"), Unchecked("a", "b", "c")])),
         ("`plan` of a DisaggregatedSet", DisaggregatedSets().created(OBJ, NOW, steps=True).data),
     ],
-    ids=["status", "status of roles", "history", "diff", "plan", "plan of roles"],
+    ids=["status", "status of roles", "history", "diff", "plan", "doctor", "plan of roles"],
 )
 def test_the_guide_names_all_fields_of_data(heading: str, data: dict[str, Any]) -> None:
     table = DATA.split(f"| {heading} | |\n", 1)[1].split("\n\n", 1)[0]

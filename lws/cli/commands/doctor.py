@@ -1,0 +1,94 @@
+"""`lws doctor`: what is wrong with an installation, where, and what to do about it.
+
+In: which cluster. Out: a table of findings; exit code 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from lws.actions import Object
+from lws.cli.arguments.options import cluster_options, output_option
+from lws.cli.facts.doctor import (
+    certificate,
+    clashes,
+    definitions,
+    lease,
+    managers,
+    rights,
+    stuck,
+    versions,
+    webhooks,
+)
+from lws.cli.facts.doctor.finding import Result, Unchecked
+from lws.cli.facts.doctor.installation import look
+from lws.cli.facts.doctor.reading import Denied, Reader
+from lws.cli.kinds.kind import SetKind
+from lws.cli.kinds.registry import KINDS
+from lws.cli.refusal import Refusal
+from lws.cli.session import Session, Target, run, worded
+from lws.cli.views.doctor import doctor_blocks, doctor_data
+from lws.cli.views.screen import dump, show
+from lws.cluster.client.resources import Resource
+from lws.cluster.errors import ClusterError, Forbidden
+
+_AT_ONCE = 8
+_PURE = (versions, definitions, managers, webhooks, certificate, lease, clashes)
+
+
+@click.command(
+    short_help="Find what is wrong with the installation, and say what to do.",
+    epilog="Exit codes: 0 nothing found, 1 findings or an error, 2 wrong usage. What could not be checked is "
+    "listed, and is no finding.",
+)
+@output_option("json", "yaml")
+@cluster_options
+def doctor(output: str | None, target: Target) -> int:
+    """Check definitions, manager, webhooks, certificate, Lease, permissions, versions and sets.
+
+    -n names the namespace of the manager; by default it is found. Sets of all namespaces are checked. Nothing
+    is changed.
+    """
+    return run(target, lambda session: _examine(session, output))
+
+
+async def _examine(session: Session, output: str | None) -> int:
+    reader = Reader(session.cluster)
+    facts = await look(reader, session.explicit_namespace, session.now)
+    results: list[Result] = [result for check in _PURE for result in check.check(facts)]
+    results += rights.check(facts, await rights.ask(reader, facts))
+    for kind in KINDS:
+        results += await _stuck(session, reader, kind)
+    if output:
+        dump(doctor_data(facts, results), output)
+    else:
+        show(doctor_blocks(facts, results))
+    return 0 if all(isinstance(each, Unchecked) for each in results) else 1
+
+
+async def _stuck(session: Session, reader: Reader, kind: SetKind) -> list[Result]:
+    resource = kind.resource
+    sets = await reader.listed(
+        Resource(f"{resource.group}/{resource.version}", resource.kind, resource.plural)
+    )
+    if isinstance(sets, Denied):
+        return [Unchecked(stuck.CHECK, f"{resource.kind}s that are stuck", sets.permission)]
+    slots = asyncio.Semaphore(_AT_ONCE)
+    judged = await asyncio.gather(*(_judged(session, kind, each, slots) for each in sets))
+    return [result for results in judged for result in results]
+
+
+async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.Semaphore) -> list[Result]:
+    metadata = obj["metadata"]
+    where = f"{obj['kind']} {metadata['namespace']}/{metadata['name']}"
+    within = Session(session.cluster, metadata["namespace"])
+    try:
+        async with slots:
+            standing = await kind.standing(within, obj)
+    except Forbidden as error:
+        return [Unchecked(stuck.CHECK, where, worded(error).message)]
+    except (ClusterError, Refusal) as error:
+        return [Unchecked(stuck.CHECK, where, error.message)]
+    return list(stuck.check(obj["kind"], standing.data(), metadata["creationTimestamp"], session.now))

@@ -1,0 +1,100 @@
+"""Are the CustomResourceDefinitions those of this release, and does the API server serve them?
+
+In: an installation. Out: findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from lws.actions import Object
+from lws.cli.facts.doctor.finding import Finding, Result, Unchecked
+from lws.cli.facts.doctor.installation import Installation
+from lws.cli.facts.doctor.reading import Denied
+from lws.kube import conditions
+from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+
+CHECK = "definitions"
+_SHOWN = 3
+_UPGRADE = (
+    "apply the definitions of this release: upgrade the chart with crds.enabled=true, or "
+    "`kubectl apply --server-side` the files of charts/lws/templates/crds"
+)
+
+
+def check(facts: Installation) -> Iterator[Result]:
+    """Definitions of kinds that are optional may be missing."""
+    wanted = {each["metadata"]["name"]: each for each in definitions().values()}
+    for name, stored in facts.definitions.items():
+        if isinstance(stored, Denied):
+            yield Unchecked(CHECK, f"CustomResourceDefinition {name}", stored.permission)
+        elif stored is not None:
+            yield from _of_one(stored, wanted[name])
+        elif name == LEADER_WORKER_SET.crd_name:
+            where = f"CustomResourceDefinition {name}"
+            yield Finding(CHECK, where, "is missing: there can be no LeaderWorkerSets", "install the chart")
+
+
+def _of_one(stored: Object, wanted: Mapping[str, Any]) -> Iterator[Finding]:
+    where = f"CustomResourceDefinition {stored['metadata']['name']}"
+    spec, status = stored["spec"], stored.get("status") or {}
+    for kind in ("Established", "NamesAccepted"):
+        said = status.get("conditions") or ()
+        if not conditions.is_true(said, kind):
+            why = next((f": {each.get('message')}" for each in said if each["type"] == kind), "")
+            yield Finding(CHECK, where, f"is not {kind}{why}", "delete the definition that has its names")
+    if stored["metadata"].get("deletionTimestamp"):
+        yield Finding(
+            CHECK,
+            where,
+            "is being deleted, and all its objects with it",
+            "make a backup of the sets, let the deletion end, and install the chart again",
+        )
+    yield from _versions(where, spec, status, wanted["spec"]["versions"])
+
+
+def _versions(
+    where: str, spec: Mapping[str, Any], status: Mapping[str, Any], wanted: list[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    there = {each["name"]: each for each in spec["versions"]}
+    for version in wanted:
+        name, ours = version["name"], there.get(version["name"])
+        if ours is None or not ours.get("served"):
+            yield Finding(CHECK, where, f"does not serve version {name}", _UPGRADE)
+            continue
+        if not ours.get("storage"):
+            yield Finding(CHECK, where, f"stores another version than {name}", _UPGRADE)
+        lacking = sorted(_fields(_schema(version)) - _fields(_schema(ours)))
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+            what = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
+            yield Finding(CHECK, where, f"{what}; the API server drops what it lacks", _UPGRADE)
+    old = sorted(set(status.get("storedVersions") or ()) - {each["name"] for each in wanted})
+    if old:
+        yield Finding(
+            CHECK,
+            where,
+            f"may have objects stored as {', '.join(old)}",
+            "write every set once (`kubectl get lws -A -o json | kubectl replace -f -`), then remove "
+            "these from status.storedVersions",
+        )
+    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        yield Finding(CHECK, where, "asks a webhook to convert, which this manager does not serve", _UPGRADE)
+
+
+def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
+
+
+def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
+    """Paths of fields outside of pod templates, whose fields depend on the release of Kubernetes."""
+    found: set[str] = set()
+    for name, each in (schema.get("properties") or {}).items():
+        here = f"{path}.{name}".lstrip(".")
+        found.add(here)
+        is_of_pods = name.endswith(("Template", "Templates"))
+        if not is_of_pods or "leaderTemplate" in (each.get("properties") or {}):
+            found |= _fields(each, here) | _fields(each.get("items") or {}, f"{here}[]")
+    return found

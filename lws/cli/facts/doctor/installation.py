@@ -1,0 +1,194 @@
+"""What is there of an installation: where is the manager, and what has it been given?
+
+In: a connection, a namespace if one was named. Out: one frozen picture that all checks judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from lws.actions import Object
+from lws.cli.facts.doctor.reading import (
+    CONFIG_MAPS,
+    DEFINITIONS,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    Denied,
+    Read,
+    Reader,
+    ReadMany,
+)
+from lws.cluster.client.resources import (
+    LEADERWORKERSETS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    SECRETS,
+    SERVICES,
+    VALIDATING_WEBHOOKS,
+)
+from lws_api.config.v1alpha1 import Configuration
+from lws_api.crds import definitions
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+
+USUAL_NAMESPACE = "lws-system"
+USUAL_ACCOUNT = "lws-controller-manager"
+_MANAGERS = "control-plane=controller-manager"
+_FILE = "controller_manager_config.yaml"
+DEFAULTS = Configuration.model_validate(
+    {"apiVersion": "config.lws.x-k8s.io/v1alpha1", "kind": "Configuration"}
+)
+"""What a manager does whose file says nothing."""
+_GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
+
+
+@dataclass(frozen=True)
+class Installation:
+    """All that checks judge.
+
+    server: version of the API server. definitions: by name. managers: Deployments of this controller, or the
+    original, in all namespaces that may be read. configuration: the manager's file, the defaults where it is
+    not known (then `configuration_read` says why). leases: by name. sets: LeaderWorkerSets.
+    """
+
+    now: datetime
+    namespace: str
+    server: str
+    definitions: Mapping[str, Read] = field(default_factory=dict)
+    mutating: ReadMany = ()
+    validating: ReadMany = ()
+    managers: ReadMany = ()
+    configuration: Configuration = DEFAULTS
+    configuration_read: Read = None
+    service: Read = None
+    slices: ReadMany = ()
+    secret: Read = None
+    leases: Mapping[str, Read] = field(default_factory=dict)
+    sets: ReadMany = ()
+
+    @property
+    def deployment(self) -> Object | None:
+        """The manager's, in its namespace."""
+        if isinstance(self.managers, Denied):
+            return None
+        return next(_in(self.managers, self.namespace), None)
+
+    @property
+    def account(self) -> str:
+        """The name of the manager's ServiceAccount."""
+        if self.deployment is None:
+            return USUAL_ACCOUNT
+        return str(self.deployment["spec"]["template"]["spec"].get("serviceAccountName") or "default")
+
+    @property
+    def has_disaggregated_sets(self) -> bool:
+        return isinstance(self.definitions.get(DISAGGREGATED_SET.crd_name), Mapping)
+
+
+def hooks(configurations: ReadMany) -> Iterator[tuple[Object, Mapping[str, Any]]]:
+    """Each webhook about our kinds, with the configuration that it stands in."""
+    for each in () if isinstance(configurations, Denied) else configurations:
+        ours = any(_GROUPS & _groups(hook) for hook in each.get("webhooks") or ())
+        for hook in each.get("webhooks") or ():
+            # The webhook of pods is that of a controller of ours if it stands beside one about sets.
+            if ours:
+                yield each, hook
+
+
+async def look(reader: Reader, namespace: str | None, now: datetime) -> Installation:
+    """Read everything; raises ClusterError where the API server does not answer."""
+    mutating = await reader.listed(MUTATING_WEBHOOKS)
+    validating = await reader.listed(VALIDATING_WEBHOOKS)
+    managers = await _managers(reader, namespace)
+    where = namespace or _namespace(mutating, validating, managers)
+    read, configuration = await _configuration(reader, where, managers)
+    certificates = configuration.internal_cert_management
+    service = certificates.webhook_service_name
+    return Installation(
+        now=now,
+        namespace=where,
+        server=await reader.cluster.version(),
+        definitions={
+            name: await reader.get(DEFINITIONS, "", name)
+            for name in sorted(each["metadata"]["name"] for each in definitions().values())
+        },
+        mutating=mutating,
+        validating=validating,
+        managers=managers,
+        configuration=configuration,
+        configuration_read=read,
+        service=await reader.get(SERVICES, where, service),
+        slices=await reader.listed(ENDPOINT_SLICES, where, f"kubernetes.io/service-name={service}"),
+        secret=await reader.get(SECRETS, where, certificates.webhook_secret_name),
+        leases={name: await reader.get(LEASES, where, name) for name in lease_names(configuration)},
+        sets=await reader.listed(LEADERWORKERSETS),
+    )
+
+
+def lease_names(configuration: Configuration) -> tuple[str, ...]:
+    """Of one manager one Lease; with shards one more for each."""
+    if not configuration.leader_election.leader_elect:
+        return ()
+    name = configuration.leader_election.resource_name
+    shards = configuration.sharding.shards if configuration.sharding else 1
+    return (name, *(f"{name}-{shard}" for shard in range(shards if shards > 1 else 0)))
+
+
+async def _managers(reader: Reader, namespace: str | None) -> ReadMany:
+    found = await reader.listed(DEPLOYMENTS, selector=_MANAGERS)
+    if isinstance(found, Denied):
+        found = await reader.listed(DEPLOYMENTS, namespace or USUAL_NAMESPACE, _MANAGERS)
+    return found if isinstance(found, Denied) else tuple(filter(_is_ours, found))
+
+
+def _is_ours(deployment: Object) -> bool:
+    """Every operator made by kubebuilder has the label; ours has the name, or the label of our charts."""
+    metadata = deployment["metadata"]
+    names = (metadata["name"], (metadata.get("labels") or {}).get("app.kubernetes.io/name", ""))
+    return any("lws" in name.split("-") for name in names)
+
+
+def _namespace(mutating: ReadMany, validating: ReadMany, managers: ReadMany) -> str:
+    for configurations in (validating, mutating):
+        for _, hook in hooks(configurations):
+            if found := (hook["clientConfig"].get("service") or {}).get("namespace"):
+                return str(found)
+    if not isinstance(managers, Denied) and managers:
+        return str(managers[0]["metadata"]["namespace"])
+    return USUAL_NAMESPACE
+
+
+async def _configuration(reader: Reader, namespace: str, managers: ReadMany) -> tuple[Read, Configuration]:
+    """As it was read, and what it says."""
+    if isinstance(managers, Denied):
+        return managers, DEFAULTS
+    for deployment in _in(managers, namespace):
+        for volume in deployment["spec"]["template"]["spec"].get("volumes") or ():
+            if name := (volume.get("configMap") or {}).get("name"):
+                read = await reader.get(CONFIG_MAPS, namespace, name)
+                text = (read.get("data") or {}).get(_FILE) if isinstance(read, Mapping) else None
+                if text is not None or isinstance(read, Denied):
+                    return read, _parsed(text)
+    return None, DEFAULTS
+
+
+def _parsed(text: str | None) -> Configuration:
+    try:
+        return Configuration.model_validate(yaml.safe_load(text)) if text else DEFAULTS
+    except (yaml.YAMLError, ValidationError):
+        # The manager has refused to start with it and said why; a file of the original may say more.
+        return DEFAULTS
+
+
+def _in(objects: Iterable[Object], namespace: str) -> Iterator[Object]:
+    return (each for each in objects if each["metadata"]["namespace"] == namespace)
+
+
+def _groups(hook: Mapping[str, Any]) -> set[str]:
+    return {group for rule in hook.get("rules") or () for group in rule.get("apiGroups") or ()}

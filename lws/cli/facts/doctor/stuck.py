@@ -1,0 +1,36 @@
+"""Which sets have not moved for long, and why?
+
+In: how sets stand, as `lws status -o json` says it. Out: findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from lws import timing
+from lws.cli.facts.ages import age
+from lws.cli.facts.doctor.finding import Finding
+from lws.kube.conditions import moment_of
+
+CHECK = "sets"
+
+
+def check(kind: str, data: Mapping[str, Any], created: str, now: datetime) -> Iterator[Finding]:
+    """One set. created: when, RFC 3339. A set that is paused waits for its user, and is no finding."""
+    if data["settled"] or data["paused"]:
+        return
+    since = data["lastProgress"] or created
+    moment = moment_of(since)
+    is_silent = moment is None or now - moment > timing.STUCK_AFTER
+    if not (is_silent or data["stalled"]):
+        return
+    waits = [each["why"] for each in data.get("groups") or data.get("leaderWorkerSets") or () if each["why"]]
+    why = f"; {waits[0]}" if waits else ""
+    yield Finding(
+        CHECK,
+        f"{kind} {data['namespace']}/{data['name']}",
+        f"has not moved for {age(since, now)}: it waits for {data['waitingFor']}{why}",
+        f"kubectl lws status -n {data['namespace']} {kind.lower()}/{data['name']}",
+    )

@@ -1,0 +1,209 @@
+"""lws.cli.commands.doctor: what is read, with which rights, and how it comes out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from lws.cli.commands import doctor as module
+from lws.cli.facts.doctor import rights
+from lws.cli.facts.doctor.installation import Installation, lease_names, look
+from lws.cli.facts.doctor.reading import Denied, Reader
+from lws.cli.facts.doctor.rights import Right, needed
+from lws_api.config.v1alpha1 import Configuration
+from test.unit.fake_api import answer_json, failure
+from test.unit.lws.cli.conftest import Talk
+from test.unit.lws.cli.facts.doctor.healthy import (
+    LEASE,
+    NAMESPACE,
+    NOW,
+    SECRET,
+    SERVICE,
+    configuration,
+    definition,
+    healthy,
+    lease,
+    manager,
+    secret,
+)
+
+pytestmark = pytest.mark.usefixtures("shared_keys")
+
+MANAGER = f"system:serviceaccount:{NAMESPACE}:lws-controller-manager"
+FORBIDDEN = failure(403, "Forbidden", "leave it")
+MISSING = failure(404, "NotFound", "there is none")
+FILE = "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
+
+
+def stored(text: str = FILE) -> dict[str, Any]:
+    """Path → what is there."""
+    deployment = manager()
+    pod = deployment["spec"]["template"]["spec"]
+    pod["volumes"] = [{"name": "manager-config", "configMap": {"name": "the-file"}}]
+    admission = "/apis/admissionregistration.k8s.io/v1"
+    within = f"/api/v1/namespaces/{NAMESPACE}"
+    names = list(healthy().definitions)
+    return {
+        "/version": {"gitVersion": "v1.34.1"},
+        f"{admission}/mutatingwebhookconfigurations": {"items": [configuration(0)]},
+        f"{admission}/validatingwebhookconfigurations": {"items": [configuration(1)]},
+        "/apis/apps/v1/deployments": {"items": [deployment]},
+        f"{within}/configmaps/the-file": {"data": {"controller_manager_config.yaml": text}},
+        f"{within}/services/{SERVICE}": {"kind": "Service", "metadata": {}},
+        f"{within}/secrets/{SECRET}": secret(),
+        f"/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices": {
+            "items": [{"endpoints": [{"conditions": {}}]}]
+        },
+        f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/{LEASE}": lease(),
+        "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets": {"items": []},
+        **{
+            f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}": definition(name)
+            for name in names
+        },
+    }
+
+
+def serve(
+    talk: Talk,
+    there: dict[str, Any],
+    allowed: Callable[[Any], bool] = lambda spec: True,
+    user: str = "somebody",
+) -> None:
+    """Have every read answered from what is there, and reviews by a rule."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.method == "GET":
+            found = there.get(request.path)
+            return await (MISSING if found is None else answer_json(found))(request)
+        if request.path.endswith("/selfsubjectreviews"):
+            return await answer_json({"status": {"userInfo": {"username": user}}})(request)
+        spec = talk.api.requests[-1].body["spec"]
+        return await answer_json({"status": {"allowed": allowed(spec)}})(request)
+
+    talk.api.will(*[answer] * 500)
+
+
+async def examined(talk: Talk, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any]:
+    code = await module._examine(replace_now(talk), "json")
+    return code, json.loads(capsys.readouterr().out)
+
+
+def replace_now(talk: Talk) -> Any:
+    """A session at the moment for which the certificate was made."""
+
+    class AtThatTime(type(talk.session)):  # type: ignore[misc]
+        now = NOW
+
+    return AtThatTime(talk.session.cluster, "default", None)
+
+
+async def test_nothing_is_found(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    serve(talk, stored())
+    code, data = await examined(talk, capsys)
+    assert (code, data["findings"], data["unchecked"]) == (0, [], [])
+    assert data["namespace"] == NAMESPACE
+
+
+async def test_all_that_may_not_be_read_is_listed(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        return await (answer_json({"gitVersion": "v1.34.1"}) if request.path == "/version" else FORBIDDEN)(
+            request
+        )
+
+    talk.api.will(*[answer] * 100)
+    code, data = await examined(talk, capsys)
+    assert (code, data["findings"]) == (0, [])
+    needs = {each["needs"] for each in data["unchecked"]}
+    assert f"get secrets in namespace {NAMESPACE} (name {SECRET})" in needs
+    assert "list mutatingwebhookconfigurations in the cluster" in needs
+    assert "list leaderworkersets in all namespaces" in needs
+    assert "create subjectaccessreviews.authorization.k8s.io in the cluster" in needs
+
+
+async def test_a_right_that_is_lacking(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    def allowed(spec: Any) -> bool:
+        asked = spec["resourceAttributes"]
+        return (asked["verb"], asked["resource"]) != ("delete", "pods")
+
+    serve(talk, stored(), allowed)
+    code, data = await examined(talk, capsys)
+    (found,) = data["findings"]
+    assert (code, found["check"]) == (1, "permissions")
+    assert found["where"] == "ServiceAccount lws-system/lws-controller-manager"
+    assert found["what"] == "may not, in the cluster: delete pods"
+
+
+async def test_a_person_asks_for_the_manager(talk: Talk) -> None:
+    serve(talk, stored())
+    await rights.ask(Reader(talk.session.cluster), healthy())
+    asked = [each for each in talk.api.requests if each.path.endswith("accessreviews")]
+    assert {each.path.rpartition("/")[2] for each in asked} == {"subjectaccessreviews"}
+    assert {each.body["spec"]["user"] for each in asked} == {MANAGER}
+    assert f"system:serviceaccounts:{NAMESPACE}" in asked[0].body["spec"]["groups"]
+
+
+async def test_the_manager_asks_for_itself(talk: Talk) -> None:
+    serve(talk, stored(), user=MANAGER)
+    await rights.ask(Reader(talk.session.cluster), healthy())
+    asked = {each.path.rpartition("/")[2] for each in talk.api.requests}
+    assert asked == {"selfsubjectreviews", "selfsubjectaccessreviews"}
+
+
+async def test_what_the_manager_has_been_given_is_read(talk: Talk) -> None:
+    serve(talk, stored(FILE + "internalCertManagement: {enable: false}\nsharding: {shards: 2}\n"))
+    facts = await look(Reader(talk.session.cluster), None, NOW)
+    assert not facts.configuration.internal_cert_management.enable
+    assert list(facts.leases) == [LEASE, f"{LEASE}-0", f"{LEASE}-1"]
+    wanted = set(needed(facts))
+    assert not any(right.resource == "secrets" for right in wanted)
+    assert Right("get", "coordination.k8s.io", "leases", NAMESPACE, f"{LEASE}-1") in wanted
+
+
+async def test_a_namespace_that_is_named_is_the_one(talk: Talk) -> None:
+    serve(talk, stored())
+    facts = await look(Reader(talk.session.cluster), "another", NOW)
+    assert (facts.namespace, facts.deployment, facts.service) == ("another", None, None)
+
+
+def test_rights_are_asked_for_by_name() -> None:
+    wanted = set(needed(healthy()))
+    assert Right("update", "", "secrets", NAMESPACE, SECRET) in wanted
+    assert Right("create", "coordination.k8s.io", "leases", NAMESPACE) in wanted
+    patch = Right(
+        "patch",
+        "admissionregistration.k8s.io",
+        "mutatingwebhookconfigurations",
+        name="lws-mutating-webhook-configuration",
+    )
+    assert patch in wanted
+
+
+def test_gangs_ask_for_rights_of_their_scheduler() -> None:
+    given = {
+        "apiVersion": "config.lws.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "gangSchedulingManagement": {"schedulerProvider": "volcano"},
+    }
+    facts = replace(healthy(), configuration=Configuration.model_validate(given))
+    assert Right("create", "scheduling.volcano.sh", "podgroups") in set(needed(facts))
+    assert Right("create", "scheduling.volcano.sh", "podgroups") not in set(needed(healthy()))
+
+
+def test_without_an_election_there_is_no_lease() -> None:
+    given = {
+        "apiVersion": "config.lws.x-k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "leaderElection": {"leaderElect": False},
+    }
+    assert lease_names(Configuration.model_validate(given)) == ()
+
+
+def test_rights_that_cannot_be_known_without_the_file() -> None:
+    facts: Installation = replace(healthy(), configuration_read=Denied("get configmaps"))
+    (found,) = rights.check(facts, {})
+    assert getattr(found, "needs", "") == "get configmaps"
