@@ -46,7 +46,6 @@ def manifest(archive_name: str, content: bytes, version: str, home: str) -> str:
         "selector": {"matchExpressions": [{"key": "os", "operator": "In", "values": ["darwin", "linux"]}]},
         "uri": f"{home}/releases/download/v{version}/{archive_name}",
         "sha256": hashlib.sha256(content).hexdigest(),
-        "files": [{"from": "*", "to": "."}, {"from": "wheels/*", "to": "wheels"}],
         "bin": PROGRAM,
     }
     return yaml.safe_dump(
