@@ -23,7 +23,7 @@ _REVIEW_MS, _WAIT_SECONDS = 25.0, 1.0
 _SETS, _SERVICES, _REVISIONS = "leaderworkersets", "services", "controllerrevisions"
 _STATUSES = "patch disaggregatedsets/status"
 # Of one set: when it is created, and for each step of its rollout.
-_PASSES_OF_CREATION, _PASSES_OF_A_STEP = 20, 8
+_PASSES_OF_CREATION, _PASSES_OF_A_STEP = 13, 7
 # The status before the first step, and after the last.
 _STATUSES_BESIDE_STEPS = 2
 _ANY = 10**9
@@ -79,10 +79,11 @@ def _in_rollout(shape: PairedShape) -> dict[str, int]:
 
 
 def _lists(phase: Result, seconds: float) -> int:
-    """Without those of streams, which begin anew or compare themselves with what there is, now and then, and
-    of Events, which passes over LeaderWorkerSets read whose pods do not come.
+    """Without those of streams, which begin anew or compare themselves with what there is, now and then and
+    once more where they were behind, and of Events, which passes over LeaderWorkerSets read whose pods do not
+    come.
     """
-    often = 3 + 2 * int(seconds / timing.COMPARE_SETS_SECONDS)
+    often = 3 + 3 * int(seconds / timing.COMPARE_SETS_SECONDS)
     streams = (each for workload in _WORKLOADS for each in (workload.resource, *workload.children))
     known = {f"list {each.plural}": often for each in streams} | {"list events": _ANY}
     lists = {what: count for what, count in phase["requests"].items() if what.startswith("list ")}
