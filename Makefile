@@ -18,7 +18,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux known-version test-versions demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image release clean help
+.PHONY: on-linux known-version test-versions demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -36,8 +36,8 @@ on-linux:
 	@$(if $(filter existing kind,$(CLUSTER)),true,test "$$(uname -s)" = Linux || { echo "the local control plane runs on Linux only, and this is $$(uname -s):" \
 		"use a Linux machine, virtual machine or container, or CLUSTER=existing for integration tests on a cluster of yours"; exit 1; })
 
-demo: on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example).
-	@$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO))
+demo: on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example; NODE=real has pods be processes, as root).
+	@$(if $(filter real,$(NODE)),$(BIN)/python -m tools.nodedemo $(if $(ONCE),--once),$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO)))
 
 # Said before lint and unit tests: the rest says it itself.
 known-version: $(READY)
@@ -137,14 +137,20 @@ lock: $(READY) ## Resolve the locked requirements anew.
 	@$(BIN)/uv pip compile --group kind -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/kind.txt
 
-cluster: on-linux $(READY) ## A local control plane to play with, until Ctrl-C.
-	@$(BIN)/python -m tools.localcluster
+cluster: on-linux $(READY) ## A local control plane to play with, until Ctrl-C (NODE=real: with a real node, as root).
+	@$(BIN)/python -m $(if $(filter real,$(NODE)),tools.realnode --product,tools.localcluster)
 
 image: on-linux $(READY) ## The container image, into build/image, by docker, podman or buildah (BUILDER=…, BASE=…, PLATFORMS=linux/amd64, IMAGE=name:tag).
 	@BUILDER="$(BUILDER)" BASE="$(BASE)" PLATFORMS="$(PLATFORMS)" IMAGE="$(IMAGE)" $(BIN)/python -m tools.image
 
 test-image: on-linux $(READY) ## Build the image for real, and look at it: needs root and what `make image` needs.
-	@$(BIN)/python -m pytest test/node $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest test/node/test_image.py $(PYTEST_ARGS)
+
+# The first counts from outside what a node leaves behind; the others run inside of the node's namespaces.
+test-node: on-linux $(READY) ## The image and the chart on a real node, as users install them: needs root and what `make image` needs.
+	@$(BIN)/python -m pytest test/node/test_leftovers.py $(PYTEST_ARGS)
+	@$(BIN)/python -m tools.realnode --product --or-skip $(BIN)/python -m pytest test/node \
+		--ignore=test/node/test_image.py --ignore=test/node/test_leftovers.py $(PYTEST_ARGS)
 
 release: on-linux $(READY) ## Every artifact of a release, into dist/ (IMAGE_REPOSITORY=…, PROJECT_URL=…, TAG=v…; WITHOUT_IMAGE=1, and what `make image` takes).
 	@IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" PROJECT_URL="$(PROJECT_URL)" TAG="$(TAG)" WITHOUT_IMAGE="$(WITHOUT_IMAGE)" \

@@ -10,10 +10,11 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 import yaml
 
@@ -58,7 +59,7 @@ class LocalCluster(ClusterAccess):
         self._plan: Plan | None = None
         self._api: Api | None = None
 
-    def __enter__(self) -> LocalCluster:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(
@@ -66,12 +67,12 @@ class LocalCluster(ClusterAccess):
     ) -> None:
         self.stop()
 
-    def start(self) -> LocalCluster:
+    def start(self) -> Self:
         """Build what is missing, start every component, and return when pods can be placed on all nodes."""
         if self._plan is not None:
             raise ComponentError("this cluster is already running")
         require_linux()
-        programs = find_programs([*PROGRAMS, "kubectl"], self._report)
+        programs = find_programs([*self._options.programs, "kubectl"], self._report)
         state = Path(tempfile.mkdtemp(prefix="localcluster-"))
         self._guard = Guard(state)
         try:
@@ -189,14 +190,22 @@ class LocalCluster(ClusterAccess):
 
     def _bring_up(self) -> None:
         """The API server waits for etcd by itself, so both start at once; the others give up sooner."""
-        for names in (("etcd", "kube-apiserver"), COMPONENTS[2:]):
-            for name in names:
-                self.component(name).start()
-            for name in names:
-                self.component(name).wait_healthy(_START_SECONDS)
+        first, then = ["etcd", "kube-apiserver"], [*self._components][2:]
+        for names in (first, then):
+            self._start_all(names)
+        _wait(self._has_default_service_account, "the default ServiceAccount does not appear")
+        if not self._options.node_address:
+            self._simulate_nodes()
+
+    def _start_all(self, names: Sequence[str]) -> None:
+        for name in names:
+            self.component(name).start()
+        for name in names:
+            self.component(name).wait_healthy(_START_SECONDS)
+
+    def _simulate_nodes(self) -> None:
         self.api.create("/apis/storage.k8s.io/v1/storageclasses", STORAGE_CLASS)
         self._create_nodes()
-        _wait(self._has_default_service_account, "the default ServiceAccount does not appear")
         _wait(self._nodes_are_ready, "the simulated nodes do not get ready")
 
     def _create_nodes(self) -> None:
@@ -240,6 +249,8 @@ def _blueprints(plan: Plan) -> list[Blueprint]:
         Blueprint(name, command, logs / f"{name}.log", health[name])
         for name, command in command_lines(plan).items()
     ]
+    if plan.options.node_address:
+        return known
     command = [sys.executable, "-m", "tools.localcluster.kubelet", str(plan.kubeconfig(KUBELET))]
     return [*known, Blueprint(KUBELET, command, logs / f"{KUBELET}.log", directory=_REPOSITORY)]
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.localcluster.credentials import Credentials
+from tools.localcluster.credentials import SERVICE_RANGE, Credentials
 from tools.localcluster.nodes import DEAD_LABEL
 from tools.localcluster.ports import LOOPBACK
 
@@ -39,7 +39,8 @@ class Options:
 
     `audit_policy`: an audit.k8s.io Policy, None for no audit log. `feature_gates` reach the API server, the
     controller manager and the scheduler. `extra_flags`: program -> flags appended to ours; the last one wins.
-    `node_grace_seconds`: how long a node may be silent before it counts as dead.
+    `node_grace_seconds`: how long a node may be silent before it counts as dead. `node_address`: the address
+    of this machine at which pods of real nodes reach the API server; empty where nodes are simulated.
     """
 
     nodes: int = 8
@@ -49,6 +50,12 @@ class Options:
     feature_gates: Mapping[str, bool] = field(default_factory=dict)
     extra_flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     node_grace_seconds: int = 600
+    node_address: str = ""
+
+    @property
+    def programs(self) -> tuple[str, ...]:
+        """What runs, in the order in which it has to start."""
+        return tuple(name for name in PROGRAMS if name != "kwok" or not self.node_address)
 
 
 @dataclass(frozen=True)
@@ -103,7 +110,9 @@ def command_lines(plan: Plan) -> dict[str, list[str]]:
         "kwok": _kwok(plan),
     }
     extra = plan.options.extra_flags
-    return {name: [str(plan.programs[name]), *flags[name], *extra.get(name, ())] for name in PROGRAMS}
+    return {
+        name: [str(plan.programs[name]), *flags[name], *extra.get(name, ())] for name in plan.options.programs
+    }
 
 
 def health_addresses(plan: Plan) -> dict[str, str]:
@@ -139,11 +148,8 @@ def _api_server(plan: Plan) -> list[str]:
     credentials = plan.credentials
     return [
         f"--etcd-servers=http://{LOOPBACK}:{plan.ports.etcd}",
-        f"--bind-address={LOOPBACK}",
-        f"--advertise-address={LOOPBACK}",
         f"--secure-port={plan.ports.api_server}",
-        # It refuses to publish a loopback address as the endpoint of the `kubernetes` Service otherwise.
-        "--endpoint-reconciler-type=none",
+        *_published(plan),
         "--authorization-mode=Node,RBAC",
         # Many real clusters have it on, and it finds missing permissions for owner references.
         "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
@@ -154,10 +160,28 @@ def _api_server(plan: Plan) -> list[str]:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={credentials.service_account_key}",
         f"--service-account-signing-key-file={credentials.service_account_key}",
-        "--service-cluster-ip-range=10.96.0.0/16",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
         "--allow-privileged=true",
         *_feature_gates(plan.options),
         *_audit(plan),
+    ]
+
+
+def _published(plan: Plan) -> list[str]:
+    address = plan.options.node_address
+    if not address:
+        return [
+            f"--bind-address={LOOPBACK}",
+            f"--advertise-address={LOOPBACK}",
+            # It refuses to publish a loopback address as the endpoint of the `kubernetes` Service otherwise.
+            "--endpoint-reconciler-type=none",
+        ]
+    return [
+        "--bind-address=0.0.0.0",
+        f"--advertise-address={address}",
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-client-certificate={plan.credentials.client_certificate}",
+        f"--kubelet-client-key={plan.credentials.client_key}",
     ]
 
 

@@ -21,6 +21,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tools.localcluster.ports import LOOPBACK
 
+SERVICE_RANGE = "10.96.0.0/16"
+REAL_NODE = "node-0"
+"""The name of the node, where there is a real one."""
+
 # User -> group. Control-plane parts use the names that Kubernetes' own bootstrap RBAC knows.
 USERS: Mapping[str, str] = {
     "admin": "system:masters",
@@ -28,10 +32,14 @@ USERS: Mapping[str, str] = {
     "kubelet": "system:masters",
     "system:kube-controller-manager": "",
     "system:kube-scheduler": "",
+    f"system:node:{REAL_NODE}": "system:nodes",
+    "system:kube-proxy": "",
 }
 
 _LIFETIME = datetime.timedelta(days=30)
 _SERVER_NAMES = ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+# Pods know the API server by the first address of its range.
+_SERVER_ADDRESSES = (LOOPBACK, str(ipaddress.ip_network(SERVICE_RANGE)[1]))
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,8 @@ class Credentials:
     certificate: Path
     key: Path
     service_account_key: Path
+    client_certificate: Path
+    client_key: Path
     token_file: Path
     tokens: Mapping[str, str]
 
@@ -54,16 +64,21 @@ def write_credentials(directory: Path) -> Credentials:
         certificate=directory / "server.crt",
         key=directory / "server.key",
         service_account_key=directory / "service-account.key",
+        client_certificate=directory / "kubelet-client.crt",
+        client_key=directory / "kubelet-client.key",
         token_file=directory / "tokens.csv",
         tokens={user: secrets.token_urlsafe(32) for user in USERS},
     )
     ca_key = ec.generate_private_key(ec.SECP256R1())
     ca = _certificate("localcluster-ca", ca_key, issuer=None)
-    server_key = ec.generate_private_key(ec.SECP256R1())
+    server_key, client_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
     server = _certificate("kube-apiserver", server_key, issuer=(ca, ca_key))
+    client = _certificate("kube-apiserver-kubelet-client", client_key, (ca, ca_key), group="system:masters")
     credentials.ca.write_bytes(ca.public_bytes(serialization.Encoding.PEM))
     credentials.certificate.write_bytes(server.public_bytes(serialization.Encoding.PEM))
     _write_key(credentials.key, server_key)
+    credentials.client_certificate.write_bytes(client.public_bytes(serialization.Encoding.PEM))
+    _write_key(credentials.client_key, client_key)
     service_account_key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     _write_key(credentials.service_account_key, service_account_key)
     credentials.token_file.write_text(token_table(credentials.tokens))
@@ -84,8 +99,11 @@ def _certificate(
     name: str,
     key: ec.EllipticCurvePrivateKey,
     issuer: tuple[x509.Certificate, ec.EllipticCurvePrivateKey] | None,
+    group: str = "",
 ) -> x509.Certificate:
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    """A CA without `issuer`; a client's with a group that it is in; else one that serves."""
+    groups = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group)] if group else []
+    subject = x509.Name([*groups, x509.NameAttribute(NameOID.COMMON_NAME, name)])
     now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
@@ -103,11 +121,12 @@ def _certificate(
         builder = builder.add_extension(_ca_key_usage(), critical=True)
     else:
         names: list[x509.GeneralName] = [x509.DNSName(name) for name in _SERVER_NAMES]
-        names.append(x509.IPAddress(ipaddress.ip_address(LOOPBACK)))
+        names += [x509.IPAddress(ipaddress.ip_address(address)) for address in _SERVER_ADDRESSES]
+        usage = ExtendedKeyUsageOID.CLIENT_AUTH if group else ExtendedKeyUsageOID.SERVER_AUTH
         authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer[1].public_key())
         builder = (
             builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
             .add_extension(authority, critical=False)
         )
     return builder.sign(issuer[1] if issuer else key, hashes.SHA256())

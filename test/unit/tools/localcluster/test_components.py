@@ -24,7 +24,9 @@ PLAN = Plan(
     state=STATE,
     programs={name: Path("/bin") / name for name in PROGRAMS},
     ports=Ports(1, 2, 3, 4, 5, 6),
-    credentials=Credentials(PKI / "ca", PKI / "crt", PKI / "key", PKI / "sa", PKI / "tokens", {}),
+    credentials=Credentials(
+        *(PKI / name for name in ("ca", "crt", "key", "sa", "client.crt", "client.key", "tokens")), {}
+    ),
     options=Options(),
 )
 
@@ -125,3 +127,12 @@ def test_every_program_has_a_health_address() -> None:
         "kube-scheduler": "https://127.0.0.1:5/healthz",
         "kwok": "http://127.0.0.1:6/healthz",
     }
+
+
+def test_pods_of_a_real_node_reach_the_api_server_and_it_their_kubelet() -> None:
+    found = lines(Options(node_address="10.63.0.1"))
+    assert "kwok" not in found
+    server = found["kube-apiserver"]
+    assert {"--bind-address=0.0.0.0", "--advertise-address=10.63.0.1"} <= set(server)
+    assert f"--kubelet-client-certificate={PKI / 'client.crt'}" in server
+    assert not any(flag.startswith("--endpoint-reconciler-type") for flag in server)

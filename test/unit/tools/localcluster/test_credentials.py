@@ -44,3 +44,15 @@ def test_token_table() -> None:
         ["a,b", "admin", "admin", "system:masters"],
         ["c", "system:kube-scheduler", "system:kube-scheduler"],
     ]
+
+
+def test_what_a_real_node_needs(tmp_path: Path) -> None:
+    credentials = write_credentials(tmp_path / "pki")
+    server = x509.load_pem_x509_certificate(credentials.certificate.read_bytes())
+    names = server.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert ipaddress.ip_address("10.96.0.1") in names.get_values_for_type(x509.IPAddress)
+    client = x509.load_pem_x509_certificate(credentials.client_certificate.read_bytes())
+    client.verify_directly_issued_by(x509.load_pem_x509_certificate(credentials.ca.read_bytes()))
+    assert client.subject.rfc4514_string() == "CN=kube-apiserver-kubelet-client,O=system:masters"
+    assert stat.S_IMODE(credentials.client_key.stat().st_mode) == 0o600
+    assert USERS["system:node:node-0"] == "system:nodes"

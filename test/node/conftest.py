@@ -1,0 +1,47 @@
+"""Answers: on which node do these tests run, and how is the product installed there?
+
+In: `make test-node`, which runs pytest inside of the namespaces of a node. Out: one cluster and one release
+for all tests; each is skipped with what the machine lacks.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from test.node.groups import Groups
+from tools.deployment import CHART, NAMESPACE
+from tools.realnode.__main__ import MISSING
+from tools.realnode.cluster import RealCluster
+from tools.realnode.kit import VARIABLE, read_kit
+
+
+@pytest.fixture(scope="session")
+def node() -> Iterator[RealCluster]:
+    """A cluster with a real node."""
+    if missing := os.environ.get(MISSING):
+        pytest.skip(missing)
+    if VARIABLE not in os.environ:
+        pytest.skip("runs inside of the namespaces of a node: make test-node")
+    with RealCluster(read_kit()) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def product(node: RealCluster) -> RealCluster:
+    """The node with the product on it: the commands of docs/start/install.md, the chart's own defaults."""
+    node.helm(
+        *("install", "lws", str(CHART), "--namespace", NAMESPACE, "--create-namespace"),
+        *("--wait", "--timeout", "300s"),
+    )
+    return node
+
+
+@pytest.fixture
+def groups(product: RealCluster, request: pytest.FixtureRequest) -> Iterator[Groups]:
+    """A namespace of the test's own, in which sets are made of processes that answer."""
+    name = request.node.name.split("[")[0].replace("_", "-")[:40].strip("-")
+    with Groups(product, name).in_own_namespace() as groups:
+        yield groups

@@ -1,0 +1,129 @@
+"""Answers: how does a test make sets whose pods are processes, and see how their groups come and go?
+
+In: a cluster with a node, a namespace. Out: manifests, pods by name, and when something has come.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from test.harness.waiting import eventually
+from tools.localcluster import CommandError
+from tools.realnode.cluster import RealCluster
+from tools.realnode.images import MEMBERS
+
+NAME_LABEL = "leaderworkerset.sigs.k8s.io/name"
+SECONDS = 240.0
+
+Pod = dict[str, Any]
+HEALTHY = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
+
+
+def member(**fields: Any) -> dict[str, Any]:
+    """A container that says what it was given; `fields` of a container win."""
+    return {
+        "name": "member",
+        "image": MEMBERS[0],
+        "args": ["serve"],
+        "readinessProbe": HEALTHY,
+        **fields,
+    }
+
+
+def manifest(name: str, spec: Mapping[str, Any], pod: Mapping[str, Any], size: int = 2) -> dict[str, Any]:
+    """A LeaderWorkerSet of one group, unless `spec` says otherwise; `pod` is the spec of all its pods."""
+    template = {"spec": {"terminationGracePeriodSeconds": 1, **pod}}
+    given = dict(spec.get("leaderWorkerTemplate", {}))
+    return {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            **spec,
+            "leaderWorkerTemplate": {"size": size, "workerTemplate": template, **given},
+        },
+    }
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The sets of one namespace."""
+
+    cluster: RealCluster
+    namespace: str
+
+    @contextmanager
+    def in_own_namespace(self) -> Iterator[Groups]:
+        """Made before, and deleted with everything in it afterwards."""
+        self.cluster.kubectl("create", "namespace", self.namespace)
+        try:
+            yield self
+        finally:
+            self.cluster.kubectl("delete", "namespace", self.namespace, "--wait=false")
+
+    def apply(self, *objects: Mapping[str, Any]) -> None:
+        listed = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.cluster.kubectl("apply", "-n", self.namespace, "-f", "-", input=json.dumps(listed))
+
+    def pods(self, name: str) -> dict[str, Pod]:
+        """The pods of a set by name."""
+        found = self.cluster.pods.matching(self.namespace, f"{NAME_LABEL}={name}")
+        return {pod["metadata"]["name"]: pod for pod in found}
+
+    def ready(self, name: str, count: int) -> dict[str, Pod]:
+        """The pods of a set, once `count` exist and all are ready."""
+        self.cluster.pods.wait_ready(self.namespace, f"{NAME_LABEL}={name}", count, SECONDS)
+        return self.pods(name)
+
+    def recreated(self, name: str, before: Mapping[str, Pod]) -> dict[str, Pod]:
+        """The pods of a set, once all are ready and none is one of `before`."""
+        old = uids(before)
+        return eventually(
+            f"{name} to be recreated",
+            lambda: self.pods(name),
+            lambda pods: (
+                len(pods) == len(before) and not old & uids(pods) and all(map(is_ready, pods.values()))
+            ),
+            SECONDS,
+        )
+
+    def told(self, name: str) -> list[str]:
+        """The reasons of the Events about a set."""
+        selector = f"involvedObject.kind=LeaderWorkerSet,involvedObject.name={name}"
+        events = self.cluster.kubectl(
+            "get", "events", "-n", self.namespace, "--field-selector", selector, "-o", "json"
+        )
+        return [each["reason"] for each in json.loads(events)["items"]]
+
+    def log(self, pod: str) -> str:
+        try:
+            return self.cluster.kubectl("logs", "-n", self.namespace, pod)
+        except CommandError as error:
+            return str(error)
+
+
+def uids(pods: Mapping[str, Pod]) -> set[str]:
+    return {pod["metadata"]["uid"] for pod in pods.values()}
+
+
+def is_ready(pod: Pod) -> bool:
+    """Ready, and not being deleted."""
+    conditions = pod["status"].get("conditions", [])
+    leaving = "deletionTimestamp" in pod["metadata"]
+    return not leaving and any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+
+def statuses(pod: Pod) -> dict[str, Any]:
+    """Container -> its status, init containers included."""
+    status = pod["status"]
+    listed = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
+    return {each["name"]: each for each in listed}
+
+
+def restarts(pod: Pod) -> dict[str, int]:
+    return {name: status["restartCount"] for name, status in statuses(pod).items()}

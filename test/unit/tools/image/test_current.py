@@ -1,0 +1,69 @@
+"""tools.image.current: an image is built once for the same sources."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools.image import current
+from tools.image.errors import ImageError
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    root = tmp_path / "repository"
+    for name in ("Dockerfile", "LICENSE", "README.md", "pyproject.toml", "api/a.py", "lws/b.py", "docs/c.md"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(name)
+    return root
+
+
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [("Dockerfile", True), ("lws/b.py", True), ("lws/new.py", True), ("docs/c.md", False)],
+)
+def test_the_key_changes_with_what_goes_into_the_image(repository: Path, name: str, counts: bool) -> None:
+    before = current.sources_key(repository)
+    (repository / name).write_text("changed")
+    assert (current.sources_key(repository) != before) == counts
+
+
+def test_compiled_files_do_not_count(repository: Path) -> None:
+    before = current.sources_key(repository)
+    (repository / "lws" / "__pycache__").mkdir()
+    (repository / "lws" / "__pycache__" / "b.pyc").touch()
+    assert current.sources_key(repository) == before
+
+
+def test_it_is_built_once_and_few_are_kept(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = tmp_path / "built.tar"
+    built.write_text("image")
+    builds: list[Path] = []
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    monkeypatch.setattr(current, "REPOSITORY", repository)
+    monkeypatch.setattr(current, "cache_directory", lambda: cache)
+    monkeypatch.setattr(current, "_build", lambda: builds.append(built) or built)
+    first = current.current_archive()
+    assert first == current.current_archive() and first.read_text() == "image"
+    assert len(builds) == 1
+    for number in range(5):
+        (repository / "lws" / "b.py").write_text(str(number))
+        newest = current.current_archive()
+    assert len(builds) == 6
+    kept = list(cache.iterdir())
+    assert len(kept) == 3 and newest in kept and first not in kept
+
+
+def test_a_build_that_fails_is_an_error(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(current, "REPOSITORY", repository)
+    monkeypatch.setattr(current, "choose_builder", lambda machine, wanted: "buildah")
+    monkeypatch.setattr(current, "choose_platforms", lambda machine: (("linux/amd64",), {}))
+    failed = subprocess.CompletedProcess([], 1)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(ImageError, match="could not be built"):
+        current._build()

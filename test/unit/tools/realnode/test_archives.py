@@ -1,0 +1,55 @@
+"""tools.realnode.archives: an image of one program, as what loads images reads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.image.archive import read_image
+from tools.realnode.archives import SmallImage, write_archive
+from tools.realnode.images import MEMBERS, PAUSE, small_images, write_archives
+
+
+def program(folder: Path, name: str = "pause") -> Path:
+    path = folder / name
+    path.write_bytes(f"\x7fELF {name}".encode())
+    return path
+
+
+def test_it_holds_the_program_and_starts_it(tmp_path: Path) -> None:
+    archive = tmp_path / "one.tar"
+    write_archive(SmallImage(("localhost/one:1",), program(tmp_path), ("serve",), {"a": "b"}), archive)
+    image = read_image(archive)
+    assert image.names == ("localhost/one:1",)
+    assert image.config["config"] == {
+        "Entrypoint": ["/pause", "serve"],
+        "WorkingDir": "/",
+        "Labels": {"a": "b"},
+    }
+    ((path, entry, content),) = image.files()
+    assert (path, entry.mode, content) == ("pause", 0o755, b"\x7fELF pause")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["one.tar", "pause"]
+
+
+def test_the_same_program_makes_the_same_bytes(tmp_path: Path) -> None:
+    image = SmallImage(("localhost/one:1", "localhost/one:2"), program(tmp_path))
+    for name in ("first.tar", "second.tar"):
+        write_archive(image, tmp_path / name)
+    assert (tmp_path / "first.tar").read_bytes() == (tmp_path / "second.tar").read_bytes()
+
+
+def test_every_node_has_these_and_they_are_made_once(tmp_path: Path) -> None:
+    programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
+    archives = list(write_archives(programs, tmp_path / "cache"))
+    assert len(archives) == len(small_images(programs)) == 2 + len(MEMBERS)
+    assert PAUSE in read_image(archives[0]).names
+    before = [path.stat().st_mtime_ns for path in archives]
+    assert list(write_archives(programs, tmp_path / "cache")) == archives
+    assert [path.stat().st_mtime_ns for path in archives] == before
+
+
+def test_each_version_of_the_member_is_an_image_of_its_own(tmp_path: Path) -> None:
+    programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
+    configs = [
+        read_image(path).config["config"]["Labels"] for path in write_archives(programs, tmp_path / "cache")
+    ]
+    assert [each["name"] for each in configs if each] == list(MEMBERS)

@@ -1,0 +1,90 @@
+"""Answers: how does somebody get a real node? Run as `python -m tools.realnode [OPTION…] [COMMAND…]`.
+
+In: a command, or none for a cluster that stays until Ctrl-C. Out: its exit code; 1 with one line where a node
+cannot be had, unless the command shall say so itself (--or-skip).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tools.image.errors import ImageError
+from tools.linux import NotLinuxError, require_linux
+from tools.localcluster.build import BuildError
+from tools.localcluster.progress import LinePrinter
+from tools.localcluster.toolchain import NoGoError
+from tools.realnode.errors import MissingError, NodeError
+
+MISSING = "REALNODE_MISSING"
+"""Says to the command what this machine lacks, with --or-skip."""
+
+_HERE = [sys.executable, "-m", "tools.realnode.here"]
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Check, build, enter, and run the command there; `given` in place of the command line."""
+    arguments = _parsed(given)
+    try:
+        require_linux()
+        return _run(arguments)
+    except (MissingError, ImageError) as error:
+        if arguments.or_skip:
+            return subprocess.run(arguments.command, env={**os.environ, MISSING: str(error)}).returncode
+        return _failed(error)
+    except (BuildError, NodeError, NoGoError, NotLinuxError, OSError) as error:
+        return _failed(error)
+    except KeyboardInterrupt:
+        return 130
+
+
+def _parsed(given: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.realnode",
+        description="Run a command beside a control plane with a real node, in namespaces of its own.",
+    )
+    parser.add_argument(
+        "--or-skip", action="store_true", help=f"where there can be no node, say why in ${MISSING}"
+    )
+    parser.add_argument("--build-only", action="store_true", help="fetch and build what is missing, and exit")
+    parser.add_argument("--product", action="store_true", help="the node has this checkout's image, too")
+    parser.add_argument("--enter", action="store_true", help="run the command in a node that runs already")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="default: a cluster until Ctrl-C")
+    return parser.parse_args(given)
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    # Imported late: they need Linux.
+    from tools.realnode.entry import enter
+    from tools.realnode.namespaces import own_state, run_inside, temporary_folder
+    from tools.realnode.preparation import prepare, require_machine
+
+    if arguments.enter:
+        return enter(arguments.command or ["bash"])
+    system = require_machine(temporary_folder())
+    report = LinePrinter()
+    archives = _product() if arguments.product else []
+    with own_state() as state:
+        kit = prepare(state, system, archives, report)
+        if arguments.build_only:
+            return 0
+        return run_inside(arguments.command or _HERE, kit)
+
+
+def _product() -> Sequence[Path]:
+    from tools.image.current import current_archive
+
+    return [current_archive()]
+
+
+def _failed(error: Exception) -> int:
+    print(f"error: {error}", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

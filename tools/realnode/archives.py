@@ -1,0 +1,83 @@
+"""Answers: how does one static program become an image, where nothing builds images and no registry answers?
+
+In: the program. Out: an OCI archive, the same bytes for the same program.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import tarfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MEDIA = "application/vnd.oci.image"
+_NAME = "io.containerd.image.name"
+
+
+@dataclass(frozen=True)
+class SmallImage:
+    """An image with one program in it, and the names by which it is known."""
+
+    names: tuple[str, ...]
+    program: Path
+    command: tuple[str, ...] = ()
+    """Arguments that come before those of a container; without them it is started by its own name."""
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def write_archive(image: SmallImage, path: Path) -> None:
+    """Write it as an OCI layout in a tar file, which `ctr images import` and its like read."""
+    place = f"/{image.program.name}"
+    layer = _tar([(place[1:], image.program.read_bytes(), 0o755)])
+    config = {
+        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "config": {"Entrypoint": [place, *image.command], "WorkingDir": "/", "Labels": image.labels},
+        "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+    }
+    blobs = [_json(config), layer]
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_MEDIA}.manifest.v1+json",
+            "config": _descriptor(blobs[0], "config.v1+json"),
+            "layers": [_descriptor(layer, "layer.v1.tar")],
+        }
+    )
+    named = [
+        {**_descriptor(manifest, "manifest.v1+json"), "annotations": {_NAME: name}} for name in image.names
+    ]
+    index = _json({"schemaVersion": 2, "manifests": named})
+    files = [("oci-layout", _json({"imageLayoutVersion": "1.0.0"}), 0o644), ("index.json", index, 0o644)]
+    files += [(f"blobs/{_digest(blob).replace(':', '/')}", blob, 0o644) for blob in (*blobs, manifest)]
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_bytes(_tar(files))
+    unfinished.replace(path)
+
+
+def _tar(files: Sequence[tuple[str, bytes, int]]) -> bytes:
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content, mode in files:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+    return output.getvalue()
+
+
+def _descriptor(blob: bytes, kind: str) -> dict[str, Any]:
+    return {"mediaType": f"{_MEDIA}.{kind}", "digest": _digest(blob), "size": len(blob)}
+
+
+def _digest(blob: bytes) -> str:
+    return f"sha256:{hashlib.sha256(blob).hexdigest()}"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()

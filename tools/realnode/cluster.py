@@ -1,0 +1,159 @@
+"""Answers: how does a control plane with a real node come up? Inside of the namespaces only.
+
+In: a kit. Out: a running cluster in which pods are processes, with DNS and Services.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from tools.localcluster import LocalCluster, Options, Report
+from tools.localcluster.component import Blueprint, Component, ComponentError
+from tools.localcluster.credentials import REAL_NODE
+from tools.localcluster.nodes import is_ready
+from tools.localcluster.progress import Progress
+from tools.realnode.errors import NodeError
+from tools.realnode.kit import Kit
+from tools.realnode.network import NODE_ADDRESS
+from tools.realnode.recipe import CNI_PLUGINS
+from tools.realnode.settings import (
+    KUBELET_HEALTH,
+    PROXY_HEALTH,
+    SOCKET,
+    Files,
+    snapshotter,
+    write_settings,
+)
+
+PARTS = ("containerd", "kubelet", "kube-proxy")
+
+_DNS = Path(__file__).with_name("dns.yaml")
+_START_SECONDS = 240.0
+_POLL_SECONDS = 0.1
+_KUBELET_USER, _PROXY_USER = f"system:node:{REAL_NODE}", "system:kube-proxy"
+
+
+class RealCluster(LocalCluster):
+    """A `LocalCluster` with one real node, whose parts are components as those of the control plane are."""
+
+    def __init__(self, kit: Kit, options: Options | None = None, report: Report | None = None) -> None:
+        chosen = replace(options or Options(), nodes=0, node_address=NODE_ADDRESS)
+        super().__init__(chosen, report)
+        self._kit = kit
+        self._files = Files(kit)
+
+    def images(self) -> list[str]:
+        """The names of the images that the node has."""
+        return self.ctr("images", "list", "--quiet").split()
+
+    def ctr(self, *arguments: str) -> str:
+        """Run containerd's own client, in the namespace of the kubelet. Raises NodeError."""
+        command = [self._kit.programs["ctr"], "--address", SOCKET, "--namespace", "k8s.io", *arguments]
+        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True)
+        if done.returncode:
+            raise NodeError(f"ctr {' '.join(arguments)} failed: {done.stderr.strip()}")
+        return done.stdout
+
+    def load(self, archive: Path) -> None:
+        """Have the node know the images of an archive. Raises NodeError, as where it is cut short."""
+        self.ctr("images", "import", "--local", "--snapshotter", snapshotter(self._kit), str(archive))
+
+    def _bring_up(self) -> None:
+        super()._bring_up()
+        self._prepare_node()
+        self._step("start containerd", lambda: self._start_all(["containerd"]))
+        self._step("load images", self._load_all)
+        self._step("start kubelet and kube-proxy", lambda: self._start_all(PARTS[1:]))
+        self.kubectl("apply", "-f", str(_DNS))
+        self._step("wait for the node", lambda: self._wait_for(self._node_is_ready, "the node"))
+        self._step("wait for DNS", lambda: self._wait_for(self._dns_answers, "CoreDNS"))
+
+    def _prepare_node(self) -> None:
+        plan = self._running
+        write_settings(self._files, plan.credentials.ca, plan.kubeconfig(_PROXY_USER))
+        for plugin in CNI_PLUGINS:
+            (self._files.plugins / plugin).symlink_to(self._kit.programs[plugin])
+        assert self._guard is not None
+        for blueprint in self._node_blueprints(plan.kubeconfig(_KUBELET_USER)):
+            self._components[blueprint.name] = Component(blueprint, self._guard)
+
+    def _node_blueprints(self, kubeconfig: Path) -> list[Blueprint]:
+        files, health = self._files, dict(zip(PARTS, ("", KUBELET_HEALTH, PROXY_HEALTH), strict=True))
+        arguments = {
+            "containerd": [f"--config={files.containerd}"],
+            "kubelet": [
+                f"--config={files.kubelet}",
+                f"--kubeconfig={kubeconfig}",
+                f"--hostname-override={REAL_NODE}",
+                f"--node-ip={NODE_ADDRESS}",
+                f"--root-dir={files.kubelet_state}",
+                f"--cert-dir={files.kubelet_state / 'pki'}",
+            ],
+            "kube-proxy": [f"--config={files.proxy}"],
+        }
+        settings = [f"{name}={value}" for name, value in self._variables().items()]
+        return [
+            Blueprint(
+                name,
+                ["env", *settings, self._kit.programs[name], *arguments[name]],
+                self.logs / f"{name}.log",
+                health[name],
+            )
+            for name in PARTS
+        ]
+
+    def _variables(self) -> dict[str, str]:
+        """What programs of the node need to find each other."""
+        folders = [
+            str(Path(self._kit.programs[name]).parent) for name in ("containerd-shim-runc-v2", "runc", "nft")
+        ]
+        path = [*folders, os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"]
+        libraries = [*self._kit.libraries, os.environ.get("LD_LIBRARY_PATH", "")]
+        found = {"PATH": os.pathsep.join(path), "LD_LIBRARY_PATH": os.pathsep.join(filter(None, libraries))}
+        return {name: value for name, value in found.items() if value}
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, **self._variables()}
+
+    def _load_all(self) -> None:
+        self._wait_for(self._containerd_answers, "containerd")
+        for archive in self._kit.archives:
+            self.load(Path(archive))
+
+    def _containerd_answers(self) -> bool:
+        try:
+            self.images()
+        except NodeError:
+            return False
+        return True
+
+    def _node_is_ready(self) -> bool:
+        nodes = self.api.get("/api/v1/nodes")["items"]
+        return bool(nodes) and all(is_ready(node) for node in nodes)
+
+    def _dns_answers(self) -> bool:
+        found = self.api.get("/apis/apps/v1/namespaces/kube-system/deployments/coredns")
+        return bool(found.get("status", {}).get("readyReplicas"))
+
+    def _wait_for(self, is_true: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _START_SECONDS
+        while not is_true():
+            for name in PARTS:
+                part = self._components[name]
+                if part.pid is None and part.last_words():
+                    raise ComponentError(f"{name} ended while starting{part.last_words()}")
+            if time.monotonic() > deadline:
+                words = "".join(f"\n{name}{self.component(name).last_words()}" for name in PARTS)
+                raise ComponentError(f"{what} is not ready after {_START_SECONDS:g} s{words}")
+            time.sleep(_POLL_SECONDS)
+
+    def _step(self, name: str, act: Callable[[], None]) -> None:
+        began = time.monotonic()
+        self._report(Progress(name, 0.0, None))
+        act()
+        self._report(Progress(name, time.monotonic() - began, 1.0, finished=True))

@@ -1,0 +1,3 @@
+module realnode/member
+
+go 1.26.0

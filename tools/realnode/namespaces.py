@@ -1,0 +1,110 @@
+"""Answers: how does a command run where nothing of it can be left behind?
+
+In: a command and a kit. Out: its exit code. It runs in network, mount and process namespaces of its own,
+which the kernel takes away with the last process, whatever kills us; the guard takes away the rest.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from tools.realnode import guard
+from tools.realnode.errors import NodeError
+from tools.realnode.kit import VARIABLE, Kit
+from tools.realnode.requirements import NAMESPACES
+
+PID_FILE = "unshare.pid"
+"""In the folder of a node: the process whose only child is the first one in the namespaces."""
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_PARENT_DEATH_SIGNAL = 1
+
+
+@contextmanager
+def own_state() -> Iterator[Path]:
+    """A folder for the files of a node. It is removed afterwards with the cgroups of the same name, by a
+    process that outlives this one; so is what killed ones have left.
+    """
+    for name in guard.remains():
+        guard.remove(name)
+    name = guard.node_name(os.getpid())
+    script = str(Path(guard.__file__))
+    keeper = subprocess.Popen(
+        [sys.executable, "-I", script], stdin=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert keeper.stdin
+    try:
+        keeper.stdin.write(f"{name}\n")
+        keeper.stdin.flush()
+        state = guard.state_of(name)
+        state.mkdir(mode=0o711)
+        yield state
+    finally:
+        keeper.stdin.close()
+        if keeper.wait():
+            raise NodeError(f"something of the node is left, see above: files or cgroups named {name}")
+
+
+def run_inside(command: Sequence[str], kit: Kit, environment: Mapping[str, str] = os.environ) -> int:
+    """Run `command` inside of the namespaces; return its exit code, 128 + N if signal N ended it."""
+    entry = [sys.executable, "-m", "tools.realnode.inside", *command]
+    temporary = kit.folder / "tmp"
+    temporary.mkdir(mode=0o1777)
+    path = os.pathsep.join(filter(None, [str(_REPOSITORY), environment.get("PYTHONPATH", "")]))
+    # Temporary files go with the node.
+    handed = {**environment, VARIABLE: str(kit.write()), "TMPDIR": str(temporary), "PYTHONPATH": path}
+    process = subprocess.Popen(
+        [*NAMESPACES, "--propagation", "private", *entry],
+        env=handed,
+        # Ctrl-C reaches us, and we hand it on: once.
+        start_new_session=True,
+        preexec_fn=_end_with_parent,
+    )
+    (kit.folder / PID_FILE).write_text(str(process.pid))
+    with _handed_on_to(process.pid):
+        code = process.wait()
+    return code if code >= 0 else 128 - code
+
+
+def first_process(unshare: int) -> int:
+    """Return the process id, as seen from here, of the first process inside; 0 where it is gone."""
+    try:
+        children = Path(f"/proc/{unshare}/task/{unshare}/children").read_text().split()
+    except OSError:
+        return 0
+    return int(children[0]) if children else 0
+
+
+@contextmanager
+def _handed_on_to(unshare: int) -> Iterator[None]:
+    """Signals go to the first process inside: `unshare` itself does not pass them on."""
+
+    def hand_on(number: int, _: FrameType | None) -> None:
+        if pid := first_process(unshare):
+            os.kill(pid, number)
+
+    former = {number: signal.signal(number, hand_on) for number in FORWARDED}
+    try:
+        yield
+    finally:
+        for number, handler in former.items():
+            signal.signal(number, handler)
+
+
+def _end_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
+def temporary_folder() -> Path:
+    """Return where the states of nodes are."""
+    return Path(tempfile.gettempdir())
