@@ -163,6 +163,13 @@ def test_it_is_started_by_both_names_and_tells_version_and_commit(root_files: Pa
         assert output_of(root_files, image, *command, "--version").splitlines() == told
 
 
+def test_every_program_that_the_chart_starts_in_it_is_there(files: dict[str, bytes]) -> None:
+    chart = (ROOT / "charts" / "lws" / "templates" / "manager" / "deployment.yaml").read_text()
+    programs = re.findall(r"command: \[(\w+)", chart)
+    assert len(programs) > 1
+    assert [name for name in programs if f"opt/lws/bin/{name}" not in files] == []
+
+
 def test_every_module_is_there_for_every_command(root_files: Path, image: Image) -> None:
     script = (
         "import importlib, pkgutil, ssl\n"
