@@ -87,7 +87,7 @@ def release(dist: Path = DIST) -> None:
             add_images(target, version(source), repository)
         (target / CHECKSUMS).write_text(checksums(target), encoding="utf-8")
         shutil.rmtree(dist, ignore_errors=True)
-        target.rename(dist)
+        shutil.move(target, dist)
     for path in sorted(dist.iterdir()):
         print(path.relative_to(dist.parent), flush=True)
 
