@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import orjson
 
+from lws.controller.endpoints import pass_log
+
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "error": logging.ERROR, "panic": logging.CRITICAL}
 _NAMES = {
     logging.DEBUG: "debug",
@@ -79,7 +81,7 @@ def configure(options: LogOptions) -> None:
 
 
 class _Console(logging.Formatter):
-    """Tab-separated: time, level, logger, message."""
+    """Tab-separated: time, level, logger, message, and within a pass its fields as JSON."""
 
     def __init__(self, encode_time: Callable[[float], str | float], stacktraces: int) -> None:
         super().__init__()
@@ -89,6 +91,8 @@ class _Console(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         level = _NAMES.get(record.levelno, record.levelname.lower()).upper()
         line = f"{self._encode_time(record.created)}\t{level}\t{record.name}\t{record.getMessage()}"
+        if fields := pass_log.fields():
+            line += f"\t{orjson.dumps(dict(fields)).decode()}"
         error, stack = self._failure(record)
         return "\n".join(part for part in (f"{line}\t{error}" if error else line, stack) if part)
 
@@ -111,6 +115,7 @@ class _Json(_Console):
             "ts": self._encode_time(record.created),
             "logger": record.name,
             "msg": record.getMessage(),
+            **pass_log.fields(),
         }
         error, stack = self._failure(record)
         entry |= {"error": error} if error else {}

@@ -17,6 +17,7 @@ from lws import timing
 from lws.actions import Plan
 from lws.cluster.errors import ApiError, ClusterError, NotLeading
 from lws.cluster.write.apply import Outcome
+from lws.controller.endpoints import pass_log
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key
@@ -28,10 +29,15 @@ def _all_of(plan: Plan) -> Plan:
     return plan
 
 
+def _none(snapshot: Any) -> pass_log.Fields:
+    return pass_log.NOTHING
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """A kind of pass. observe: (namespace, name, now) → snapshot or None; plan: pure; apply: carries a plan
     out; label: its name in metrics; due: the part of a plan that is carried out now, all of it by default.
+    fields: what the debug log says of a snapshot on each line.
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
@@ -39,6 +45,7 @@ class Kind:
     apply: Callable[[Plan], Awaitable[Outcome]]
     label: str
     due: Callable[[Plan], Plan] = _all_of
+    fields: Callable[[Any], pass_log.Fields] = _none
 
 
 class Loop:
@@ -59,6 +66,17 @@ class Loop:
 
     async def work(self, key: Key) -> Again:
         """One pass over a key; never raises for anything that a cluster can do to us."""
+        if not log.isEnabledFor(logging.DEBUG):
+            return await self._work(key)
+        about = {"controller": self._kinds[key.kind].label, "namespace": key.namespace, "name": key.name}
+        with pass_log.numbered(about):
+            log.debug("pass begins")
+            began = self._clock()
+            again = await self._work(key)
+            log.debug("pass ended after %.1f ms: %s", 1e3 * (self._clock() - began), _next(again))
+            return again
+
+    async def _work(self, key: Key) -> Again:
         kind, passes = self._kinds[key.kind], self._metrics.passes
         started = self._clock()
         passes.begun(kind.label)
@@ -83,9 +101,13 @@ class Loop:
             self._count_stuck(key, 0)
             self._count_standing(key, frozenset())
             self._metrics.workloads.gone(key)
+            log.debug("there is nothing of that name")
             # What comes back under this name, such as the next leader of a group, is new.
             return Again(rest=0.0)
+        if log.isEnabledFor(logging.DEBUG):
+            pass_log.add(kind.fields(snapshot))
         plan = kind.due(kind.plan(snapshot))
+        log.debug("planned %d writes", sum(map(len, plan.sequences)))
         self._count_stuck(key, plan.stuck_pods)
         self._count_standing(key, plan.standing)
         self._metrics.workloads.observe(key, plan.figures)
@@ -144,6 +166,12 @@ def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
     for error in outcome.errors:
         log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
     return Again(after=outcome.retry_after, failed=True)
+
+
+def _next(again: Again) -> str:
+    what = "failed, tried again" if again.failed else "looked at again"
+    when = "when something changes" if again.after is None else f"after {again.after:g} s"
+    return f"{what} after a back-off" if again.failed and again.after is None else f"{what} {when}"
 
 
 def _retry_after(error: ClusterError) -> float | None:

@@ -16,6 +16,7 @@ from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.controller.leaderworkerset.admission import ENDPOINTS, handlers
 from lws.controller.leaderworkerset.gangs import Gangs
+from lws.controller.leaderworkerset.naming import of_group, of_set
 from lws.controller.leaderworkerset.routing import Routing
 from lws.controller.leaderworkerset.series import SERIES, STANDINGS
 from lws.controller.loop import Kind
@@ -39,8 +40,10 @@ def _build(parts: Parts) -> Controller:
     routing = Routing(store, observer.members.leader_pods_of)
     controller = Controller(
         passes={
-            "set": Kind(observer.observe_set, plan_set, apply, "leaderworkerset", memory.throttle.due),
-            "group": Kind(observer.observe_group, plan_group, apply, "pod"),
+            "set": Kind(
+                observer.observe_set, plan_set, apply, "leaderworkerset", memory.throttle.due, of_set
+            ),
+            "group": Kind(observer.observe_group, plan_group, apply, "pod", fields=of_group),
         },
         routes=routing.routes,
         keys=routing.keys,

@@ -11,6 +11,7 @@ import orjson
 import pytest
 
 from lws.cli.logs import ENCODERS, STACKTRACE_LEVELS, TIME_ENCODINGS, LogOptions, configure, level_of
+from lws.controller.endpoints import pass_log
 
 AT = 1767323045.678901
 """2026-01-02T03:04:05.678901Z"""
@@ -196,3 +197,18 @@ def test_to_configure_again_replaces_the_first_time(capsys: pytest.CaptureFixtur
     configure(LogOptions(encoder="json"))
     _log(logging.INFO)
     assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_lines_of_a_pass_carry_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    for encoder in ENCODERS:
+        configure(LogOptions(encoder=encoder, level="debug"))
+        with pass_log.numbered({"set": "demo"}):
+            pass_log.add({"group": 1})
+            _log(logging.DEBUG)
+        _log(logging.DEBUG)
+    within, outside, as_json, plain_json = capsys.readouterr().err.splitlines()
+    fields = orjson.loads(within.rpartition("\t")[2])
+    assert (fields["set"], fields["group"]) == ("demo", 1) and isinstance(fields["pass"], int)
+    assert outside.endswith("\thello you")
+    assert {"set": "demo", "group": 1}.items() <= orjson.loads(as_json).items()
+    assert "set" not in orjson.loads(plain_json)

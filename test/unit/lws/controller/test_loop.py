@@ -22,6 +22,7 @@ from lws.cluster.errors import (
     api_error,
 )
 from lws.cluster.write.apply import Outcome
+from lws.controller.endpoints import pass_log
 from lws.controller.endpoints.metrics import Metrics, Standing
 from lws.controller.loop import Kind, Loop
 from lws.controller.queue import Again
@@ -138,7 +139,7 @@ async def test_what_is_waited_for_is_logged(bench: _Bench, caplog: pytest.LogCap
     caplog.set_level(logging.DEBUG)
     bench.plan = Plan(waiting_for="the pods to be ready")
     await bench.work()
-    assert caplog.messages == ["set ns/demo waits for the pods to be ready"]
+    assert "set ns/demo waits for the pods to be ready" in caplog.messages
 
 
 def _terminating() -> ApiError:
@@ -288,3 +289,45 @@ async def test_what_a_throttle_leaves_of_a_plan_is_carried_out(bench: _Bench) ->
     bench.plan, bench.due = Plan(sequences=((CREATE,),)), Plan(again_after=4.0)
     assert await bench.work() == Again(after=4.0)
     assert bench.carried_out == []
+
+
+async def test_debug_lines_of_a_pass_say_which_it_is(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+    seen: list[dict[str, Any]] = []
+    caplog.set_level(logging.DEBUG, "lws.controller.loop")
+    caplog.handler.addFilter(lambda record: seen.append(dict(pass_log.fields())) or True)
+    bench.plan = Plan(sequences=((CREATE,),), waiting_for="group 1 to be ready")
+    kind = Kind(
+        bench.observe,
+        bench.make_plan,
+        bench.apply,
+        "leaderworkerset",
+        fields=lambda snapshot: {"revision": "abc"},
+    )
+    loop = Loop({"set": kind}, bench.metrics)
+    await loop.work(KEY)
+    await loop.work(KEY)
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines[:3] == ["pass begins", "planned 1 writes", "set ns/demo waits for group 1 to be ready"]
+    assert lines[3].startswith("pass ended after ") and lines[3].endswith(
+        ": looked at again when something changes"
+    )
+    first, second = seen[:4], seen[4:]
+    assert {each["pass"] for each in first} == {first[0]["pass"]} != {each["pass"] for each in second}
+    assert first[0] == {
+        "pass": first[0]["pass"],
+        "controller": "leaderworkerset",
+        "namespace": "ns",
+        "name": "demo",
+    }
+    assert first[3]["revision"] == "abc"
+    assert pass_log.fields() == {}
+
+
+async def test_above_debug_no_pass_is_described(bench: _Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "lws.controller.loop")
+
+    def never(snapshot: Any) -> pass_log.Fields:
+        raise AssertionError("it costs time")
+
+    kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=never)
+    assert await Loop({"set": kind}, bench.metrics).work(KEY) == Again()
