@@ -89,3 +89,16 @@ def test_webhook_entries_paths_and_selectors() -> None:
         "/validate-leaderworkerset-x-k8s-io-v1-leaderworkerset",
         "/validate-disaggregatedset-x-k8s-io-v1-disaggregatedset",
     ]
+
+
+def test_argo_cd_ignores_what_the_manager_fills_in() -> None:
+    """Else every certificate would be drift, and be taken back."""
+    application = yaml.safe_load((ROOT / "docs" / "start" / "argocd.yaml").read_text())
+    ignored = {(each["kind"], each.get("name")) for each in application["spec"]["ignoreDifferences"]}
+    assert ignored == {
+        ("Secret", stripped(TEMPLATES / "webhook" / "secret.yaml")[0]["metadata"]["name"]),
+        ("MutatingWebhookConfiguration", None),
+        ("ValidatingWebhookConfiguration", None),
+    }
+    assert "RespectIgnoreDifferences=true" in application["spec"]["syncPolicy"]["syncOptions"]
+    assert (ROOT / application["spec"]["source"]["path"] / "Chart.yaml").is_file()
