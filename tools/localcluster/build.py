@@ -154,7 +154,9 @@ def _runs(child: subprocess.Popen[str]) -> bool:
 def _follow(lines: IO[str], last: deque[str], step: _Step, total: int | None) -> None:
     """Turn each named package into progress; linking, which names nothing, keeps the bar just below full."""
     for count, line in enumerate(lines, start=1):
-        last.append(line.rstrip())
+        # A package that fails does not stop the others: their names would push its errors out.
+        if " " in line.strip():
+            last.append(line.rstrip())
         if total:
             step.fraction = min(count / total, 0.99)
 

@@ -78,6 +78,15 @@ def test_failed_build_leaves_nothing_and_says_why(
     assert [path.suffix for path in (tmp_path / "cache").iterdir()] == [".lock"]
 
 
+def test_errors_are_told_though_other_packages_are_still_compiled(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = "for n in $(seq 60); do echo example.com/package-$n >&2; done"
+    install_go(tmp_path, monkeypatch, f'echo "a.go:1:2: undefined: b" >&2; {others}; exit 1')
+    with pytest.raises(BuildError, match=r"failed in \S+:\na\.go:1:2: undefined: b$"):
+        ensure_built(target, tmp_path / "cache", silent)
+
+
 def test_interrupted_build_leaves_nothing(target: Target, calls: Path, tmp_path: Path) -> None:
     def interrupt(progress: Progress) -> None:
         if progress.step == "compile thing":
