@@ -21,15 +21,15 @@ _NEVER = {
 
 
 # One per controller: to look a label up takes as long as to count.
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Of:
-    """The series of one controller. results: by result."""
+    """The series of one controller. results: by result. running: passes."""
 
     results: dict[str, Counter]
     errors: Counter
     panics: Counter
     seconds: Histogram
-    active: Gauge
+    running: int = 0
 
 
 class PassSeries:
@@ -71,12 +71,12 @@ class PassSeries:
 
     def begun(self, controller: str) -> None:
         """A pass began."""
-        self._of(controller).active.inc()
+        self._of(controller).running += 1
 
     def ended(self, controller: str, result: str, seconds: float) -> None:
         """A pass that had begun came to its end; result: one of those of the original controller."""
         series = self._of(controller)
-        series.active.dec()
+        series.running -= 1
         series.results[result].inc()
         series.seconds.observe(seconds)
         if result == "error":
@@ -98,7 +98,7 @@ class PassSeries:
             errors=self._errors.labels(controller),
             panics=self._panics.labels(controller),
             seconds=self._seconds.labels(controller),
-            active=self._active.labels(controller),
         )
+        self._active.labels(controller).set_function(lambda: made.running)
         self._by_controller[controller] = made
         return made
