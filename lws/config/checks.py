@@ -5,6 +5,7 @@ In: a Configuration. Out: mistakes, each with the key that it is about.
 
 from __future__ import annotations
 
+import ipaddress
 import ssl
 from collections.abc import Iterator
 
@@ -67,6 +68,7 @@ def _addresses(configuration: Configuration) -> Iterator[Mistake]:
     addresses = {
         ("metrics", "bindAddress"): configuration.metrics.bind_address,
         ("health", "healthProbeBindAddress"): configuration.health.health_probe_bind_address,
+        ("debug", "bindAddress"): configuration.debug.bind_address,
     }
     for path, address in addresses.items():
         host, separator, port = address.rpartition(":")
@@ -82,6 +84,16 @@ def _addresses(configuration: Configuration) -> Iterator[Mistake]:
                 path,
                 f'must be host:port such as ":8443" or "127.0.0.1:8443", or "0" for none; not {address!r}',
             )
+        elif path[0] == "debug" and address != "0" and not _is_loopback(host):
+            yield path, f'must be of the loopback interface, such as "127.0.0.1:6060"; not {address!r}'
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        # Names, even localhost, are whatever a resolver says.
+        return False
 
 
 def _endpoints(configuration: Configuration) -> Iterator[Mistake]:

@@ -105,6 +105,7 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
         metrics_bind_address=_address(configuration.metrics.bind_address),
         metrics_per_set=configuration.metrics.per_set,
         health_bind_address=_address(configuration.health.health_probe_bind_address),
+        debug_bind_address=_address(configuration.debug.bind_address),
         readiness_endpoint=configuration.health.readiness_endpoint_name,
         liveness_endpoint=configuration.health.liveness_endpoint_name,
         tls=_tls(configuration),

@@ -61,7 +61,8 @@ class Settings:
     """Everything that is configured.
 
     namespace: where the manager runs, with its Lease, Secret and Service. metrics_bind_address,
-    health_bind_address: `host:port`, an empty host meaning every interface; None: not served.
+    health_bind_address, debug_bind_address: `host:port`, an empty host meaning every interface, that of debug
+    on the loopback interface only; None: not served.
     metrics_per_set: metrics show each set by itself, else sums over all sets.
     readiness_endpoint, liveness_endpoint: URL paths that start with a slash and differ. client_qps,
     client_burst: limits of requests to the API server, per second and at once, both above 0. gang_provider:
@@ -75,6 +76,7 @@ class Settings:
     metrics_bind_address: str | None
     metrics_per_set: bool
     health_bind_address: str | None
+    debug_bind_address: str | None
     readiness_endpoint: str
     liveness_endpoint: str
     tls: Tls

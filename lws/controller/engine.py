@@ -147,6 +147,14 @@ class Engine:
             checks |= each.checks
         return checks
 
+    def queued(self) -> dict[str, int]:
+        """Keys by what becomes of them: `Queue.counts`."""
+        return self._queue.counts()
+
+    def cached(self) -> dict[str, int]:
+        """Objects in the store, by kind."""
+        return self._store.sizes()
+
     def not_listed(self) -> str | None:
         """Which kinds were not listed yet, for the readiness probe."""
         missing = [name for name, each in self._streams().items() if not each.listed.is_set()]

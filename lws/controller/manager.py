@@ -23,6 +23,7 @@ from lws.cluster.client.rate_limit import RateLimit
 from lws.cluster.transport.kubeconfig import load_configuration
 from lws.config import Settings
 from lws.controller.disaggregatedset import registration as disaggregatedset
+from lws.controller.endpoints.debug import DebugServer
 from lws.controller.endpoints.health import Check, HealthServer
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.endpoints.metrics_server import MetricsServer
@@ -69,12 +70,13 @@ class Manager:
 
     async def run(self) -> int:
         """Run until a signal comes; 0 after an orderly end, 1 if a part of the process died."""
-        health = self._health_server()
-        if health is not None:
-            await health.start()
+        probes = (self._health_server(), self._debug_server())
+        servers = [each for each in probes if each is not None]
+        for server in servers:
+            await server.start()
         engines = start("engine", self._run_engines())
-        server = self._serving.server
-        webhooks = [start("webhooks", server.run())] if server is not None else []
+        reviews = self._serving.server
+        webhooks = [start("webhooks", reviews.run())] if reviews is not None else []
         tasks = [start("certificates", self._serving.run()), *webhooks, *self._metrics_tasks()]
         try:
             self._lifecycle.listen()
@@ -83,8 +85,8 @@ class Manager:
             await cancel([engines])
             await self._engine.take_down()
             await cancel(tasks)
-            if health is not None:
-                await health.stop()
+            for server in servers:
+                await server.stop()
 
     async def _run_engines(self) -> None:
         """One after the other, for ever: where one cannot go on, the next one lists everything anew."""
@@ -133,6 +135,13 @@ class Manager:
         }
         settings = self._settings
         return HealthServer(address, {settings.liveness_endpoint: alive, settings.readiness_endpoint: ready})
+
+    def _debug_server(self) -> DebugServer | None:
+        address = self._settings.debug_bind_address
+        if address is None:
+            return None
+        # Asked of the engine that runs at that moment.
+        return DebugServer(address, lambda: self._engine.queued(), lambda: self._engine.cached())
 
     def _wrong(self, stream: str) -> Check:
         """Asked of the engine that runs at that moment, which may have no such stream."""

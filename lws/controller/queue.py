@@ -129,6 +129,14 @@ class Queue:
         if self._tasks:
             await asyncio.wait(self._tasks)
 
+    def counts(self) -> dict[str, int]:
+        """Keys by what becomes of them: `running` (or about to), `waiting`, of these `failing`; `resting`."""
+        entries = self._entries.values()
+        running = sum(entry.is_running for entry in entries)
+        failing = sum(entry.failures > 0 for entry in entries)
+        waiting = len(self._entries) - running
+        return {"running": running, "waiting": waiting, "failing": failing, "resting": len(self._rested)}
+
     def is_running(self, is_meant: Callable[[Any], bool]) -> bool:
         """Whether a pass over one of these keys has not ended yet."""
         return any(entry.is_running and is_meant(key) for key, entry in self._entries.items())

@@ -99,6 +99,13 @@ class Health(_Section):
     """URL path of the liveness probe."""
 
 
+class Debug(_Section):
+    """What the process is doing: stacks, queue, caches, profiles. For whoever has a shell in the pod."""
+
+    bind_address: str = "0"
+    """Address to listen on, of the loopback interface; `"0"` means none."""
+
+
 class Tls(_Section):
     """What clients of the webhook and metrics servers must be able to speak."""
 
@@ -165,6 +172,7 @@ class Configuration(_Section):
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
     health: Health = Health()
+    debug: Debug = Debug()
     tls: Tls = Tls()
     internal_cert_management: InternalCertManagement = InternalCertManagement()
     client_connection: ClientConnection = ClientConnection()

@@ -52,6 +52,7 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option("--leader-elect-resource-name", help=f"Name of the Lease (b8b2488c.x-k8s.io). {_DEPRECATED}")
 @click.option("--metrics-bind-address", help=f"Address of /metrics (:8443), `0` for none. {_DEPRECATED}")
 @click.option("--metrics-per-set", type=bool, help="Metrics of each set by itself (true), else their sums.")
+@click.option("--debug-bind-address", help="Loopback address of /debug, such as 127.0.0.1:6060 (none).")
 @click.option(
     "--health-probe-bind-address", help=f"Address of the probes (:8081), `0` for none. {_DEPRECATED}"
 )

@@ -88,6 +88,10 @@ class Store:
         """Every object of a kind."""
         return tuple(self._objects[kind].values())
 
+    def sizes(self) -> dict[str, int]:
+        """How many objects there are of each kind."""
+        return {kind: len(objects) for kind, objects in sorted(self._objects.items())}
+
     def controlled_by(self, uid: str, kind: str) -> list[Object]:
         """Objects of a kind whose controller reference has this UID."""
         return self._by_owner.find(uid, kind)

@@ -41,6 +41,7 @@ def _places(settings: Settings) -> Iterator[Place]:
     addresses = {
         "health.healthProbeBindAddress": settings.health_bind_address,
         "metrics.bindAddress": settings.metrics_bind_address,
+        "debug.bindAddress": settings.debug_bind_address,
     }
     for setting, address in addresses.items():
         if address is not None:

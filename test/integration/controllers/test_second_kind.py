@@ -87,6 +87,7 @@ async def _managed(cluster: ClusterAccess) -> AsyncIterator[None]:
         certificates=replace(defaults.certificates, internal=False),
         metrics_bind_address=None,
         health_bind_address=None,
+        debug_bind_address=None,
     )
     client = Cluster(await load_configuration(str(cluster.kubeconfig)), "fleets-test")
     running = asyncio.create_task(Manager(settings, client, Metrics(), (REGISTRATION,)).run())

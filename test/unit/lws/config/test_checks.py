@@ -112,6 +112,22 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "health.healthProbeBindAddress",
         f"{ADDRESS}'::1:8081'",
     ),
+    "debug, everywhere": (
+        {"debug": {"bindAddress": ":6060"}},
+        "debug.bindAddress",
+        "must be of the loopback interface, such as \"127.0.0.1:6060\"; not ':6060'",
+    ),
+    "debug, another interface": (
+        {"debug": {"bindAddress": "10.0.0.1:6060"}},
+        "debug.bindAddress",
+        "must be of the loopback interface, such as \"127.0.0.1:6060\"; not '10.0.0.1:6060'",
+    ),
+    "debug, a name": (
+        {"debug": {"bindAddress": "localhost:6060"}},
+        "debug.bindAddress",
+        "must be of the loopback interface, such as \"127.0.0.1:6060\"; not 'localhost:6060'",
+    ),
+    "debug, no address": ({"debug": {"bindAddress": "6060"}}, "debug.bindAddress", f"{ADDRESS}'6060'"),
     "probes, foreign digits": (
         {"health": {"healthProbeBindAddress": ":٨٠"}},
         "health.healthProbeBindAddress",

@@ -43,6 +43,7 @@ def test_without_a_file(path: str | None) -> None:
         metrics_bind_address=":8443",
         metrics_per_set=True,
         health_bind_address=":8081",
+        debug_bind_address=None,
         readiness_endpoint="/readyz",
         liveness_endpoint="/healthz",
         tls=Tls(ssl.TLSVersion.TLSv1_2, ()),
@@ -70,6 +71,7 @@ leaderElection:
   resourceNamespace: elsewhere
 metrics: {bindAddress: "0", perSet: false}
 health: {healthProbeBindAddress: ":2", readinessEndpointName: /r, livenessEndpointName: /l}
+debug: {bindAddress: "[::1]:3"}
 tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256]}
 internalCertManagement: {enable: false, webhookServiceName: s, webhookSecretName: t}
 clientConnection: {qps: 50, burst: 60}
@@ -87,6 +89,7 @@ sharding: {shards: 1}
         metrics_bind_address=None,
         metrics_per_set=False,
         health_bind_address=":2",
+        debug_bind_address="[::1]:3",
         readiness_endpoint="/r",
         liveness_endpoint="/l",
         tls=Tls(ssl.TLSVersion.TLSv1_2, ("ECDHE-RSA-AES128-GCM-SHA256",)),

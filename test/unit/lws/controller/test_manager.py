@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -62,3 +63,28 @@ async def test_an_api_server_that_is_away_for_hours_costs_no_restart(unused_tcp_
             status, text = await probe(unused_tcp_port, "readyz")
             assert status == 500
             assert NOBODY in text and "is the API server up" in text
+
+
+async def test_debug_is_served_where_it_is_asked_for_only(unused_tcp_port_factory: Callable[[], int]) -> None:
+    health, debug = unused_tcp_port_factory(), unused_tcp_port_factory()
+    cluster = FakeApi(NOBODY).cluster()
+    asked = replace(settings(health), debug_bind_address=f"127.0.0.1:{debug}")
+    task = asyncio.create_task(Manager(asked, cluster, Metrics()).run())
+    try:
+        async with asyncio.timeout(30):
+            status, text = await _first_answer(debug, "debug/queue")
+        assert status == 200 and json.loads(text)["running"] == 0
+        assert json.loads((await probe(debug, "debug/caches"))[1]) == {}
+        assert (await probe(health, "debug/queue"))[0] == 404
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await cluster.close()
+
+
+async def _first_answer(port: int, endpoint: str) -> tuple[int, str]:
+    while True:
+        try:
+            return await probe(port, endpoint)
+        except aiohttp.ClientConnectorError:
+            await asyncio.sleep(0.01)

@@ -621,3 +621,18 @@ async def test_it_goes_on_after_it_was_empty() -> None:
         began.append(counter.count)
     counter.next.cancel()
     assert all(later > earlier for earlier, later in pairwise(began)), began
+
+
+@in_fake_time
+async def test_keys_are_counted_by_what_becomes_of_them() -> None:
+    def says(key: Hashable) -> Again:
+        return Again(failed=True) if key == "bad" else Again(after=60.0)
+
+    async with _bench(duration=1.0, says=says) as bench:
+        bench.queue.add("good")
+        bench.queue.add("bad")
+        await asyncio.sleep(0.5)
+        assert bench.queue.counts() == {"running": 2, "waiting": 0, "failing": 0, "resting": 0}
+        # Just after both have ended, and before the back-off of the one that failed is over.
+        await asyncio.sleep(0.501)
+        assert bench.queue.counts() == {"running": 0, "waiting": 2, "failing": 1, "resting": 0}

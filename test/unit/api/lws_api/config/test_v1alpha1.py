@@ -31,6 +31,7 @@ DEFAULTS = {
         "readinessEndpointName": "/readyz",
         "livenessEndpointName": "/healthz",
     },
+    "debug": {"bindAddress": "0"},
     "tls": {"minVersion": "", "cipherSuites": []},
     "internalCertManagement": {
         "enable": True,

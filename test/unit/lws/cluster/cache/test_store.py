@@ -460,3 +460,11 @@ def test_pods_that_went_by_a_disruption_are_known_for_a_while(store: Store) -> N
         store.put(going(2 * version, f"v-{version}", owner=f"workers-{version}"))
         store.drop(going(2 * version + 1, f"v-{version}", owner=f"workers-{version}"))
     assert last() == ""
+
+
+def test_sizes_count_objects_by_kind() -> None:
+    store = Store(lambda before, after: None)
+    assert store.sizes() == {}
+    for obj in (_pod(1), _pod(2, uid="u-2", name="b"), _service(3)):
+        store.put(obj)
+    assert store.sizes() == {"Pod": 2, "Service": 1}

@@ -1,0 +1,107 @@
+"""What is this process doing? Asked by somebody who has a shell or a port-forward to its pod.
+
+In: functions that tell of queue and caches. Out: /debug over plain HTTP, on loopback only: the configuration
+refuses any other address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import math
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from lws import timing
+from lws.controller.endpoints.health import split_address
+from lws.controller.endpoints.profile import sampled
+
+LONGEST_PROFILE = 60.0
+"""Seconds."""
+
+Tell = Callable[[], Mapping[str, Any]]
+
+_INDEX = """\
+/debug/tasks               stacks of all asyncio tasks and threads
+/debug/queue               keys that wait, run or fail
+/debug/caches              objects in the store, by kind
+/debug/profile?seconds=5   where the event loop spends its time: one line per stack, for flame graphs
+"""
+
+
+class DebugServer:
+    """Serves /debug. queue, caches: what is told as JSON at that moment."""
+
+    def __init__(self, address: str, queue: Tell, caches: Tell) -> None:
+        self._host, self._port = split_address(address)
+        self._is_profiling = False
+        application = web.Application()
+        application.router.add_get("/debug", _index)
+        application.router.add_get("/debug/tasks", _tasks)
+        application.router.add_get("/debug/queue", _json(queue))
+        application.router.add_get("/debug/caches", _json(caches))
+        application.router.add_get("/debug/profile", self._profile)
+        grace = timing.ENDPOINTS_GRACE_SECONDS
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
+
+    async def start(self) -> None:
+        """Open the port. Raises OSError where it cannot be opened."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    @property
+    def port(self) -> int:
+        """The port that is open."""
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """Close the port."""
+        await self._runner.cleanup()
+
+    async def _profile(self, request: web.Request) -> web.Response:
+        try:
+            seconds = float(request.query.get("seconds", "5"))
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds <= LONGEST_PROFILE:
+            return web.Response(status=400, text=f"seconds: a number up to {LONGEST_PROFILE:g}, please\n")
+        if self._is_profiling:
+            return web.Response(status=409, text="a profile is being taken: ask again when it is done\n")
+        self._is_profiling = True
+        try:
+            counts = await sampled(threading.get_ident(), seconds)
+        finally:
+            self._is_profiling = False
+        return web.Response(text="".join(f"{stack} {count}\n" for stack, count in counts.most_common()))
+
+
+async def _index(request: web.Request) -> web.Response:
+    return web.Response(text=_INDEX)
+
+
+def _json(tell: Tell) -> Callable[[web.Request], Any]:
+    async def respond(request: web.Request) -> web.Response:
+        return web.Response(body=orjson.dumps(dict(tell())) + b"\n", content_type="application/json")
+
+    return respond
+
+
+async def _tasks(request: web.Request) -> web.Response:
+    text = io.StringIO()
+    for task in sorted(asyncio.all_tasks(), key=asyncio.Task.get_name):
+        task.print_stack(file=text)
+        text.write("\n")
+    frames = sys._current_frames()
+    for thread in threading.enumerate():
+        text.write(f"Stack for thread {thread.name} (most recent call last):\n")
+        if thread.ident in frames:
+            text.write("".join(traceback.format_stack(frames[thread.ident])))
+        text.write("\n")
+    return web.Response(text=text.getvalue())
