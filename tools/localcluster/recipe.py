@@ -76,13 +76,17 @@ _KWOK = Target(
 _CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 
 
-def _of_prometheus(name: str) -> Target:
-    """Without the ways to find targets in clouds: they are most of what it depends on."""
-    package = f"github.com/prometheus/prometheus/cmd/{name}"
-    return Target(name, _SOURCES / "prometheus", package, _LINKER_FLAGS, (name,), tags="remove_all_sd")
-
-
-FOR_TESTS: tuple[Target, ...] = (_of_prometheus("promtool"), _of_prometheus("prometheus"))
+FOR_TESTS: tuple[Target, ...] = (
+    Target(
+        name="promtool",
+        module=_SOURCES / "prometheus",
+        package="github.com/prometheus/prometheus/cmd/promtool",
+        linker_flags=_LINKER_FLAGS,
+        programs=("promtool",),
+        # Without the ways to find targets in clouds: they are most of what it depends on.
+        tags="remove_all_sd",
+    ),
+)
 """What only tests of alerts and dashboards need; built when the first of them asks."""
 
 
