@@ -67,6 +67,8 @@ def combinations() -> Iterator[tuple[str, ...]]:
         ]
         yield tuple(chosen)
         yield (*chosen, f"gang-volcano{suffix}")
+    yield ("prometheus", "alerts", "dashboard")
+    yield ("cert-manager", f"prometheus{after}", "alerts", "dashboard")
     for provider in ("scheduler-plugins", "kubernetes"):
         yield (f"gang-{provider}",)
         yield ("cert-manager", f"gang-{provider}{after}")

@@ -48,6 +48,8 @@ def _components() -> Mapping[str, Component]:
             **{name: Component({}, values) for name, values in both.items()},
             # Scrapers are let in whether or not there is something to scrape.
             "network-policy": Component(_METRICS, {**_METRICS, **_POLICY}),
+            "alerts": Component(_METRICS, {**_METRICS, "alerts.enabled": True}),
+            "dashboard": Component({}, {"dashboard.enabled": True}),
             # After cert-manager, in place of those above: they change what cert-manager changes too.
             **{
                 f"{name}-with-cert-manager": Component(_CERTIFICATES, {**_CERTIFICATES, **values})

@@ -58,8 +58,7 @@ def test_what_stays_is_left_alone() -> None:
 def test_each_choice_that_cert_manager_touches_has_a_component_for_after_it() -> None:
     names = {name.removesuffix("-with-cert-manager") for name in COMPONENTS if name.endswith("-manager")}
     assert names - {"cert-manager"} == set(COMPONENTS) - {
-        "cert-manager",
-        "network-policy",
+        *("cert-manager", "network-policy", "alerts", "dashboard"),
         *(name for name in COMPONENTS if name.endswith("-with-cert-manager")),
     }
 
