@@ -158,6 +158,18 @@ def test_the_plugin_installs_itself_at_its_first_call(dist: Path, tmp_path: Path
     assert (tmp_path / "store" / "environment").is_dir()
 
 
+def test_a_plugin_that_cannot_install_its_packages_says_so_and_leaves_nothing(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    with tarfile.open(fileobj=io.BytesIO(plugin({}, 0))) as tar:
+        tar.extractall(store, filter="data")
+    (store / "requirements.txt").write_text(f"no-such-package==1.0 --hash=sha256:{'0' * 64}\n")
+    nowhere = {**os.environ, "PIP_NO_INDEX": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    done = subprocess.run([store / "kubectl-lws", "status"], capture_output=True, text=True, env=nowhere)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "kubectl lws: its packages could not be installed" in done.stderr.splitlines()[-1]
+    assert sorted(path.name for path in store.iterdir()) == ["LICENSE", "kubectl-lws", "requirements.txt"]
+
+
 def checked(place: Place, file: str) -> subprocess.CompletedProcess[str]:
     mypy = [sys.executable, "-m", "mypy", "--strict", "--no-incremental", "--config-file="]
     return place.run(*mypy, f"--python-executable={place.python}", file)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import subprocess
 import sys
 import tarfile
@@ -54,20 +53,6 @@ def test_an_environment_that_is_there_is_used(unpacked: Path) -> None:
     (programs / PROGRAM).write_text("import sys\nprint(sys.argv)\nsys.exit(3)\n")
     done = subprocess.run([unpacked / PROGRAM, "status", "a b"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (3, f"{[str(programs / PROGRAM), 'status', 'a b']}\n")
-
-
-def test_what_cannot_be_installed_is_said_and_nothing_is_left(unpacked: Path, tmp_path: Path) -> None:
-    (unpacked / "requirements.txt").write_text("no-such-package==1.0 --hash=sha256:" + "0" * 64 + "\n")
-    nowhere = {**os.environ, "PIP_NO_INDEX": "1", "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    done = subprocess.run([unpacked / PROGRAM, "status"], capture_output=True, text=True, env=nowhere)
-    assert done.returncode == 1 and done.stdout == ""
-    assert "kubectl lws: its packages could not be installed" in done.stderr.splitlines()[-1]
-    assert sorted(path.name for path in unpacked.iterdir()) == [
-        "LICENSE",
-        PROGRAM,
-        "requirements.txt",
-        "wheels",
-    ]
 
 
 def test_an_older_interpreter_is_told_what_is_needed(
