@@ -7,6 +7,8 @@ for all tests; each is skipped with what the machine lacks.
 from __future__ import annotations
 
 import os
+import re
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -42,6 +44,7 @@ def product(node: RealCluster) -> RealCluster:
 @pytest.fixture
 def groups(product: RealCluster, request: pytest.FixtureRequest) -> Iterator[Groups]:
     """A namespace of the test's own, in which sets are made of processes that answer."""
-    name = request.node.name.split("[")[0].replace("_", "-")[:40].strip("-")
-    with Groups(product, name).in_own_namespace() as groups:
+    words = re.sub("[^a-z0-9]+", "-", request.node.originalname.removeprefix("test_").lower())
+    # One that is being deleted keeps its name.
+    with Groups(product, f"{words[:40].strip('-')}-{uuid.uuid4().hex[:4]}").in_own_namespace() as groups:
         yield groups

@@ -19,10 +19,10 @@ from tools.realnode.guard import CGROUPS, PREFIX
 from tools.realnode.mounts import KERNEL_SETTINGS
 from tools.realnode.namespaces import temporary_folder
 from tools.realnode.preparation import require_machine
+from tools.realnode.settings import SOCKET
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 900.0
-NAMESPACES = ("net", "mnt", "pid")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -37,7 +37,7 @@ def _machine() -> None:
 def state_of_machine() -> dict[str, object]:
     """What a node makes of every kind there is, and what it must not change."""
     return {
-        "mounts": len(Path("/proc/self/mounts").read_text().splitlines()),
+        "mounts": sorted(mounts()),
         "devices": sorted(path.name for path in Path("/sys/class/net").iterdir()),
         "cgroups": sorted(
             str(path) for path in (*CGROUPS.glob(f"{PREFIX}-*"), *CGROUPS.glob(f"*/{PREFIX}-*"))
@@ -54,14 +54,22 @@ def state_of_machine() -> dict[str, object]:
     }
 
 
+def mounts() -> Iterator[str]:
+    """Those that a node makes; others may come and go meanwhile."""
+    places = {"/run", "/var/lib", "/var/log", *(f"/proc/sys/{name}" for name in KERNEL_SETTINGS)}
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        if PREFIX in line or line.split()[1] in places:
+            yield line
+
+
 def processes() -> Iterator[str]:
-    """Those that belong to a node: in namespaces of their own, or named after its files."""
+    """Those that belong to a node: they name its files, or its containerd."""
     for path in Path("/proc").glob("[0-9]*"):
         try:
             command = (path / "cmdline").read_bytes()
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if PREFIX.encode() in command or b"containerd" in command or b"kubelet --config" in command:
+        if PREFIX.encode() in command or SOCKET.encode() in command:
             yield f"{path.name} {command[:60]!r}"
 
 

@@ -18,6 +18,7 @@ from tools.linux import NotLinuxError, require_linux
 from tools.localcluster.build import BuildError
 from tools.localcluster.progress import LinePrinter
 from tools.localcluster.toolchain import NoGoError
+from tools.localcluster.versions import UnknownVersionError
 from tools.realnode.errors import MissingError, NodeError
 
 MISSING = "REALNODE_MISSING"
@@ -36,7 +37,7 @@ def main(given: Sequence[str] | None = None) -> int:
         if arguments.or_skip:
             return subprocess.run(arguments.command, env={**os.environ, MISSING: str(error)}).returncode
         return _failed(error)
-    except (BuildError, NodeError, NoGoError, NotLinuxError, OSError) as error:
+    except (BuildError, NodeError, NoGoError, NotLinuxError, OSError, UnknownVersionError) as error:
         return _failed(error)
     except KeyboardInterrupt:
         return 130

@@ -13,8 +13,9 @@ from tools.image.errors import ImageError
 from tools.localcluster.build import cache_directory, find_programs
 from tools.localcluster.components import Options
 from tools.localcluster.progress import Report
+from tools.localcluster.versions import DEFAULT, VARIABLE, chosen_minor
 from tools.realnode.debian import SystemPrograms, find_system_programs
-from tools.realnode.errors import NodeError
+from tools.realnode.errors import MissingError, NodeError
 from tools.realnode.images import write_archives
 from tools.realnode.kit import Kit
 from tools.realnode.network import NODE_ADDRESS
@@ -24,6 +25,8 @@ from tools.realnode.requirements import Machine, can_overlay, require
 
 def require_machine(state_folder: Path, machine: Machine | None = None) -> SystemPrograms:
     """Return what the system brings. Raises MissingError, before anything is built."""
+    if chosen_minor() != DEFAULT:
+        raise MissingError(f"a real node is of Kubernetes {DEFAULT}: leave out {VARIABLE}")
     require(machine or Machine(), cache_directory(), state_folder)
     return find_system_programs(cache_directory() / "realnode")
 

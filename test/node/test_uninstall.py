@@ -1,0 +1,21 @@
+"""What is left when the chart goes, and taken up when it comes again. By its name it is the last to run."""
+
+from __future__ import annotations
+
+from test.node.groups import Groups, manifest, member, uids
+from tools.deployment import CHART, NAMESPACE
+from tools.realnode.members import end, given_to
+
+
+def test_sets_go_on_running_and_are_looked_after_again(groups: Groups) -> None:
+    groups.apply(manifest("left", {}, {"containers": [member()]}))
+    before = groups.ready("left", 2)
+    groups.cluster.helm("uninstall", "lws", "-n", NAMESPACE, "--wait")
+    assert groups.cluster.kubectl("get", "pods", "-n", NAMESPACE, "--output=name") == ""
+    pods = groups.pods("left")
+    assert uids(pods) == uids(before)
+    assert [given_to(pod).hostname for pod in pods.values()] == list(pods)
+    groups.cluster.helm("install", "lws", str(CHART), "-n", NAMESPACE, "--wait", "--timeout", "300s")
+    assert uids(groups.pods("left")) == uids(before)
+    end(pods["left-0-1"], 3)
+    groups.recreated("left", before)
