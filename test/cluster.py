@@ -73,6 +73,13 @@ def minor_of(cluster: ClusterAccess) -> tuple[int, int]:
     return int(version["major"]), int(version["minor"].rstrip("+"))
 
 
+def require_version(cluster: ClusterAccess, needed: str, reason: str) -> None:
+    """Skip the test on a cluster that is older than `needed`, such as "1.34"."""
+    found = minor_of(cluster)
+    if found < tuple(map(int, needed.split("."))):
+        pytest.skip(f"needs Kubernetes {needed}, and this is {found[0]}.{found[1]}: {reason}")
+
+
 @pytest.fixture(scope="session")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterAccess]:
     """The cluster that the whole test run shares."""
@@ -113,10 +120,7 @@ def _new_enough(request: pytest.FixtureRequest) -> None:
     marker = request.node.get_closest_marker("kubernetes")
     if marker is None:
         return
-    needed, reason = marker.args
-    found = minor_of(request.getfixturevalue("cluster"))
-    if found < tuple(map(int, needed.split("."))):
-        pytest.skip(f"needs Kubernetes {needed}, and this is {found[0]}.{found[1]}: {reason}")
+    require_version(request.getfixturevalue("cluster"), *marker.args)
 
 
 def _existing_kubeconfig() -> Path:
