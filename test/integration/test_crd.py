@@ -17,7 +17,7 @@ import pytest
 from lws_api.crds import definitions
 from lws_api.crds.defaulting import stored
 from lws_api.leaderworkerset.v1 import KIND, LeaderWorkerSet
-from tools.crdgen import CHART, ROOT
+from tools.crdgen import ROOT
 from tools.localcluster import ClusterAccess, CommandError
 
 GROUP = "schema.test.example.com"
@@ -336,7 +336,8 @@ def test_it_replaces_a_crd_with_a_conversion_webhook(
 
 
 def test_the_copy_in_the_chart_is_accepted(cluster: ClusterAccess) -> None:
-    chart = str(ROOT / CHART / "leaderworkersets.yaml")
+    template = "templates/crds/leaderworkersets.yaml"
+    rendered = cluster.helm("template", "lws", str(ROOT / "charts" / "lws"), "--show-only", template)
     assert "leaderworkersets.leaderworkerset.x-k8s.io" in cluster.kubectl(
-        *APPLY["by another field manager"], "-o", "name", "-f", chart
+        *APPLY["by another field manager"], "-o", "name", "-f", "-", input=rendered
     )
