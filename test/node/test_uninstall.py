@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from test.harness.waiting import eventually
 from test.node.groups import Groups, manifest, member, uids
 from tools.deployment import CHART, NAMESPACE
 from tools.realnode.members import end, given_to
@@ -11,7 +12,9 @@ def test_sets_go_on_running_and_are_looked_after_again(groups: Groups) -> None:
     groups.apply(manifest("left", {}, {"containers": [member()]}))
     before = groups.ready("left", 2)
     groups.cluster.helm("uninstall", "lws", "-n", NAMESPACE, "--wait")
-    assert groups.cluster.kubectl("get", "pods", "-n", NAMESPACE, "--output=name") == ""
+    eventually(
+        "the managers to be gone", lambda: groups.cluster.pods.matching(NAMESPACE), lambda pods: not pods
+    )
     pods = groups.pods("left")
     assert uids(pods) == uids(before)
     assert [given_to(pod).hostname for pod in pods.values()] == list(pods)
