@@ -63,6 +63,7 @@ class Loop:
         self._stuck_pods: dict[Key, int] = {}
         self._standing: dict[Key, frozenset[str]] = {}
         self._standings: Counter[tuple[str, str]] = Counter()
+        self._forgotten = 0
 
     async def work(self, key: Key) -> Again:
         """One pass over a key; never raises for anything that a cluster can do to us."""
@@ -95,7 +96,7 @@ class Loop:
         return again
 
     async def _reconcile(self, kind: Kind, key: Key) -> Again:
-        began = self._clock()
+        began, era = self._clock(), self._forgotten
         snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
         if snapshot is None:
             self._count_stuck(key, 0)
@@ -108,9 +109,11 @@ class Loop:
             pass_log.add(kind.fields(snapshot))
         plan = kind.due(kind.plan(snapshot))
         log.debug("planned %d writes", sum(map(len, plan.sequences)))
-        self._count_stuck(key, plan.stuck_pods)
-        self._count_standing(key, plan.standing)
-        self._metrics.workloads.observe(key, plan.figures)
+        # What was forgotten meanwhile another leader shows, and no pass of ours would take it back.
+        if era == self._forgotten:
+            self._count_stuck(key, plan.stuck_pods)
+            self._count_standing(key, plan.standing)
+            self._metrics.workloads.observe(key, plan.figures)
         rest = timing.REST_PER_SECOND * (self._clock() - began)
         rest = min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
         if plan.waiting_for:
@@ -126,6 +129,7 @@ class Loop:
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """The next leader of these namespaces counts what is held there, and how keys stand."""
+        self._forgotten += 1
         for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
             del self._stuck_pods[key]
         self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))

@@ -78,6 +78,8 @@ class Workloads(Collector):
         self._series: dict[str, WorkloadSeries] = {}
         self._records: defaultdict[_Owner, _Record] = defaultdict(_Record)
         self._owner_of: dict[PassKey, _Owner] = {}
+        # By kind: what was counted of workloads that are gone. A sum that falls looks like a restart.
+        self._of_gone: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._starts = Histogram(
             "lws_group_start_duration_seconds",
             "Seconds from the creation of a leader pod until its group was ready for the first time.",
@@ -128,6 +130,7 @@ class Workloads(Collector):
             return
         if owner[2] == key.name:
             record = self._records.pop(owner, _Record())
+            self._of_gone[owner[0]].update(record.counts)
             for part in record.parts:
                 self._owner_of.pop(part, None)
         else:
@@ -136,7 +139,7 @@ class Workloads(Collector):
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """The process that leads these namespaces from now on shows what is in them."""
         for owner in [owner for owner in self._records if is_meant(owner[1])]:
-            del self._records[owner]
+            self._of_gone[owner[0]].update(self._records.pop(owner).counts)
         for key in [key for key in self._owner_of if is_meant(key.namespace)]:
             del self._owner_of[key]
 
@@ -192,6 +195,9 @@ class Workloads(Collector):
         sums = dict.fromkeys((_place_in_sums(series, value) for value in series.values or ("",)), 0.0)
         for labels, value in each_by_itself:
             sums[_place_in_sums(series, *labels[2:])] += value
+        for (word, label), count in self._of_gone[series.kind].items() if series.is_counter else ():
+            if word == series.word:
+                sums[_place_in_sums(series, label)] += count
         return sums.items()
 
 

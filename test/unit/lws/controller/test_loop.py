@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -24,9 +25,11 @@ from lws.cluster.errors import (
 from lws.cluster.write.apply import Outcome
 from lws.controller.endpoints import pass_log
 from lws.controller.endpoints.metrics import Metrics, Standing
+from lws.controller.endpoints.series.workloads import WorkloadSeries
 from lws.controller.loop import Kind, Loop
 from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key
+from lws.figures import Figures
 
 KEY = Key("set", "ns", "demo")
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1")
@@ -47,9 +50,11 @@ class _Bench:
     planned: list[Any] = field(default_factory=list)
     carried_out: list[Plan] = field(default_factory=list)
     metrics: Metrics = field(default_factory=Metrics)
+    meanwhile: Callable[[], None] = lambda: None
 
     async def observe(self, namespace: str, name: str, now: datetime) -> Any:
         self.observed.append((namespace, name, now))
+        self.meanwhile()
         if isinstance(self.snapshot, Exception):
             raise self.snapshot
         return self.snapshot
@@ -259,6 +264,19 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
     assert shown("lws_pods_held_by_lost_nodes") == 1
     loop.forget(lambda namespace: True)
     assert shown("lws_pods_held_by_lost_nodes") == 0
+
+
+async def test_a_pass_during_which_the_lease_went_shows_nothing(bench: _Bench) -> None:
+    metrics = bench.metrics
+    loop = Loop({"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}, metrics)
+    metrics.workloads.serve((WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships."),))
+    figures = Figures("Fleet", KEY.name, {("ready", ""): 1})
+    bench.plan = Plan(stuck_pods=2, standing=frozenset({"Stalled"}), figures=figures)
+    bench.meanwhile = lambda: loop.forget(lambda namespace: True)
+    await loop.work(KEY)
+    text = metrics.text().decode()
+    assert "lws_pods_held_by_lost_nodes 0.0" in text
+    assert "fleet_ready{" not in text
 
 
 async def test_keys_are_counted_by_how_they_stand(bench: _Bench) -> None:

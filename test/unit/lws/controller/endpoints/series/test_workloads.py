@@ -199,6 +199,15 @@ def summed() -> Bench:
     return bench
 
 
+def test_sums_that_count_never_go_down(summed: Bench) -> None:
+    lost = {"namespace": "", "fleet": "", "reason": "Reef"}
+    summed.workloads.gone(TWO)
+    assert summed.total("fleet_lost_total", **lost) == 2
+    summed.workloads.forget(lambda namespace: True)
+    assert summed.total("fleet_lost_total", **lost) == 2
+    assert summed.total("fleet_ready", namespace="", fleet="") == 0
+
+
 def test_sums_have_as_many_series_whatever_there_is(summed: Bench) -> None:
     nothing = {"namespace": "", "fleet": ""}
     assert summed.total("fleet_ready", **nothing) == 6
