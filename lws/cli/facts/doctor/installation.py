@@ -148,9 +148,12 @@ async def _managers(reader: Reader, namespace: str | None) -> ReadMany:
 
 
 def _is_ours(deployment: Object) -> bool:
-    """Every operator made by kubebuilder has the label; ours has the name, or the label of our charts."""
+    """Every operator made by kubebuilder has the label; ours has the name, or a label of our charts, of which
+    nameOverride leaves one alone.
+    """
     metadata = deployment["metadata"]
-    names = (metadata["name"], (metadata.get("labels") or {}).get("app.kubernetes.io/name", ""))
+    labels = metadata.get("labels") or {}
+    names = (metadata["name"], labels.get("app.kubernetes.io/name", ""), labels.get("helm.sh/chart", ""))
     return any("lws" in name.split("-") for name in names)
 
 

@@ -164,6 +164,21 @@ async def test_what_the_manager_has_been_given_is_read(talk: Talk) -> None:
     assert Right("get", "coordination.k8s.io", "leases", NAMESPACE, f"{LEASE}-1") in wanted
 
 
+async def test_the_manager_of_a_chart_with_other_names_is_found(
+    talk: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = stored()
+    (deployment,) = there["/apis/apps/v1/deployments"]["items"]
+    deployment["metadata"]["name"] = "inference-controller-manager"
+    deployment["metadata"]["labels"] |= {
+        "app.kubernetes.io/name": "serving",
+        "helm.sh/chart": "lws-2026.11.0",
+    }
+    serve(talk, there)
+    code, data = await examined(talk, capsys)
+    assert (code, data["findings"]) == (0, [])
+
+
 async def test_a_namespace_that_is_named_is_the_one(talk: Talk) -> None:
     serve(talk, stored())
     facts = await look(Reader(talk.session.cluster), "another", NOW)
