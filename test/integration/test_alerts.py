@@ -46,11 +46,20 @@ def run(promtool: Path, *arguments: str) -> str:
     return done.stdout + done.stderr
 
 
+def targets(story: Story) -> dict[str, str]:
+    """By what managers are told apart from others that serve series of the same names."""
+    if story.alert == "LWSAbsent":
+        return {}
+    return {f"lws_build_info{labels}": "1x90" for labels in ("", '{instance="one"}', '{instance="two"}')}
+
+
 def judged(promtool: Path, rules: Path, story: Story, series: Mapping[str, str], fires: bool) -> None:
     firing = f'count(ALERTS{{alertname="{story.alert}",alertstate="firing"}})'
     test = {
         "interval": "1m",
-        "input_series": [{"series": name, "values": values} for name, values in series.items()],
+        "input_series": [
+            {"series": name, "values": values} for name, values in {**targets(story), **series}.items()
+        ],
         "promql_expr_test": [
             {
                 "expr": firing,
@@ -82,6 +91,28 @@ def test_it_fires(promtool: Path, rules: Path, story: Story) -> None:
 @pytest.mark.parametrize("story", [each for each in STORIES if each.quiet], ids=ids)
 def test_it_does_not_fire(promtool: Path, rules: Path, story: Story) -> None:
     judged(promtool, rules, story, story.quiet, fires=False)
+
+
+OTHERS = 'job="other",instance="elsewhere"'
+
+
+def other_program(story: Story) -> dict[str, str]:
+    """The series over which an alert fires, served by another program."""
+    return {
+        name.replace('instance="one"', OTHERS).replace('instance="two"', 'job="other",instance="there"')
+        if 'instance="' in name
+        else (name.replace("{", "{" + OTHERS + ",") if "{" in name else f"{name}{{{OTHERS}}}"): values
+        for name, values in story.fires.items()
+    }
+
+
+SHARED = ("leader_election_", "controller_runtime_", "workqueue_", "rest_client_")
+OF_OTHERS = [each for each in STORIES if each.fires and all(name.startswith(SHARED) for name in each.fires)]
+
+
+@pytest.mark.parametrize("story", OF_OTHERS, ids=ids)
+def test_it_does_not_fire_over_what_another_program_serves(promtool: Path, rules: Path, story: Story) -> None:
+    judged(promtool, rules, story, other_program(story), fires=False)
 
 
 def test_every_alert_has_both_kinds_of_stories(rules: Path) -> None:

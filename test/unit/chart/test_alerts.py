@@ -41,9 +41,17 @@ def test_what_is_asked_for_is_served(query: str) -> None:
     asked = [name for name in _SERIES.findall(query) if not name.startswith("process_")]
     assert asked and set(asked) <= known.keys()
     # What the scraper adds, and what every series of a histogram has.
-    there = {"instance"}.union(*(known[name] for name in asked))
+    there = {"instance", "job"}.union(*(known[name] for name in asked))
     grouped = {label for labels in _LABELS.findall(query) for label in re.split(r", *", labels)}
     assert grouped <= there
+
+
+@pytest.mark.parametrize("query", queries())
+def test_what_other_programs_serve_too_is_asked_of_managers_only(query: str) -> None:
+    for name in re.findall(
+        r"\b(?:leader_election|controller_runtime|workqueue|rest_client|process)_\w+", query
+    ):
+        assert re.search(rf"{name}[^()]*\)? and on \(job, instance\) lws_build_info", query), name
 
 
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:

@@ -3,6 +3,8 @@ by the operator, so the token comes from a Secret. */}}
 {{- define "lws.scraping" -}}
 path: /metrics
 scheme: https
+# Series of a set say its own namespace, which is not that of the target.
+honorLabels: true
 authorization:
   type: Bearer
   credentials:
