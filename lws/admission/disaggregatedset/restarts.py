@@ -45,7 +45,8 @@ def _groups(
     """Those that roles have which are there before and after; of slices that go none restarts."""
     status = old.get("status")
     told = status.get("roleStatuses") if is_mapping(status) else None
-    counts = {each.get("name"): each for each in (told if isinstance(told, list) else ()) if is_mapping(each)}
+    entries = (each for each in (told if isinstance(told, list) else ()) if is_mapping(each))
+    counts = {each["name"]: each for each in entries if isinstance(each.get("name"), str)}
     for role in spec.roles:
         known = counts.get(role.name, {})
         groups = _number(known, "replicas") - (_number(known, "updatedReplicas") if only_old else 0)

@@ -39,7 +39,9 @@ class Delays:
         if before is None or not is_report(before, after):
             is_adopted = before is not None and controller_of(before) != controller_of(after)
             can_wait = self._is_ours(after) and not is_adopted
-            return timing.CHILD_REPORT_SECONDS if can_wait else timing.CHILD_SECONDS
+            delay = timing.CHILD_REPORT_SECONDS if can_wait else timing.CHILD_SECONDS
+            # The answer to our own write brings what others have written meanwhile: no event tells it again.
+            return delay if before is None else min(delay, self._of_report(before, after))
         return self._of_report(before, after)
 
     def _of_report(self, before: Object, after: Object) -> float:
@@ -47,7 +49,8 @@ class Delays:
         if groups_of(after) < groups_of(before) and not self._shows_groups(after):
             return 0.0
         # One that was available and has acted on a lower count waits for groups to go.
-        if _is_available(after) and not is_true(_conditions(before), AVAILABLE):
+        has_grown = not _has_acted(before) and groups_of(after) > groups_of(before)
+        if _is_available(after) and (has_grown or not is_true(_conditions(before), AVAILABLE)):
             return 0.0 if self._is_last(after, _is_available) else timing.CHILD_REPORT_SECONDS
         has_begun = _serves(after) and not _serves(before) and self._is_last(after, _serves)
         is_urgent = has_begun or _has_lost(before, after) or _is_in_trouble(before) != _is_in_trouble(after)

@@ -48,6 +48,7 @@ class Routes:
             CHILD_KIND: self._of_leaderworkerset,
             "Service": self._of_service,
             "StatefulSet": self._of_statefulset,
+            "Pod": self._of_pod,
         }
 
     def keys(self, scope: Scope) -> Iterator[Key]:
@@ -69,7 +70,7 @@ class Routes:
         return self._woken(before, after, timing.CHILD_REPORT_SECONDS if is_pruned else 0.0)
 
     def _of_service(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """No step waits for one, whoever made it or deleted it."""
+        """No step waits for one, whether we or others made it or deleted it."""
         if self._is_ours(after or before or {}):
             return self._woken(before, after, timing.CHILD_REPORT_SECONDS)
         return self._woken(before, after, 0.0 if before is not None else timing.CHILD_SECONDS)
@@ -84,6 +85,20 @@ class Routes:
             return ()
         has_gone = after is None or groups_of(after) < groups_of(before)
         return self._woken(None, child, 0.0 if has_gone else timing.CHILD_REPORT_SECONDS)
+
+    def _of_pod(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        """Leader pods are what groups are counted by, and their stream may be behind that of StatefulSets:
+        without this a step waited for 5 to 10 s.
+        """
+        owner = controller_of(before) if before is not None and after is None else None
+        if before is None or owner is None or owner["kind"] != "StatefulSet":
+            return ()
+        namespace = before["metadata"]["namespace"]
+        of_leaders = controller_of(
+            self._store.get("StatefulSet", namespace, owner["name"]) or {"metadata": {}}
+        )
+        child = self._store.get(CHILD_KIND, namespace, (of_leaders or {}).get("name", ""))
+        return () if child is None else self._woken(None, child, timing.CHILD_SECONDS)
 
     def _of_scaler(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
         return self._woken(before, after, 0.0)

@@ -105,6 +105,11 @@ def spelled(obj: Any) -> Any:
         pytest.param(standing(a_set(**PAUSED)), a_set(), id="resumed at rest"),
         pytest.param(a_set(), a_set("app:2"), id="nothing runs"),
         pytest.param({**a_set(), "status": {"roleStatuses": 7}}, a_set("app:2"), id="no status to read"),
+        pytest.param(
+            {**a_set(), "status": {"roleStatuses": [{"name": ["prefill"], "replicas": 2}]}},
+            a_set("app:2"),
+            id="no names of roles in the status",
+        ),
         pytest.param(None, a_set(), id="a new set"),
     ],
 )

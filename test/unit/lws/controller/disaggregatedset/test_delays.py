@@ -69,6 +69,18 @@ def test_nothing_waits_that_a_step_waits_for(before: Any, after: Any, expected: 
     assert delay(before, after, sibling) == expected
 
 
+def test_what_others_wrote_meanwhile_comes_with_the_answer_to_our_own_write() -> None:
+    before, after = child(UNREADY), child(READY, annotations={"a": "b"})
+    assert delay(before, after, child(READY, name="d"), is_ours=True) == NOW
+
+
+def test_one_that_grew_and_was_never_seen_unavailable_is_waited_for() -> None:
+    """Its status in between was not written, or its stream was listed anew."""
+    before = child(READY | {"observedGeneration": 2, "readyReplicas": 1, "replicas": 1})
+    after = child(READY | {"replicas": 2})
+    assert delay(before, after, child(READY, name="d")) == NOW
+
+
 @pytest.mark.parametrize(
     ("before", "after", "by_others"),
     [

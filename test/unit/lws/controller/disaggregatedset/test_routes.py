@@ -88,6 +88,19 @@ def test_groups_that_come_and_go_wake_the_set_of_their_leaderworkerset() -> None
     assert woken(None, workers, store) == set()
 
 
+def test_a_leader_pod_that_is_gone_wakes_the_set_of_its_leaderworkerset() -> None:
+    """The stream of StatefulSets may be ahead of that of pods, and groups are counted by their leaders."""
+    child = make("LeaderWorkerSet", "c", OWNED)
+    of_set = {**OWNED, "kind": "LeaderWorkerSet", "name": "c"}
+    of_leaders = {**OWNED, "kind": "StatefulSet", "name": "c"}
+    store = a_store(child, make("StatefulSet", "c", of_set))
+    leader = make("Pod", "c-0", of_leaders)
+    assert woken(leader, None, store) == {DEMO}
+    assert woken(None, leader, store) == set() == woken(leader, leader, store)
+    assert woken(make("Pod", "c-0-1", {**of_leaders, "name": "c-0"}), None, store) == set()
+    assert woken(make("Pod", "alone"), None, store) == set()
+
+
 def delays(before: Any, after: Any, store: Store | None = None, is_ours: bool = False) -> list[float]:
     routes = Routes(store or a_store(), lambda obj: is_ours).by_kind
     return [within for _, within in routes[(after or before)["kind"]](before, after)]
