@@ -37,6 +37,12 @@ def is_true(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
     return found is not None and found.get("status") == "True"
 
 
+def is_false(conditions: Iterable[Mapping[str, Any]] | None, type_: str) -> bool:
+    """True if a condition of this type is stored and its status is False; Unknown and absent are neither."""
+    found = find(conditions, type_)
+    return found is not None and found.get("status") == "False"
+
+
 def with_condition(
     conditions: Iterable[Mapping[str, Any]] | None, wanted: Condition, generation: int, now: datetime
 ) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 from lws.actions import Object
 from lws.cli.facts.doctor.finding import Finding, Result, Unchecked
 from lws.cli.facts.doctor.installation import Installation
-from lws.cli.facts.doctor.reading import Denied
+from lws.cli.facts.doctor.reading import Denied, ReadMany
 from lws.kube import conditions
 from lws_api.crds import definitions
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
@@ -31,20 +31,16 @@ def check(facts: Installation) -> Iterator[Result]:
         if isinstance(stored, Denied):
             yield Unchecked(CHECK, f"CustomResourceDefinition {name}", stored.permission)
         elif stored is not None:
-            yield from _of_one(stored, wanted[name])
+            yield from _of_one(stored, wanted[name], facts.all_definitions)
         elif name == LEADER_WORKER_SET.crd_name:
             where = f"CustomResourceDefinition {name}"
             yield Finding(CHECK, where, "is missing: there can be no LeaderWorkerSets", "install the chart")
 
 
-def _of_one(stored: Object, wanted: Mapping[str, Any]) -> Iterator[Finding]:
+def _of_one(stored: Object, wanted: Mapping[str, Any], others: ReadMany) -> Iterator[Finding]:
     where = f"CustomResourceDefinition {stored['metadata']['name']}"
     spec, status = stored["spec"], stored.get("status") or {}
-    for kind in ("Established", "NamesAccepted"):
-        said = status.get("conditions") or ()
-        if not conditions.is_true(said, kind):
-            why = next((f": {each.get('message')}" for each in said if each["type"] == kind), "")
-            yield Finding(CHECK, where, f"is not {kind}{why}", "delete the definition that has its names")
+    yield from _acceptance(where, stored, others)
     if stored["metadata"].get("deletionTimestamp"):
         yield Finding(
             CHECK,
@@ -53,6 +49,44 @@ def _of_one(stored: Object, wanted: Mapping[str, Any]) -> Iterator[Finding]:
             "make a backup of the sets, let the deletion end, and install the chart again",
         )
     yield from _versions(where, spec, status, wanted["spec"]["versions"])
+
+
+def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Finding]:
+    said = (stored.get("status") or {}).get("conditions") or ()
+    lacking = [kind for kind in ("NamesAccepted", "Established") if not conditions.is_true(said, kind)]
+    if not lacking:
+        return
+    # Without its names it is not established either: that is one trouble, not two.
+    found = conditions.find(said, lacking[0]) or {}
+    why = f": {found['message']}" if found.get("message") else ""
+    name = stored["metadata"]["name"]
+    do = f"wait a moment and look again; if it stays so: kubectl describe crd {name}"
+    if conditions.is_false(said, "NamesAccepted"):
+        do = _make_room(stored, others)
+    yield Finding(CHECK, where, f"is not {lacking[0]}{why}", do)
+
+
+def _make_room(stored: Object, others: ReadMany) -> str:
+    group = stored["spec"]["group"]
+    holders = [
+        each["metadata"]["name"]
+        for each in (() if isinstance(others, Denied) else others)
+        if each["metadata"]["name"] != stored["metadata"]["name"]
+        and each["spec"]["group"] == group
+        and _names(each) & _names(stored)
+    ]
+    if holders:
+        which = f"CustomResourceDefinition {', '.join(sorted(holders))}, which has its names"
+    else:
+        which = f"the definition of group {group} that has its names (kubectl get crd | grep {group})"
+    return f"delete {which}: all objects of that kind go with it, so save what is needed"
+
+
+def _names(definition: Object) -> set[str]:
+    """What no two definitions of a group may both be called."""
+    names = definition["spec"]["names"]
+    said = (names.get("plural"), names.get("singular"), names.get("kind"), names.get("listKind"))
+    return {each for each in (*said, *(names.get("shortNames") or ())) if each}
 
 
 def _versions(

@@ -32,6 +32,7 @@ from lws.cluster.client.resources import (
     SERVICES,
     VALIDATING_WEBHOOKS,
 )
+from lws.kube.conditions import is_false
 from lws_api.config.v1alpha1 import Configuration
 from lws_api.crds import definitions
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
@@ -52,15 +53,17 @@ _GROUPS = frozenset({LEADER_WORKER_SET.group, DISAGGREGATED_SET.group})
 class Installation:
     """All that checks judge.
 
-    server: version of the API server. definitions: by name. managers: Deployments of this controller, or the
-    original, in all namespaces that may be read. configuration: the manager's file, the defaults where it is
-    not known (then `configuration_read` says why). leases: by name. sets: LeaderWorkerSets.
+    server: version of the API server. definitions: by name. all_definitions: everybody's, read only where the
+    names of one of ours are not accepted. managers: Deployments of this controller, or the original, in all
+    namespaces that may be read. configuration: the manager's file, the defaults where it is not known (then
+    `configuration_read` says why). leases: by name. sets: LeaderWorkerSets.
     """
 
     now: datetime
     namespace: str
     server: str
     definitions: Mapping[str, Read] = field(default_factory=dict)
+    all_definitions: ReadMany = ()
     mutating: ReadMany = ()
     validating: ReadMany = ()
     managers: ReadMany = ()
@@ -110,14 +113,16 @@ async def look(reader: Reader, namespace: str | None, now: datetime) -> Installa
     read, configuration = await _configuration(reader, where, managers)
     certificates = configuration.internal_cert_management
     service = certificates.webhook_service_name
+    ours = {
+        name: await reader.get(DEFINITIONS, "", name)
+        for name in sorted(each["metadata"]["name"] for each in definitions().values())
+    }
     return Installation(
         now=now,
         namespace=where,
         server=await reader.cluster.version(),
-        definitions={
-            name: await reader.get(DEFINITIONS, "", name)
-            for name in sorted(each["metadata"]["name"] for each in definitions().values())
-        },
+        definitions=ours,
+        all_definitions=await reader.listed(DEFINITIONS) if any(map(_lacks_its_names, ours.values())) else (),
         mutating=mutating,
         validating=validating,
         managers=managers,
@@ -129,6 +134,12 @@ async def look(reader: Reader, namespace: str | None, now: datetime) -> Installa
         leases={name: await reader.get(LEASES, where, name) for name in lease_names(configuration)},
         sets=await reader.listed(LEADERWORKERSETS),
     )
+
+
+def _lacks_its_names(definition: Read) -> bool:
+    if not isinstance(definition, Mapping):
+        return False
+    return is_false((definition.get("status") or {}).get("conditions"), "NamesAccepted")
 
 
 def lease_names(configuration: Configuration) -> tuple[str, ...]:

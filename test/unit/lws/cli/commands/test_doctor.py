@@ -179,6 +179,25 @@ async def test_the_manager_of_a_chart_with_other_names_is_found(
     assert (code, data["findings"]) == (0, [])
 
 
+async def test_who_has_the_names_of_a_definition_is_found(
+    talk: Talk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = stored()
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    ours = there[f"{definitions}/leaderworkersets.leaderworkerset.x-k8s.io"]
+    ours["status"]["conditions"] = [{"type": "NamesAccepted", "status": "False", "message": "taken"}]
+    other = {
+        "metadata": {"name": "mine"},
+        "spec": {**ours["spec"], "names": {"plural": "mine", "kind": "Mine", "shortNames": ["lws"]}},
+    }
+    there[definitions] = {"items": [ours, other]}
+    serve(talk, there)
+    code, data = await examined(talk, capsys)
+    (found,) = data["findings"]
+    assert (code, found["what"]) == (1, "is not NamesAccepted: taken")
+    assert "CustomResourceDefinition mine," in found["do"]
+
+
 async def test_a_namespace_that_is_named_is_the_one(talk: Talk) -> None:
     serve(talk, stored())
     facts = await look(Reader(talk.session.cluster), "another", NOW)

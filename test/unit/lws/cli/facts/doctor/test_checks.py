@@ -90,6 +90,35 @@ def test_a_definition_whose_names_another_one_has() -> None:
     ]
     facts = broken_definition(status={"conditions": conditions, "storedVersions": ["v1"]})
     assert only(facts).what == "is not NamesAccepted: lws is taken"
+    names = {"plural": "others", "kind": "Other", "shortNames": ["lws"]}
+    others = tuple(
+        {"metadata": {"name": name}, "spec": {"group": group, "names": names}}
+        for name, group in (("others.of.us", "leaderworkerset.x-k8s.io"), ("others.else", "else.io"))
+    )
+    found = only(replace(facts, all_definitions=others))
+    assert found.do.startswith(
+        "delete CustomResourceDefinition others.of.us, which has its names: all objects"
+    )
+    assert "save what is needed" in found.do
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        None,
+        [{"type": "NamesAccepted", "status": "True"}],
+        [
+            {"type": "NamesAccepted", "status": "True"},
+            {"type": "Established", "status": "False", "message": "installing"},
+        ],
+        [{"type": "NamesAccepted", "status": "Unknown"}, {"type": "Established", "status": "False"}],
+    ],
+)
+def test_a_definition_that_is_not_ready_yet_is_waited_for(conditions: Any) -> None:
+    found = only(broken_definition(status={"conditions": conditions, "storedVersions": ["v1"]}))
+    assert found.what.startswith("is not ")
+    assert "delete" not in found.do
+    assert f"kubectl describe crd {SETS}" in found.do
 
 
 def test_a_definition_of_another_release_lacks_fields() -> None:
