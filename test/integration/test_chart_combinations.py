@@ -39,6 +39,38 @@ def container_of(objects: list[Object]) -> Object:
     return dict(found)
 
 
+class EachKeyOnce(yaml.SafeLoader):
+    """Of what helm renders, kustomize takes only that."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Object:
+        keys = [self.construct_object(key) for key, _ in node.value]
+        assert len({*keys}) == len(keys), keys
+        return dict(super().construct_mapping(node, deep))
+
+
+@pytest.mark.parametrize(
+    ("monitors", "kind"),
+    [
+        ("serviceMonitor=true", "ServiceMonitor"),
+        ("serviceMonitor=false,prometheus.podMonitor=true", "PodMonitor"),
+    ],
+)
+def test_labels_of_an_object_win_over_common_ones(helm: Helm, monitors: str, kind: str) -> None:
+    places = ("serviceAccount", "prometheus", "alerts", "dashboard")
+    arguments = [f"--set={place}.labels.release=own" for place in places]
+    arguments += ["--set=alerts.enabled=true,enablePrometheus=true,dashboard.enabled=true"]
+    arguments += ["--set=commonLabels.release=common,commonLabels.team=a,crds.enabled=false"]
+    text = helm.helm("template", "lws", str(CHART), *arguments, f"--set=prometheus.{monitors}")
+    objects = [each for each in yaml.load_all(text, Loader=EachKeyOnce) if each]
+    own = {
+        each["kind"]: each["metadata"]["labels"]
+        for each in objects
+        if each["metadata"]["labels"]["release"] == "own"
+    }
+    assert own.keys() == {"ServiceAccount", "PrometheusRule", "ConfigMap", kind}
+    assert all(said["team"] == "a" and said["helm.sh/chart"] for said in own.values())
+
+
 REFUSED: list[tuple[Object, str]] = [
     (
         {"extraArgs": ["--leader-elect=false"]},
