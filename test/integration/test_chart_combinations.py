@@ -71,6 +71,13 @@ def test_labels_of_an_object_win_over_common_ones(helm: Helm, monitors: str, kin
     assert all(said["team"] == "a" and said["helm.sh/chart"] for said in own.values())
 
 
+@pytest.mark.parametrize("group", ["alerts", "userRoles", "networkPolicy", "image.manager"])
+def test_values_of_an_older_chart_alone_are_refused_by_name(helm: Helm, group: str) -> None:
+    """As after `helm upgrade --reuse-values`."""
+    with pytest.raises(CommandError, match=f"missing propert(y|ies).*{group.rpartition('.')[2]}"):
+        render(helm, f"--set={group}=null")
+
+
 REFUSED: list[tuple[Object, str]] = [
     (
         {"extraArgs": ["--leader-elect=false"]},

@@ -51,7 +51,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{/* Labels of an object that may have more, which win: two times the same key is no YAML. The chart and the others are passed in. */}}
 {{- define "lws.labelsAnd" -}}
-{{- merge (deepCopy (index . 1)) (include "lws.labels" (index . 0) | fromYaml) | toYaml -}}
+{{- merge (deepCopy (default dict (index . 1))) (include "lws.labels" (index . 0) | fromYaml) | toYaml -}}
 {{- end -}}
 
 {{/* The manager's configuration file. What the chart itself depends on wins over .Values.configuration. */}}

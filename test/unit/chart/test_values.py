@@ -60,6 +60,18 @@ def test_every_value_has_a_default_and_a_schema() -> None:
     assert set(leaves(VALUES, SCHEMA)) - {"configuration"} == set(known(SCHEMA)) - optional
 
 
+def test_groups_of_values_must_be_there() -> None:
+    """After an upgrade with values of an older chart alone they are not, and templates stumble over that."""
+    objects = {"": (SCHEMA, VALUES)}
+    objects |= {path: (each, VALUES) for path, each in properties(SCHEMA) if each.get("properties")}
+    for path, (schema, defaults) in objects.items():
+        for key in filter(None, path.split(".")):
+            defaults = defaults.get(key, {})
+        groups = {key for key, each in schema["properties"].items() if defaults.get(key) and closed(each)}
+        # Helm itself sees to it that `global` is there.
+        assert set(schema.get("required", ())) == groups - {"global"}, path
+
+
 def test_every_value_is_read_by_a_template_and_every_value_read_exists() -> None:
     read = set(re.findall(r"\.Values\.([A-Za-z.]+[A-Za-z])", all_text()))
     settable = set(leaves(VALUES, SCHEMA))
