@@ -7,6 +7,8 @@ Nothing is installed: only helm is used, without a cluster.
 from __future__ import annotations
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,6 +80,36 @@ def test_values_of_an_older_chart_alone_are_refused_by_name(helm: Helm, group: s
         render(helm, f"--set={group}=null")
 
 
+@pytest.fixture
+def chart_with_notes(tmp_path: Path) -> Path:
+    """The chart, with its notes as one more object: helm shows notes only to who has a cluster."""
+    copy = tmp_path / "lws"
+    shutil.copytree(CHART, copy, ignore=shutil.ignore_patterns("crds"))
+    text = (copy / "templates" / "NOTES.txt").read_text()
+    (copy / "templates" / "_notes.tpl").write_text(f'{{{{ define "notes" }}}}{text}{{{{ end }}}}')
+    (copy / "templates" / "notes.yaml").write_text(
+        'kind: Notes\nmetadata: {name: notes}\ntext: {{ include "notes" . | toJson }}\n'
+    )
+    return copy
+
+
+WARNINGS: list[tuple[Object, str]] = [
+    ({"enableDisaggregatedSet": False}, "nobody acts on DisaggregatedSets"),
+]
+
+
+@pytest.mark.parametrize(("values", "words"), WARNINGS, ids=[json.dumps(each) for each, _ in WARNINGS])
+def test_notes_warn_of_what_works_otherwise_than_one_may_think(
+    helm: Helm, chart_with_notes: Path, values: Object, words: str
+) -> None:
+    def notes(values: Object) -> str:
+        arguments = [f"--set-json={key}={json.dumps(value)}" for key, value in values.items()]
+        return str(find(render(helm, *arguments, chart=chart_with_notes), "Notes", "notes")["text"])
+
+    assert "WARNING" not in notes({})
+    assert words in notes(values).partition("WARNING: ")[2]
+
+
 REFUSED: list[tuple[Object, str]] = [
     (
         {"extraArgs": ["--leader-elect=false"]},
@@ -99,6 +131,13 @@ REFUSED: list[tuple[Object, str]] = [
     (
         {"configuration": {"tls": {"minVersion": "VersionTLS13", "cipherSuites": ["a"]}}},
         "the manager would not start; remove one of the two",
+    ),
+    *(
+        ({"image.manager": {"repository": repository, "tag": "main"}}, "remove image.manager from values")
+        for repository in (
+            "registry.k8s.io/lws/lws",
+            "us-central1-docker.pkg.dev/k8s-staging-images/lws/lws",
+        )
     ),
     ({"service.port": 8443}, "cannot listen on a port twice; choose three numbers"),
     ({"ports.metrics": 8081}, "service.port=9443, ports.metrics=8081, ports.probes=8081"),

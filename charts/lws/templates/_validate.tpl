@@ -33,6 +33,11 @@
   {{- $refusals = append $refusals "configuration.tls.cipherSuites with minVersion=VersionTLS13: TLS 1.3 does not let servers choose, and the manager would not start; remove one of the two" -}}
 {{- end -}}
 
+{{- $repository := .Values.image.manager.repository -}}
+{{- if or (eq $repository "registry.k8s.io/lws/lws") (regexMatch "/k8s-staging-(images/lws|lws)/lws$" $repository) -}}
+  {{- $refusals = append $refusals (printf "image.manager.repository=%s: that is the original controller, which this chart cannot start; remove image.manager from values that were written for its chart, or name the repository of your image (docs/operations/handover.md)" $repository) -}}
+{{- end -}}
+
 {{- $ports := list (int .Values.service.port) (int .Values.ports.metrics) (int .Values.ports.probes) -}}
 {{- if ne (len (uniq $ports)) 3 -}}
   {{- $refusals = append $refusals (printf "service.port=%d, ports.metrics=%d, ports.probes=%d: one process cannot listen on a port twice; choose three numbers" (index $ports 0) (index $ports 1) (index $ports 2)) -}}
