@@ -20,3 +20,11 @@ class Refusal(click.ClickException):
     def show(self, file: IO[Any] | None = None) -> None:
         """In the form of kubectl."""
         click.echo(f"{self.opening}: {self.message}", file=file, err=file is None)
+
+
+class Unreadable(Refusal):
+    """A stored set that no release of the controller could act on. fault: what of its spec, in words."""
+
+    def __init__(self, name: str, fault: str) -> None:
+        super().__init__(f"set {name} cannot be read: {fault}; correct its spec")
+        self.fault = fault

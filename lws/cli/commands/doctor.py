@@ -22,12 +22,12 @@ from lws.cli.facts.doctor import (
     versions,
     webhooks,
 )
-from lws.cli.facts.doctor.finding import Result, Unchecked
+from lws.cli.facts.doctor.finding import Finding, Result, Unchecked
 from lws.cli.facts.doctor.installation import look
 from lws.cli.facts.doctor.reading import Denied, Reader
 from lws.cli.kinds.kind import SetKind
 from lws.cli.kinds.registry import KINDS
-from lws.cli.refusal import Refusal
+from lws.cli.refusal import Refusal, Unreadable
 from lws.cli.session import Session, Target, run, worded
 from lws.cli.views.doctor import doctor_blocks, doctor_data
 from lws.cli.views.screen import dump, show
@@ -89,6 +89,11 @@ async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.S
             standing = await kind.standing(within, obj)
     except Forbidden as error:
         return [Unchecked(stuck.CHECK, where, worded(error).message)]
+    except Unreadable as error:
+        do = f"correct it: kubectl edit -n {metadata['namespace']} {obj['kind'].lower()} {metadata['name']}"
+        return [
+            Finding(stuck.CHECK, where, f"is left alone, because its spec cannot be read: {error.fault}", do)
+        ]
     except (ClusterError, Refusal) as error:
         return [Unchecked(stuck.CHECK, where, error.message)]
-    return list(stuck.check(obj["kind"], standing.data(), metadata["creationTimestamp"], session.now))
+    return list(stuck.check(obj["kind"], standing.data(), standing.obj, session.now))

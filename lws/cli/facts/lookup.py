@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lws.actions import Object
 from lws.cli.facts.names import find
-from lws.cli.refusal import Refusal
+from lws.cli.refusal import Refusal, Unreadable
 from lws.cli.session import Session
 from lws.cluster.cache.store import Store
 from lws.cluster.observe.observer import Observer
@@ -64,7 +64,7 @@ async def all_of(session: Session, lws: Object) -> SetObjects:
 def _readable(lws: Object) -> Object:
     """The set, of its status what can be read; a definition of another release may have let anything in."""
     if fault := spec_fault(lws):
-        raise Refusal(f"set {lws['metadata']['name']} cannot be read: {fault}; correct its spec")
+        raise Unreadable(lws["metadata"]["name"], fault)
     return {**lws, "status": readable_status(lws["status"])} if "status" in lws else lws
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from lws.actions import Object
 from lws.cli.facts import names
-from lws.cli.refusal import Refusal
+from lws.cli.refusal import Refusal, Unreadable
 from lws.cli.session import Session
 from lws.cluster.cache.store import Store
 from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
@@ -34,7 +34,7 @@ async def find(session: Session, name: str) -> Object:
 def readable(obj: Object) -> Object:
     """The set; a definition of another release may have let anything in."""
     if fault := fault_of(obj):
-        raise Refusal(f"set {obj['metadata']['name']} cannot be read: {fault}; correct its spec")
+        raise Unreadable(obj["metadata"]["name"], fault)
     return obj
 
 

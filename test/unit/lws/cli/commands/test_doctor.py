@@ -16,6 +16,7 @@ from lws.cli.facts.doctor.installation import Installation, lease_names, look
 from lws.cli.facts.doctor.reading import Denied, Reader
 from lws.cli.facts.doctor.rights import Right, needed
 from lws_api.config.v1alpha1 import Configuration
+from test.unit.builders import make_set
 from test.unit.fake_api import answer_json, failure
 from test.unit.lws.cli.conftest import Talk
 from test.unit.lws.cli.facts.doctor.healthy import (
@@ -196,6 +197,20 @@ async def test_who_has_the_names_of_a_definition_is_found(
     (found,) = data["findings"]
     assert (code, found["what"]) == (1, "is not NamesAccepted: taken")
     assert "CustomResourceDefinition mine," in found["do"]
+
+
+async def test_a_set_that_cannot_be_read_is_a_finding(talk: Talk, capsys: pytest.CaptureFixture[str]) -> None:
+    there = stored()
+    broken = make_set("a", namespace="team")
+    broken["spec"]["replicas"] = "two"
+    there["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"] = {"items": [broken]}
+    serve(talk, there)
+    code, data = await examined(talk, capsys)
+    (found,) = data["findings"]
+    assert (code, data["unchecked"]) == (1, [])
+    assert (found["check"], found["where"]) == ("sets", "LeaderWorkerSet team/a")
+    assert "spec.replicas" in found["what"]
+    assert found["do"] == "correct it: kubectl edit -n team leaderworkerset a"
 
 
 async def test_a_namespace_that_is_named_is_the_one(talk: Talk) -> None:

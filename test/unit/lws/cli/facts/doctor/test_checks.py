@@ -326,7 +326,20 @@ def standing(**changes: Any) -> dict[str, Any]:
 
 
 def stuck_findings(**changes: Any) -> list[Finding]:
-    return list(stuck.check("LeaderWorkerSet", standing(**changes), "2026-03-01T11:58:00Z", NOW))
+    stored = {"metadata": {"creationTimestamp": "2026-03-01T11:58:00Z"}}
+    return list(stuck.check("LeaderWorkerSet", standing(**changes), stored, NOW))
+
+
+def test_a_status_of_the_original_moved_with_its_newest_condition() -> None:
+    moments = ["2026-03-01T11:50:30Z", None, "2026-02-01T11:50:30Z"]
+    stored = {
+        "metadata": {"creationTimestamp": "2025-01-01T00:00:00Z"},
+        "status": {"conditions": [{"lastTransitionTime": each} for each in moments]},
+    }
+    unmoved = standing(lastProgress=None)
+    assert list(stuck.check("LeaderWorkerSet", unmoved, stored, NOW)) == []
+    (found,) = stuck.check("LeaderWorkerSet", unmoved, stored, NOW + timedelta(minutes=1))
+    assert found.what.startswith("has not moved for 10m")
 
 
 def test_a_set_that_does_not_move() -> None:
