@@ -16,6 +16,9 @@ CHECK = "versions"
 OLDEST_KUBERNETES = (1, 26)
 """As the chart's `kubeVersion`."""
 
+_FIRST = (2026, 0)
+"""Versions of this controller are dates, year first; those of the original are below."""
+
 _MINOR = re.compile(r"v?(\d+)\.(\d+)")
 
 
@@ -32,10 +35,23 @@ def check(facts: Installation) -> Iterator[Result]:
         oldest = ".".join(map(str, OLDEST_KUBERNETES))
         what = f"is Kubernetes {facts.server}, older than {oldest}: workers would not start at ordinal 1"
         yield Finding(CHECK, "API server", what, f"upgrade the cluster to Kubernetes {oldest} or newer")
-    if manager and _minor(manager) != _minor(__version__):
+    if not manager or _minor(manager) == _minor(__version__):
+        return
+    where = f"Deployment {facts.namespace}/{(facts.deployment or {})['metadata']['name']}"
+    if (_minor(manager) or _FIRST) < _FIRST:
+        what = (
+            f"is the original controller, version {manager}: this command may foretell wrongly what it does"
+        )
         yield Finding(
             CHECK,
-            f"Deployment {facts.namespace}/{(facts.deployment or {})['metadata']['name']}",
+            where,
+            what,
+            "to move to the controller of this command, follow docs/operations/handover.md",
+        )
+    else:
+        yield Finding(
+            CHECK,
+            where,
             f"is version {manager}, this command {__version__}: they may decide differently",
             f"install the command of version {manager}, or upgrade the chart",
         )

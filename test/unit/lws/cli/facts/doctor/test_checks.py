@@ -273,8 +273,16 @@ def test_an_api_server_that_is_too_old() -> None:
 
 
 def test_a_manager_of_another_release() -> None:
-    found = only(replace(healthy(), managers=(manager(version="0.10.0"),)))
-    assert found.what.startswith("is version 0.10.0, this command")
+    found = only(replace(healthy(), managers=(manager(version="2026.10.3"),)))
+    assert found.what.startswith("is version 2026.10.3, this command")
+    assert found.do.startswith("install the command of version 2026.10.3")
+
+
+def test_the_original_has_no_command_of_its_version() -> None:
+    found = only(replace(healthy(), managers=(manager(version="v0.10.0"),)))
+    assert found.what.startswith("is the original controller, version v0.10.0")
+    assert "install the command" not in found.do
+    assert "docs/operations/handover.md" in found.do
 
 
 def test_sets_that_need_the_same_names() -> None:
