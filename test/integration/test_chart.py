@@ -372,6 +372,7 @@ FURTHER_CONFIGURATION = {
     "clientConnection": {"qps": 100.5, "burst": 2000},
     "leaderElection": {"leaseDuration": "30s", "renewDeadline": "20s", "retryPeriod": "1500ms"},
     "metrics": {"perSet": False},
+    "debug": {"bindAddress": "127.0.0.1:6060"},
     "tls": {"minVersion": "VersionTLS12", "cipherSuites": ["TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]},
 }
 

@@ -110,6 +110,14 @@ def test_further_configuration_has_keys_of_the_configuration_file() -> None:
         assert schema["properties"].keys() <= defaults[section].keys(), section
 
 
+def test_the_configuration_file_has_no_key_that_the_chart_knows_nothing_of() -> None:
+    """But for what the chart says itself."""
+    own = {"apiVersion", "kind", "health", "webhook", "internalCertManagement", "gangSchedulingManagement"}
+    sections = {field.alias or name for name, field in Configuration.model_fields.items()}
+    taken = SCHEMA["properties"]["configuration"]["properties"].keys()
+    assert sections - own == taken
+
+
 def test_the_readme_lists_every_value() -> None:
     listed = [each.path for each in chartvalues.values(SCHEMA, VALUES)]
     assert sorted(listed) == sorted(known(SCHEMA))
