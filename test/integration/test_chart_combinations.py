@@ -73,6 +73,14 @@ def test_labels_of_an_object_win_over_common_ones(helm: Helm, monitors: str, kin
     assert all(said["team"] == "a" and said["helm.sh/chart"] for said in own.values())
 
 
+def test_a_release_of_a_long_name_has_a_service_of_one_that_is_allowed_or_none(helm: Helm) -> None:
+    release, plain = "a" * 40, ("--set=crds.enabled=false",)
+    render(helm, *plain, name=release)
+    with pytest.raises(CommandError, match="set fullnameOverride"):
+        render(helm, *plain, "--set=enablePrometheus=true", name=release)
+    render(helm, *plain, f"--set=enablePrometheus=true,fullnameOverride={'a' * 28}", name=release)
+
+
 @pytest.mark.parametrize("group", ["alerts", "userRoles", "networkPolicy", "image.manager"])
 def test_values_of_an_older_chart_alone_are_refused_by_name(helm: Helm, group: str) -> None:
     """As after `helm upgrade --reuse-values`."""

@@ -50,6 +50,11 @@
   {{- $refusals = append $refusals "serviceAccount.create=false without serviceAccount.name: permissions would go to nobody; name the account that is there" -}}
 {{- end -}}
 
+{{- $service := printf "%s-controller-manager-metrics-service" (include "lws.fullname" .) -}}
+{{- if and $prometheus (gt (len $service) 63) -}}
+  {{- $refusals = append $refusals (printf "enablePrometheus: the metrics Service would be called %s, which is longer than the 63 characters that Kubernetes allows; set fullnameOverride, or choose a shorter name for the release" $service) -}}
+{{- end -}}
+
 {{- if and .Values.prometheus.podMonitor (not .Values.enablePrometheus) -}}
   {{- $refusals = append $refusals "prometheus.podMonitor without enablePrometheus: the port of the metrics would not be declared; set enablePrometheus=true" -}}
 {{- end -}}

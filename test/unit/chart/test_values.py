@@ -118,6 +118,11 @@ def test_the_configuration_file_has_no_key_that_the_chart_knows_nothing_of() -> 
     assert sections - own == taken
 
 
+def test_the_longest_name_that_the_chart_makes_is_one_of_a_service() -> None:
+    names = re.findall(r'^  name: {{ include "lws.fullname" [.$] }}(\S+)', all_text(), re.MULTILINE)
+    assert SCHEMA["properties"]["fullnameOverride"]["maxLength"] + max(map(len, names)) == 63
+
+
 def test_the_readme_lists_every_value() -> None:
     listed = [each.path for each in chartvalues.values(SCHEMA, VALUES)]
     assert sorted(listed) == sorted(known(SCHEMA))
