@@ -40,6 +40,9 @@ _FAILED = 'lws_webhook_decisions_total{webhook="/mutate--v1-pod",decision="%s"}'
 _START = "lws_leaderworkerset_rollout_start_timestamp_seconds" + _SET
 _START_OF_PAIR = "lws_disaggregatedset_rollout_start_timestamp_seconds" + _PAIR
 _READY, _DESIRED = (f"lws_leaderworkerset_groups_{word}{_SET}" for word in ("ready", "desired"))
+_READY_OF_ALL, _DESIRED_OF_ALL = (
+    f'lws_leaderworkerset_groups_{word}{{namespace="",leaderworkerset=""}}' for word in ("ready", "desired")
+)
 _SPURIOUS = "lws_leaderworkerset_spurious_replacements_total" + _SET
 
 STORIES = (
@@ -108,6 +111,21 @@ STORIES = (
         {"lws_disaggregatedset_stalled" + _PAIR: "1x20"},
         {"lws_disaggregatedset_stalled" + _PAIR: "0x20"},
     ),
+    Story(
+        "LWSSetsStalled",
+        20,
+        {"lws_leaderworkersets_stalled": "1x60"},
+        {"lws_leaderworkersets_stalled": "0x60"},
+    ),
+    # LWSStalled says of which set.
+    Story(
+        "LWSSetsStalled",
+        20,
+        {},
+        {"lws_leaderworkersets_stalled": "1x60", "lws_leaderworkerset_stalled" + _SET: "1x60"},
+    ),
+    # Sums over all sets, of which different ones lack a group for a while.
+    Story("LWSGroupsMissing", 80, {}, {_READY_OF_ALL: "3x90", _DESIRED_OF_ALL: "4x90"}),
     Story("LWSRolloutTakesLong", 400, {_START: "0x400"}, {_START: "_x100 6000x300"}),
     Story("LWSRolloutTakesLong", 400, {_START_OF_PAIR: "0x400"}, {_START_OF_PAIR: "0x300 _x100"}),
     Story(
