@@ -81,6 +81,17 @@ def test_a_release_of_a_long_name_has_a_service_of_one_that_is_allowed_or_none(h
     render(helm, *plain, f"--set=enablePrometheus=true,fullnameOverride={'a' * 28}", name=release)
 
 
+@pytest.mark.parametrize(("url", "has"), [("", False), ("https://example.com/", True)])
+def test_alerts_name_a_runbook_where_it_can_be_read(helm: Helm, url: str, has: bool) -> None:
+    rules = find(
+        with_values(helm, {"alerts.enabled": True, "alerts.runbookURL": url}), "PrometheusRule", "lws-alerts"
+    )
+    annotations = [each["annotations"] for group in rules["spec"]["groups"] for each in group["rules"]]
+    assert all(each["summary"] for each in annotations) and len(annotations) > 15
+    runbooks = {each.get("runbook_url", "").startswith(f"{url}docs/") for each in annotations}
+    assert runbooks == {has}
+
+
 @pytest.mark.parametrize("group", ["alerts", "userRoles", "networkPolicy", "image.manager"])
 def test_values_of_an_older_chart_alone_are_refused_by_name(helm: Helm, group: str) -> None:
     """As after `helm upgrade --reuse-values`."""
@@ -103,6 +114,7 @@ def chart_with_notes(tmp_path: Path) -> Path:
 
 WARNINGS: list[tuple[Object, str]] = [
     ({"enableDisaggregatedSet": False}, "nobody acts on DisaggregatedSets"),
+    ({"alerts.enabled": True}, "LWSAbsent fires after 5 minutes"),
 ]
 
 
