@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def test_actionlint_finds_nothing() -> None:
     ("correct", "mistaken", "fault"),
     [
         ("runs-on: ubuntu-24.04\n", "runs-on: ubuntu-nowhere\n", "ubuntu-nowhere"),
-        ("needs: [test, image, artifacts]", "needs: [tests, image, artifacts]", "needs job"),
+        ("needs: [names, test, image, artifacts]", "needs: [names, tests, image, artifacts]", "needs job"),
         ("${{ steps.image.outputs.digest }}", "${{ steps.images.outputs.digest }}", "images"),
     ],
     ids=["runner", "job", "step"],
@@ -34,6 +35,20 @@ def test_actionlint_finds_mistakes(tmp_path: Path, correct: str, mistaken: str, 
     (tmp_path / "release.yaml").write_text(text.replace(correct, mistaken, 1))
     shutil.copy(WORKFLOWS / "ci.yaml", tmp_path)
     assert any(fault in each for each in faults(tmp_path))
+
+
+def test_an_owner_with_capitals_has_an_image_without(tmp_path: Path) -> None:
+    text = (WORKFLOWS / "release.yaml").read_text()
+    jobs = yaml.safe_load(text)["jobs"]
+    (step,) = jobs["names"]["steps"]
+    output = tmp_path / "output"
+    given = {"GITHUB_REPOSITORY_OWNER": "Some-Body", "GITHUB_OUTPUT": str(output)}
+    subprocess.run(["bash", "-e", "-c", step["run"]], env=given, check=True)
+    assert output.read_text() == "image=ghcr.io/some-body/lws\ncharts=ghcr.io/some-body/charts\n"
+    assert "github.repository_owner" not in text
+    for name, job in jobs.items():
+        uses = "$IMAGE" in str(job.get("steps"))
+        assert ("IMAGE" in job.get("env", {})) == uses, name
 
 
 def test_every_target_that_they_make_is_there() -> None:
