@@ -255,7 +255,7 @@ ALLOWED_VOLUMES = {
 def refusals_of_restricted_v2(pod: Object) -> list[str]:
     """What OpenShift's constraint restricted-v2 would refuse, by its published definition.
 
-    It gives users and groups by the namespace's annotations, so whoever names one is refused.
+    It gives users and groups by the namespace's annotations, so a pod that names one is refused.
     """
     containers = [*pod["containers"], *pod.get("initContainers", [])]
     contexts = [pod.get("securityContext", {}), *(each.get("securityContext", {}) for each in containers)]

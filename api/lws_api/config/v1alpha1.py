@@ -100,7 +100,7 @@ class Health(_Section):
 
 
 class Debug(_Section):
-    """What the process is doing: stacks, queue, caches, profiles. For whoever has a shell in the pod."""
+    """What the process is doing: stacks, queue, caches, profiles. For people with a shell in the pod."""
 
     bind_address: str = "0"
     """Address to listen on, of the loopback interface; `"0"` means none."""

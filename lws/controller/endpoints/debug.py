@@ -18,8 +18,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from lws import timing
-from lws.controller.endpoints.health import split_address
+from lws.controller.endpoints.plain_server import PlainServer
 from lws.controller.endpoints.profile import sampled
 
 LONGEST_PROFILE = 60.0
@@ -35,11 +34,10 @@ _INDEX = """\
 """
 
 
-class DebugServer:
+class DebugServer(PlainServer):
     """Serves /debug. queue, caches: what is told as JSON at that moment."""
 
     def __init__(self, address: str, queue: Tell, caches: Tell) -> None:
-        self._host, self._port = split_address(address)
         self._is_profiling = False
         application = web.Application()
         application.router.add_get("/debug", _index)
@@ -47,23 +45,7 @@ class DebugServer:
         application.router.add_get("/debug/queue", _json(queue))
         application.router.add_get("/debug/caches", _json(caches))
         application.router.add_get("/debug/profile", self._profile)
-        grace = timing.ENDPOINTS_GRACE_SECONDS
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
-
-    async def start(self) -> None:
-        """Open the port. Raises OSError where it cannot be opened."""
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
-
-    @property
-    def port(self) -> int:
-        """The port that is open."""
-        port: int = self._runner.addresses[0][1]
-        return port
-
-    async def stop(self) -> None:
-        """Close the port."""
-        await self._runner.cleanup()
+        super().__init__(address, application)
 
     async def _profile(self, request: web.Request) -> web.Response:
         try:

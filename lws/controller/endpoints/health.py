@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from aiohttp import web
 
-from lws import timing
+from lws.controller.endpoints.plain_server import PlainServer
 
 log = logging.getLogger(__name__)
 
@@ -19,45 +19,17 @@ Check = Callable[[], str | None]
 """Returns one line that says what is wrong, or None."""
 
 
-def split_address(address: str) -> tuple[str | None, int]:
-    """`host:port` as Go programs spell it: an empty host means every interface.
-
-    Raises ValueError for anything else.
-    """
-    host, separator, port = address.rpartition(":")
-    if not separator or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{address!r} is not an address of the form host:port")
-    return host.strip("[]") or None, int(port)
-
-
-class HealthServer:
+class HealthServer(PlainServer):
     """Serves the probes. endpoints: URL path → checks by name."""
 
     def __init__(self, address: str, endpoints: Mapping[str, Mapping[str, Check]]) -> None:
-        self._host, self._port = split_address(address)
         application = web.Application()
         for path, checks in endpoints.items():
             application.router.add_get(path, _all(checks))
             # The path itself is a check that only says that the process answers.
             for name, check in {path.strip("/"): _fine, **checks}.items():
                 application.router.add_get(f"{path}/{name}", _all({name: check}))
-        grace = timing.ENDPOINTS_GRACE_SECONDS
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
-
-    async def start(self) -> None:
-        """Open the port. Raises OSError where it cannot be opened."""
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
-
-    @property
-    def port(self) -> int:
-        """The port that is open."""
-        port: int = self._runner.addresses[0][1]
-        return port
-
-    async def stop(self) -> None:
-        """Close the port."""
-        await self._runner.cleanup()
+        super().__init__(address, application)
 
 
 def _fine() -> str | None:

@@ -16,8 +16,8 @@ from lws import timing
 from lws.cluster.certificates.directory import CertificateDirectory
 from lws.cluster.certificates.serving_certificate import Certificates, expiry, renewed
 from lws.cluster.client.authorization import Authorizer
-from lws.controller.endpoints.health import split_address
 from lws.controller.endpoints.metrics import CONTENT_TYPE, Metrics
+from lws.controller.endpoints.plain_server import split_address
 from lws.controller.endpoints.tls import ServerTls, TlsPolicy
 
 log = logging.getLogger(__name__)

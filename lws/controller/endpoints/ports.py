@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator
 
 from lws.config import Settings
-from lws.controller.endpoints.health import split_address
+from lws.controller.endpoints.plain_server import split_address
 
 Place = tuple[str, str | None, int]
 """(setting, host or None for every interface, port)"""

@@ -69,7 +69,7 @@ def install_into(directory: Path) -> None:
 
 
 def run(command: list[str]) -> None:
-    # Nothing may come between the output of a command and whoever reads it.
+    # Nothing may come between the output of a command and its reader.
     subprocess.run(command, stdout=sys.stderr, check=True)
 
 

@@ -1,4 +1,4 @@
-"""/debug: what a process says of itself to whoever is on the same machine."""
+"""/debug: what a process says of itself to people on the same machine."""
 
 from __future__ import annotations
 

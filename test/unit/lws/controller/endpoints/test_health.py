@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import aiohttp
 import pytest
 
-from lws.controller.endpoints.health import Check, HealthServer, split_address
+from lws.controller.endpoints.health import Check, HealthServer
+from lws.controller.endpoints.plain_server import split_address
 from test.unit.fake_time import in_fake_time
 
 

@@ -1,0 +1,45 @@
+"""How is something served over plain HTTP at an address of the configuration?
+
+In: host:port, as Go programs spell it, and an application. Out: a port that is open, and closed again.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from lws import timing
+
+
+def split_address(address: str) -> tuple[str | None, int]:
+    """`host:port` as Go programs spell it: an empty host means every interface.
+
+    Raises ValueError for anything else.
+    """
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"{address!r} is not an address of the form host:port")
+    return host.strip("[]") or None, int(port)
+
+
+class PlainServer:
+    """Serves an application."""
+
+    def __init__(self, address: str, application: web.Application) -> None:
+        self._host, self._port = split_address(address)
+        grace = timing.ENDPOINTS_GRACE_SECONDS
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=grace)
+
+    async def start(self) -> None:
+        """Open the port. Raises OSError where it cannot be opened."""
+        await self._runner.setup()
+        await web.TCPSite(self._runner, self._host, self._port).start()
+
+    @property
+    def port(self) -> int:
+        """The port that is open."""
+        port: int = self._runner.addresses[0][1]
+        return port
+
+    async def stop(self) -> None:
+        """Close the port."""
+        await self._runner.cleanup()
