@@ -61,3 +61,18 @@ def test_every_target_that_they_make_is_there() -> None:
             called |= set(job.get("strategy", {}).get("matrix", {}).get("target", []))
     assert called - targets == set()
     assert {"lint", "test-unit", "test-integration", "test-e2e", "image", "release"} <= called
+
+
+def test_every_action_is_pinned_by_its_commit() -> None:
+    """A tag can be moved to other code by whoever gets hold of it; the version beside it is for people."""
+    used = [
+        line.partition("uses:")[2].strip()
+        for path in sorted(WORKFLOWS.glob("*.yaml"))
+        for line in path.read_text().splitlines()
+        if "uses:" in line
+    ]
+    assert len(used) > 20
+    loose = [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40}  # v\d+\.\d+\.\d+", each)]
+    assert {each for each in loose if not each.startswith("./")} == set()
+    names = {each.partition("@")[0]: each for each in used}
+    assert {each for each in used if "@" in each} == set(names.values()) - {"./.github/workflows/ci.yaml"}
