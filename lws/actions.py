@@ -57,12 +57,16 @@ class Reference:
 @dataclass(frozen=True, slots=True)
 class Fold:
     """How an Event joins others of its kind that come with it: `template` takes the names of all members at
-    its {}. member: a name that ends in an ordinal. related: what all members belong to.
+    its {}. related: what all members belong to. change: the counts that the member had and is to have: of
+    several changes the first and the last count are told. waits: not even the first few of its kind are told
+    one by one.
     """
 
     template: str
     member: str
     related: Reference | None = None
+    change: tuple[int, int] | None = None
+    waits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ class Announce:
     """A Kubernetes Event (events.k8s.io/v1), emitted after the write that it speaks of.
 
     fold: where many of its kind come together, it may be told with others, a little later. once: every pass
-    says it for as long as it is so, and users hear it once from each manager.
+    says it for as long as it is so, and users hear it once from each manager. ends: what still waits to be
+    told of the object comes before it.
     """
 
     regarding: Reference
@@ -81,6 +86,7 @@ class Announce:
     related: Reference | None = None
     fold: Fold | None = None
     once: bool = False
+    ends: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +95,8 @@ class Apply:
 
     `uid` is that of the object that the plan has seen: empty means that there was none, and then the apply is
     not forced, so that it cannot take fields from a stranger that appeared meanwhile. `failure` is announced
-    with the error appended to its note.
+    with the error appended to its note. is_rehearsal: a dry run, before something goes that only what is
+    applied brings back; nothing is stored.
     """
 
     intent: Object
@@ -97,6 +104,7 @@ class Apply:
     uid: str = ""
     announce: tuple[Announce, ...] = ()
     failure: Announce | None = None
+    is_rehearsal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,13 +179,15 @@ Action = Apply | Create | Merge | SetOwner | Delete
 class Status:
     """A JSON merge patch of the status subresource, guarded by the UID; planned only where it changes it.
 
-    can_wait: nobody waits for it, and more of its kind may follow.
+    can_wait: nobody waits for it, and more of its kind may follow. is_first_word: the first of its target,
+    which says only what is on its way; what comes of that may be told with it.
     """
 
     target: Reference
     patch: Object
     announce: tuple[Announce, ...] = ()
     can_wait: bool = False
+    is_first_word: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,15 +41,19 @@ RESYNC_SECONDS = 600.0
 BURST_SECONDS = 0.3
 """Events of one key within this time make one pass."""
 
-REST_PER_SECOND, SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 50.0, 0.1, 1.0
-"""Before events start the next pass over a key it rests 50 times as long as the last one took, within these
-bounds: a small set reacts at once, one of 1,000 groups (6.7 ms a pass) is not looked at for each of its pods.
+SHORTEST_REST_SECONDS, LONGEST_REST_SECONDS = 0.02, 1.0
+"""Bounds of the rest before events start the next pass over a key, 50 times the last one (`lws.costs`): 20 ms
+for a set of 40 groups, a third of a second for one of 1,000.
 """
 
+LOOKS_SECONDS = 5.0
+"""What passes over all sets have taken together (`lws.costs`) is forgotten within about so long."""
+
+AT_ONCE = -1.0
+"""What no rest of its key puts off: a pod that fails, a new leader. They waited for up to a second."""
+
 ENDING_SECONDS = 2.0
-"""Changes of a group on its way out wait for one another: all that is decided about it is whether a lost node
-holds it, for which its pods get more than their grace period.
-"""
+"""Changes of a group on its way out wait for one another: what matters is whether a lost node holds it."""
 
 STARTING_SECONDS = 1.0
 """So do changes of workers that are being made: a pass only notes who they are. That one goes is never put
@@ -69,41 +73,42 @@ TERMINATING_NAMESPACE_SECONDS = 60.0
 """A namespace on its way out takes everything with it: nothing to do, and nothing to say."""
 
 CHILD_SECONDS = 0.3
-"""Changes of a LeaderWorkerSet that no step of its DisaggregatedSet waits for, but somebody may: edits, and
-groups that are lost.
-"""
+"""Changes of a LeaderWorkerSet that no step waits for, but somebody may: edits, groups that are lost."""
 
-CHILD_REPORT_SECONDS = 5.0
+CHILD_REPORT_SECONDS = 15.0
 """Changes that nobody waits for: our own writes, and counts on their way to what a step waits for. All that
-comes of them is a status, which is written every 15 s at most. 29 → 12 passes of a set in a rollout of four
-steps, 10 → 5 while it is created.
+comes of them is a status, which is written every 15 s at most. 29 → 9 passes of a set in a rollout of four
+steps, 10 → 4 while it is created, and one more every 15 s.
 """
 
 # --- What waits for more of its kind
 
-STEP_SECONDS, STEP_DUE_SECONDS = 5.0, 4.99
-"""Between small steps of a rollout: each costs the StatefulSet controller a look at all pods. Clocks are
-exact to different digits, so a step counts as due a little earlier.
+SAVED_SECONDS = 3.0
+"""What a rollout did not use of its pace (`lws.costs`) in so long it may use at once: groups that happen to
+get ready shortly after one another are replaced one by one, and only a steady stream of them is gathered.
 """
 
-SHORTEST_STATUS_SECONDS, LONGEST_STATUS_SECONDS = 5.0, 60.0
-"""Between writes of how far one set is; the longer, the more sets move: eight writes for a set of one group
-among 200 that roll (docs/operations/performance.md).
+LONGEST_PACE_SECONDS, LONGEST_STATUS_SECONDS = 5.0, 60.0
+"""Between steps, or statuses, of the largest set; and between statuses where many sets move: one write less
+for each of 200 sets of one group that roll.
+"""
+
+FIRST_STATUS_SECONDS = 2.0
+"""Until a new set says that its groups are being created, as Events do at once: five writes for a set of one
+group whose pods are ready by then, not six. The longer, the more sets move.
 """
 
 DISAGGREGATED_STATUS_SECONDS = 15.0
 """The same for DisaggregatedSets, whose LeaderWorkerSets say sooner how far they are."""
 
 CLOCK_SECONDS = 0.01
-"""A status counts as due so much earlier: clocks are exact to different digits."""
+"""A status or a step counts as due so much earlier: clocks are exact to different digits."""
 
 SETS_MOVE_SECONDS = 60.0
 """A set moves while its status was written so lately, which is as long as one waits at most."""
 
 REPORT_WITHIN = timedelta(seconds=10)
-"""What a StatefulSet controller that has reported before is given to report on our last write: it must not
-meet two partitions at once.
-"""
+"""For the report of a StatefulSet controller on our last write: it must not meet two partitions at once."""
 
 EVENT_WINDOW_SECONDS = 60.0
 """Beyond the first few, Events of one kind within this time share one: 0.18 per group in a rollout of 100."""
@@ -131,7 +136,7 @@ FAILED_CREATES_READ_AGAIN = timedelta(seconds=30)
 """Between two reads of them for one StatefulSet."""
 
 FAILED_CREATES_FRESH = timedelta(seconds=4)
-"""One read of a namespace serves all sets there."""
+"""One read of a namespace serves all sets there, for longer where it takes long (`lws.costs`)."""
 
 FAILED_CREATES_FORGOTTEN = timedelta(minutes=1)
 """Then nobody asks about the namespace any more."""
@@ -169,14 +174,10 @@ SCHEDULED_AT_ONCE = timedelta(seconds=2)
 """A pod that was bound within this time did not wait: condition and creation are in whole seconds."""
 
 LINGERING_SECONDS = 1.0
-"""Between looks at the last pods of a LeaderWorkerSet that somebody has deleted: it is made again after
-them.
-"""
+"""Between looks at the last pods of a deleted LeaderWorkerSet: it is made again after them."""
 
 NODE_WAIT_IS_LONG = timedelta(seconds=30)
-"""A pod that waits for a node longer than this is told to users: schedulers try again after seconds, and
-nodes that an autoscaler brings take minutes.
-"""
+"""Of a pod for a node, until users are told: schedulers try again after seconds, new nodes take minutes."""
 
 GROUP_STARTS_WITHIN = timedelta(minutes=10)
 """Of a group that was not ready for so long nobody expects any more that it will be, unless its set names a
@@ -234,11 +235,13 @@ DRAIN_SECONDS, FAREWELL_SECONDS = 10.0, 3.0
 the grace period of the pod, which is 30 s in the chart.
 """
 
-REVIEWS_GRACE_SECONDS = 5.0
-"""For reviews that are being answered when the webhooks close."""
+REVIEWS_GRACE_SECONDS, ENDPOINTS_GRACE_SECONDS = 5.0, 1.0
+"""For reviews that are being answered when the webhooks close; for probes and scrapes, which lose nothing."""
 
-ENDPOINTS_GRACE_SECONDS = 1.0
-"""For probes and scrapes when their ports close: nothing is lost with them."""
+CALLER_SECONDS, CALLER_LOOK_SECONDS, ASKING_SECONDS = 3.0, 0.05, 30.0
+"""For a caller that is silent or slow while others wait to be served; between looks whether one is; for a
+handshake, and for a request to be there: as long as an API server ever waits for the answer.
+"""
 
 # --- Credentials and certificates
 
@@ -252,9 +255,7 @@ CREDENTIALS_EARLY_SECONDS = 300.0
 """So long before they end new ones are loaded: as early as the kubernetes client does it."""
 
 TOKEN_FILE_SECONDS = 60.0
-"""Between reads of the file of a token, as often as kubectl's; the kubelet exchanges a pod's long before it
-ends.
-"""
+"""Between reads of the file of a token, as kubectl's; the kubelet exchanges a pod's long before it ends."""
 
 TRUST_SECONDS = 1.0
 """Between looks at whether the files of the system's CAs have changed."""

@@ -37,6 +37,7 @@ from lws.controller.registration import Parts, Registration, passes_of
 from lws.controller.triggers.enqueue import Triggers
 from lws.controller.triggers.keys import Key
 from lws.controller.triggers.watch import KopfStream, informers_of
+from lws.controller.webhooks.dispatch import dispatching
 from lws.controller.webhooks.serving import Serving
 
 log = logging.getLogger(__name__)
@@ -210,7 +211,8 @@ class Engine:
         within, server = self._within, self._within.serving.server
         reviewing = within.settings if server is not None else None
         registry = build_registry(within.cluster, self._store, within.registrations, reviewing)
-        await run_operator(registry, build_settings(server), self._kopf_stop, within.listen)
+        reviews = dispatching(server, registry) if server is not None else None
+        await run_operator(registry, build_settings(reviews), self._kopf_stop, within.listen)
 
     async def _lead(self) -> None:
         """Stand once every stream has listed, and every controller knows what its passes depend on."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from lws import timing
+from lws import costs, timing
 from lws.actions import Plan
 from lws.cluster.errors import ApiError, ClusterError, NotLeading
 from lws.cluster.write.apply import Outcome
@@ -37,7 +37,8 @@ def _none(snapshot: Any) -> pass_log.Fields:
 class Kind:
     """A kind of pass. observe: (namespace, name, now) → snapshot or None; plan: pure; apply: carries a plan
     out; label: its name in metrics; due: the part of a plan that is carried out now, all of it by default.
-    fields: what the debug log says of a snapshot on each line.
+    fields: what the debug log says of a snapshot on each line. is_linear: a pass takes the longer the more
+    groups there are, so that those of the kind share what they may take (`lws.costs`).
     """
 
     observe: Callable[[str, str, datetime], Awaitable[Any]]
@@ -46,6 +47,7 @@ class Kind:
     label: str
     due: Callable[[Plan], Plan] = _all_of
     fields: Callable[[Any], pass_log.Fields] = _none
+    is_linear: bool = False
 
 
 class Loop:
@@ -64,6 +66,7 @@ class Loop:
         self._standing: dict[Key, frozenset[str]] = {}
         self._standings: Counter[tuple[str, str]] = Counter()
         self._forgotten = 0
+        self._looks = costs.Looks()
 
     async def work(self, key: Key) -> Again:
         """One pass over a key; never raises for anything that a cluster can do to us."""
@@ -114,8 +117,7 @@ class Loop:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
             self._metrics.workloads.observe(key, plan.figures)
-        rest = timing.REST_PER_SECOND * (self._clock() - began)
-        rest = min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
+        rest = self._rest(kind, began)
         if plan.waiting_for:
             log.debug("%s %s/%s waits for %s", key.kind, key.namespace, key.name, plan.waiting_for)
         if plan.is_empty:
@@ -123,9 +125,18 @@ class Loop:
         outcome = await kind.apply(plan)
         if outcome.forced:
             self._metrics.observe_forced(outcome.forced)
-        if outcome.tallies:
+        if era == self._forgotten:
             self._metrics.workloads.count(key.namespace, outcome.tallies)
+        else:
+            self._metrics.workloads.count_for_others(outcome.tallies)
         return replace(_again(key, plan, outcome), rest=rest)
+
+    def _rest(self, kind: Kind, began: float) -> float:
+        """Seconds from the beginning of a pass that has just decided until events may start the next one."""
+        now = self._clock()
+        look = now - began
+        rest = self._looks.rest_after(look, now) if kind.is_linear else costs.rest_after(look)
+        return min(max(timing.SHORTEST_REST_SECONDS, rest), timing.LONGEST_REST_SECONDS)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """The next leader of these namespaces counts what is held there, and how keys stand."""

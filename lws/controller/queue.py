@@ -18,7 +18,7 @@ from lws import timing
 
 log = logging.getLogger(__name__)
 
-_NEVER = float("inf")
+_NEVER, _AT_ONCE = float("inf"), float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +145,18 @@ class Queue:
         return self._is_open and self._takes(key)
 
     def add(self, key: Hashable, within: float = 0.0) -> None:
-        """Have a pass over this key soon; within so many seconds, if nothing else wants it earlier."""
+        """Have a pass over this key soon; within so many seconds, if nothing else wants it earlier. AT_ONCE
+        does not wait for the end of its rest either.
+        """
         if not self._is_taken(key):
             return
         entry = self._entries.get(key)
         if entry is None:
             entry = self._entries[key] = _Entry(rested_at=self._rested.pop(key, -_NEVER))
         if entry.is_running:
-            entry.dirty_by = min(entry.dirty_by, _now() + within)
+            entry.dirty_by = min(entry.dirty_by, _AT_ONCE if within < 0 else _now() + within)
         elif entry.failures == 0:
-            self._schedule(key, entry, max(within, entry.rested_at - _now()))
+            self._schedule(key, entry, 0.0 if within < 0 else max(within, entry.rested_at - _now()))
         # A key that fails is not hurried by events: whatever they bring, its turn comes with the back-off.
 
     def _schedule(self, key: Hashable, entry: _Entry, delay: float) -> None:
@@ -210,7 +212,8 @@ class Queue:
             self._meter.retried(key)
             self._schedule(key, entry, max(again.after or 0.0, _backoff(entry.failures)))
         elif entry.dirty_by < _NEVER or again.after is not None:
-            by_event = max(0.0, entry.dirty_by - _now(), entry.rested_at - _now())
+            is_rested = entry.dirty_by == _AT_ONCE
+            by_event = 0.0 if is_rested else max(0.0, entry.dirty_by - _now(), entry.rested_at - _now())
             self._schedule(key, entry, min(by_event, _NEVER if again.after is None else again.after))
         else:
             del self._entries[key]

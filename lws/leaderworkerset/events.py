@@ -14,6 +14,7 @@ from lws.kube.ownership import existing_note
 from lws.kube.statefulsets import partition_of, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.rollout.scale_down import Leftover
+from lws.leaderworkerset.rollout.state import Rollout
 from lws.leaderworkerset.templates.claims import risk_of_claims
 
 # The note of an Event holds 1 KiB, and each name up to 63 characters.
@@ -61,12 +62,15 @@ def created_leaders(lws: Object, revision: Reference | None) -> tuple[Announce, 
 
 
 def moved_leaders(
-    lws: Object, stored: Object, partition: int, replicas: int, revision: Reference | None
+    lws: Object, stored: Object, rollout: Rollout, revision: Reference, is_begun: bool
 ) -> tuple[Announce, ...]:
-    """The partition came down, or surge groups go; `revision` is None where a new one was just recorded."""
+    """The partition came down, or surge groups go. is_begun: the StatefulSet has the template already; where
+    it has not, no group has moved so far, and none that is no longer wanted will.
+    """
     found = []
-    before = partition_of(stored)
-    if revision is not None and partition < before:
+    partition, replicas = rollout.partition, rollout.replicas
+    before = partition_of(stored) if is_begun else min(replicas, wanted_replicas(stored))
+    if partition < before:
         note = f"Updating replicas {partition} to {before - 1} (inclusive)"
         if partition + 1 == before:
             note = f"Updating replica {partition}"

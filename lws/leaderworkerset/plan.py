@@ -49,7 +49,7 @@ from lws.leaderworkerset.status.status import (
     is_update_done,
     set_status,
 )
-from lws.leaderworkerset.status.urgency import can_wait
+from lws.leaderworkerset.status.urgency import can_wait, is_first_word
 from lws.leaderworkerset.templates.claims import claims_at_risk, plan_owners
 
 
@@ -106,8 +106,9 @@ def _figures(snapshot: SetSnapshot, groups: Sequence[GroupState], status: SetSta
 def _written(lws: Object, status: SetStatus) -> tuple[Status, ...]:
     if status.patch is None:
         return ()
-    is_unhurried = can_wait(lws.get("status") or {}, status.patch)
-    return (Status(Reference.to(lws), status.patch, status.announce, is_unhurried),)
+    stored = lws.get("status") or {}
+    urgency = can_wait(stored, status.patch), is_first_word(stored, status.patch)
+    return (Status(Reference.to(lws), status.patch, status.announce, *urgency),)
 
 
 def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: Step, is_done: bool) -> Revisions:

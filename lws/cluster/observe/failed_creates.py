@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from lws import timing
+from lws import costs, timing
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.pages import pages
 from lws.cluster.client.resources import EVENTS
@@ -35,18 +36,22 @@ _NOTHING: _Words = (_NEVER, "")
 
 @dataclass(slots=True)
 class _Namespace:
-    """read_at: when its Events were last asked for, whatever came of it. words: by UID of the StatefulSet."""
+    """read_at: when its Events were last asked for, whatever came of it. pause: until they are again. words:
+    by UID of the StatefulSet.
+    """
 
     read_at: datetime = _NEVER
+    pause: timedelta = timing.FAILED_CREATES_FRESH
     words: dict[str, _Words] = field(default_factory=dict)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class FailedCreates:
-    """One per process."""
+    """One per process. clock: in seconds, tells how long a read takes."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, clock: Callable[[], float] = time.monotonic) -> None:
         self._cluster = cluster
+        self._clock = clock
         self._namespaces: defaultdict[str, _Namespace] = defaultdict(_Namespace)
 
     async def words_about(self, namespace: str, uid: str, now: datetime) -> str:
@@ -55,7 +60,7 @@ class FailedCreates:
         """
         known = self._namespaces[namespace]
         async with known.turn:
-            if now - known.read_at >= timing.FAILED_CREATES_FRESH:
+            if now - known.read_at >= known.pause:
                 await self._read(namespace, known, now)
         moment, words = known.words.get(uid, _NOTHING)
         return words if now - moment < timing.FAILED_CREATES_TRUE else ""
@@ -70,7 +75,7 @@ class FailedCreates:
         """Where Events cannot be read, what was known stays known: nobody waits for it."""
         self._forget_before(now - timing.FAILED_CREATES_FORGOTTEN)
         self._namespaces[namespace] = known
-        known.read_at = now
+        known.read_at, began = now, self._clock()
         newest: dict[str, _Words] = {}
         try:
             async for page in pages(self._cluster, EVENTS, {"fieldSelector": _SELECTOR}, namespace=namespace):
@@ -78,6 +83,8 @@ class FailedCreates:
         except ClusterError as error:
             log.debug("Events of namespace %s cannot be read: %s", namespace, error.message)
             return
+        finally:
+            known.pause = costs.read_pause(self._clock() - began)
         known.words = newest
 
     def _forget_before(self, moment: datetime) -> None:

@@ -175,6 +175,9 @@ class Applier:
         if action.uid:
             # With its UID in the intent the apply cannot create a second object, nor hit another of the name.
             intent = {**intent, "metadata": {**intent["metadata"], "uid": action.uid}}
+        if action.is_rehearsal:
+            await self._cluster.apply(intent, force=bool(action.uid), dry_run=True)
+            return
         stored = await self._cluster.apply(intent, force=bool(action.uid))
         self._memory.put(stored)
         self._memory.applied(action, stored)

@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,7 +20,7 @@ from lws import timing
 from lws.actions import Announce, Reference
 from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import ClusterError, NotFound
-from lws.cluster.write.event_folds import Window, fold_key
+from lws.cluster.write.event_folds import FoldKey, Window, about, fold_key
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class EventRecorder:
         self._clock = clock
         self._waiting: asyncio.Queue[Announce] = asyncio.Queue(_WAITING)
         self._known: OrderedDict[tuple[Any, ...], _Series] = OrderedDict()
-        self._windows: dict[Hashable, Window] = {}
+        self._windows: dict[FoldKey, Window] = {}
         self._sent: OrderedDict[tuple[Any, ...], None] = OrderedDict()
 
     def announce(self, announce: Announce) -> None:
@@ -62,6 +62,8 @@ class EventRecorder:
         if announce.once and not self._is_news(announce):
             return
         log.info("%s %s: %s", announce.regarding, announce.reason, announce.note)
+        if announce.ends:
+            self._write_all_about(announce.regarding)
         key = fold_key(announce)
         if key is None:
             self._enqueue(announce)
@@ -87,7 +89,7 @@ class EventRecorder:
     def _later(self, seconds: float, call: Callable[..., None], *arguments: Any) -> None:
         asyncio.get_running_loop().call_later(seconds, call, *arguments)
 
-    def _close(self, key: Hashable, window: Window) -> None:
+    def _close(self, key: FoldKey, window: Window) -> None:
         if self._windows.get(key) is not window:
             return
         if window.is_over(self._clock()):
@@ -99,6 +101,11 @@ class EventRecorder:
         # Nothing where it was drained meanwhile.
         if (announce := window.take(self._clock())) is not None:
             self._enqueue(announce)
+
+    def _write_all_about(self, regarding: Reference) -> None:
+        for key, window in self._windows.items():
+            if key[0] == about(regarding):
+                self._write_together(window)
 
     def _enqueue(self, announce: Announce) -> None:
         try:
@@ -177,7 +184,7 @@ class EventRecorder:
 def _identity(announce: Announce) -> tuple[Any, ...]:
     related = announce.related
     return (
-        announce.regarding.uid or str(announce.regarding),
+        about(announce.regarding),
         announce.type,
         announce.reason,
         announce.action,

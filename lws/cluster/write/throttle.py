@@ -8,43 +8,62 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
-from lws import timing
-from lws.actions import Merge, Plan, Postponable, Status, soonest
+from lws import costs, timing
+from lws.actions import Announce, Merge, Plan, Postponable, Status, soonest
+from lws.kube.quantities import is_integer
 
 _WRITTEN = 16384
 # All sets together: a wave of small sets is over sooner than anybody could have read how far each of them is.
 _STATUSES_PER_SECOND = 4
 
 
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The last write of an object. at: when. pause: until the next that can wait, in the seconds of its size.
+    saved_at: when the steps of a rollout will have made up for all that came before.
+    """
+
+    at: float
+    pause: float = 0.0
+    saved_at: float = 0.0
+
+
 class Throttle:
     """Remembers when sets and leader StatefulSets were written; one per process.
 
-    shortest: kind → seconds between two statuses that say only how far one of them is.
+    shortest: kind → seconds between two statuses that say only how far one of them is; of a LeaderWorkerSet,
+    as they cost.
     """
 
     def __init__(self, clock: Callable[[], float], shortest: Mapping[str, float] | None = None) -> None:
         self._clock = clock
         self._shortest = shortest or {}
         # By UID, the latest write last.
-        self._written: OrderedDict[str, float] = OrderedDict()
+        self._written: OrderedDict[str, _Written] = OrderedDict()
         self._moving: OrderedDict[str, float] = OrderedDict()
         # UIDs of what has a status that waits.
         self._waiting: set[str] = set()
+        # By UID: why Events were written of a status that is still to come.
+        self._announced: dict[str, frozenset[str]] = {}
 
     def note(self, obj: Mapping[str, Any]) -> None:
         """Take in what a write returned."""
         uid = obj["metadata"]["uid"]
         # What passes over groups remember in a status does not bring what waits, and must not put it off.
-        latest = () if uid in self._waiting else (self._written,)
-        for noted in latest if obj["kind"] == "StatefulSet" else (*latest, self._moving):
-            noted[uid] = self._clock()
-            noted.move_to_end(uid)
+        if uid not in self._waiting:
+            self._written[uid] = self._noted(obj)
+            self._written.move_to_end(uid)
+        if obj["kind"] != "StatefulSet":
+            self._moving[uid] = self._clock()
+            self._moving.move_to_end(uid)
         if len(self._written) > _WRITTEN:
-            self._waiting.discard(self._written.popitem(last=False)[0])
+            forgotten, _ = self._written.popitem(last=False)
+            self._waiting.discard(forgotten)
+            self._announced.pop(forgotten, None)
 
     def due(self, plan: Plan) -> Plan:
         """The plan without what can wait a little longer, and the time when it has waited enough."""
@@ -66,28 +85,58 @@ class Throttle:
             for each in plan.statuses
         ]
         self._waiting -= remembered | {each.target.uid for each, wait in statuses if wait is None}
-        self._waiting |= {each.target.uid for each, wait in statuses if wait is not None}
+        put_off = [each for each, wait in statuses if wait is not None]
+        self._waiting |= {each.target.uid for each in put_off}
         return replace(
             plan,
             sequences=sequences,
-            statuses=tuple(status for status, wait in statuses if wait is None),
+            statuses=tuple(self._with_news(status) for status, wait in statuses if wait is None),
+            announce=(*plan.announce, *chain.from_iterable(map(self._say, put_off))),
             again_after=soonest((plan.again_after, *(wait for _, wait in chain(waits, statuses)))),
         )
 
+    def _noted(self, obj: Mapping[str, Any]) -> _Written:
+        now, groups = self._clock(), _groups_of(obj)
+        if obj["kind"] != "StatefulSet":
+            return _Written(now, costs.status_pause(groups))
+        before = self._written.get(obj["metadata"]["uid"])
+        # Steps that could not wait must not put off the next one by more than its own pace.
+        saved_at = min(max(now, before.saved_at if before is not None else now), now + timing.SAVED_SECONDS)
+        return _Written(now, saved_at=saved_at + costs.step_pace(groups))
+
+    def _say(self, status: Status) -> tuple[Announce, ...]:
+        """The Events of a status that waits: nobody waits for these."""
+        said = self._announced.get(status.target.uid, frozenset())
+        news = tuple(each for each in status.announce if each.reason not in said)
+        if news:
+            self._announced[status.target.uid] = said | {each.reason for each in news}
+        return news
+
+    def _with_news(self, status: Status) -> Status:
+        said = self._announced.pop(status.target.uid, None)
+        if said is None:
+            return status
+        return replace(status, announce=tuple(each for each in status.announce if each.reason not in said))
+
     def _wait_of_step(self, step: Postponable) -> float | None:
         """Seconds until it is taken; None where that is now."""
-        age = self._age(step.target.uid)
-        return timing.STEP_SECONDS - age if age is not None and age < timing.STEP_DUE_SECONDS else None
+        last = self._written.get(step.target.uid)
+        return _still(last.saved_at - timing.SAVED_SECONDS - self._clock()) if last is not None else None
 
     def _wait_of_status(self, status: Status) -> float | None:
         """Seconds until it is written, the more, the more sets move at once; None where that is now."""
-        age = self._age(status.target.uid)
-        shortest = self._shortest.get(status.target.kind, timing.SHORTEST_STATUS_SECONDS)
+        uid = status.target.uid
+        if status.is_first_word and uid not in self._written:
+            # It counts from the first look at the set.
+            now = self._moving[uid] = self._clock()
+            self._written[uid] = _Written(now, timing.FIRST_STATUS_SECONDS)
+        last = self._written.get(uid)
+        if not (status.can_wait or status.is_first_word) or last is None:
+            return None
+        shortest = self._shortest.get(status.target.kind, last.pause)
         wait = max(shortest, self._sets_moving() / _STATUSES_PER_SECOND)
         wait = min(wait, timing.LONGEST_STATUS_SECONDS)
-        if not status.can_wait or age is None or age >= wait - timing.CLOCK_SECONDS:
-            return None
-        return wait - age
+        return _still(last.at + wait - self._clock())
 
     def _sets_moving(self) -> int:
         """Sets whose status was written in the last minute."""
@@ -95,7 +144,13 @@ class Throttle:
             self._moving.popitem(last=False)
         return len(self._moving)
 
-    def _age(self, uid: str) -> float | None:
-        """Seconds since the set or leader StatefulSet with this UID was written; None if not lately."""
-        written_at = self._written.get(uid)
-        return None if written_at is None else self._clock() - written_at
+
+def _groups_of(obj: Mapping[str, Any]) -> int:
+    """Of a set, or of the StatefulSet of its leaders; what another definition let through may be anything."""
+    spec = obj.get("spec")
+    replicas = spec.get("replicas") if isinstance(spec, Mapping) else None
+    return replicas if is_integer(replicas) else 0
+
+
+def _still(wait: float) -> float | None:
+    return wait if wait > timing.CLOCK_SECONDS else None

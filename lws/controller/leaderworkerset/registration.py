@@ -41,7 +41,13 @@ def _build(parts: Parts) -> Controller:
     controller = Controller(
         passes={
             "set": Kind(
-                observer.observe_set, plan_set, apply, "leaderworkerset", memory.throttle.due, of_set
+                observer.observe_set,
+                plan_set,
+                apply,
+                "leaderworkerset",
+                memory.throttle.due,
+                of_set,
+                is_linear=True,
             ),
             "group": Kind(observer.observe_group, plan_group, apply, "pod", fields=of_group),
         },

@@ -19,12 +19,23 @@ def delay_of(before: Object | None, after: Object | None, leader: Object, worker
     if is_terminating(leader):
         return timing.ENDING_SECONDS
     if after is None or is_terminating(after):
-        return 0.0
+        return timing.AT_ONCE if _has_failed(before, after) else 0.0
     uid = leader["metadata"]["uid"]
     is_leader = after["metadata"]["uid"] == uid
+    if _has_failed(before, after) or (is_leader and before is None):
+        return timing.AT_ONCE
     if before is not None:
         has_workers = workers is not None and is_controlled_by(workers, uid)
         can_wait = is_leader and has_workers and wakes(before, after) <= Wakes.LATER
         return timing.STARTING_SECONDS if can_wait else 0.0
     is_new_worker = after["kind"] == "Pod" and not is_leader and is_undisturbed(after)
     return timing.STARTING_SECONDS if is_new_worker or is_controlled_by(after, uid) else 0.0
+
+
+def _has_failed(before: Object | None, after: Object | None) -> bool:
+    """A pod of the group, by its state or by somebody who deletes it: once each, however many follow."""
+    if before is None or after is None or after["kind"] != "Pod":
+        return False
+    if is_terminating(after):
+        return not is_terminating(before)
+    return is_undisturbed(before) and not is_undisturbed(after)

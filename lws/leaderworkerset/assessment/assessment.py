@@ -63,5 +63,6 @@ def assess(snapshot: SetSnapshot) -> Assessment:
         statefulset=leader_statefulset(usable, target.key, snapshot.now) if usable is not None else None,
         paused=spec.paused,
         reached=position.partition if position is not None and position.revision == target.name else None,
+        is_refused=snapshot.leaders_refused,
     )
     return Assessment(ownership, target, rollout)

@@ -6,7 +6,7 @@ then leaders that go, then the StatefulSet.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,7 +80,8 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
     applying = _apply_leaders(snapshot, leader, choice, rollout)
     applying = _telling_leftovers(snapshot, told, state.groups, applying)
     going = _replace_leaders(snapshot, choice, rollout)
-    sequence = (*choice.actions, *guard, *going, *applying)
+    rehearsal = _rehearse(applying) if going and not told.is_current else ()
+    sequence = (*choice.actions, *guard, *rehearsal, *going, *applying)
     # Leaders that the partition covers already have nothing to wait for.
     newly = [each for index, each in zip(rollout.replace, going, strict=True) if index < told.partition]
     small_step = Postponable(Reference.to(leader), (*guard, *newly, *applying))
@@ -93,6 +94,15 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
         postponable=(small_step,) if is_small_step(state, rollout) else (),
     )
     return Step(planned, position, has_moved=bool(guard))
+
+
+def _rehearse(applying: Iterable[Action]) -> tuple[Apply, ...]:
+    """A new template may be refused, by validation or by a policy, and leaders that went for it would come
+    back as they were.
+    """
+    found = (each for each in applying if isinstance(each, Apply))
+    why = "would it be taken: what goes before it comes back by it"
+    return tuple(replace(each, why=why, announce=(), is_rehearsal=True) for each in found)
 
 
 def _guard(lws: Object, leader: Object, position: Position, key: str) -> tuple[Action, ...]:
@@ -131,10 +141,9 @@ def _apply_leaders(
     lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
     if not paths or (not lost and _is_fought_over(snapshot, stored, intent)):
         return ()
-    # The step that starts a rollout is announced by the revision itself.
-    moved = choice.revision if not choice.is_new else None
     why = rollout.why or f"changed: {', '.join('.'.join(path) for path in paths[:5])}"
-    announce = events.moved_leaders(lws, stored, rollout.partition, rollout.replicas, moved)
+    is_begun = key_of_template(stored) == choice.key
+    announce = events.moved_leaders(lws, stored, rollout, choice.revision, is_begun)
     patch = _beside_template(intent, stored, paths)
     if patch is not None:
         return (Merge(Reference.to(stored), patch, why=why, announce=announce),)

@@ -10,6 +10,7 @@ Partition and replicas are those of the original controller, except that
 - a group that is stuck does not hold up those below it while there is budget left;
 - broken old groups go all at once, but no more than maxUnavailable are tried on a revision that none gets
   ready on;
+- the only group of a set is given the new template and its turn at once;
 - there is a surge only while outdated groups remain, it goes only while replicas - maxUnavailable groups stay
   ready, and a plain scale-down shrinks at once;
 - a missing or garbled record of the replicas last asked for counts as if nothing was scaled.
@@ -80,6 +81,8 @@ def _partition(moment: Moment) -> int:
         if moment.state.reached is not None and stored.observed:
             # The StatefulSet was lost in the middle of this very rollout.
             proposal = min(proposal, moment.state.reached)
+        elif moment.is_sole_group_due:
+            proposal = 0
     elif moment.is_at_rest or stored.replicas < wanted:
         proposal = stored.partition
     elif stored.last_replicas not in (None, wanted):

@@ -28,7 +28,8 @@ class RolloutState:
     replicas: groups that the user wants. floor: groups below this index keep their revision. groups: all that
     have a leader pod, in any order. statefulset: None where there is none yet. paused: no group may move.
     reached: the partition that the rollout to the wanted revision had reached, should the StatefulSet not
-    know it; None where it had not begun.
+    know it; None where it had not begun. is_refused: the API server has lately refused what the StatefulSet
+    was to be told.
     """
 
     replicas: int
@@ -38,6 +39,7 @@ class RolloutState:
     statefulset: LeaderStatefulSet | None = None
     paused: bool = False
     reached: int | None = None
+    is_refused: bool = False
 
     @property
     def outdated(self) -> tuple[int, ...]:
@@ -111,9 +113,18 @@ class Moment:
 
     @property
     def is_at_rest(self) -> bool:
-        """The StatefulSet is told nothing but how many groups there are."""
+        """The StatefulSet has the target template, with no partition, and as many groups as are wanted."""
         stored = self.stored
         return stored.is_current and stored.partition == 0 and stored.replicas == self.wanted
+
+    @property
+    def is_sole_group_due(self) -> bool:
+        """There is one group, nothing comes on top of it, and it goes now: no other is kept as it is."""
+        state, stored = self.state, self.stored
+        if (state.replicas, stored.replicas, state.budget.surge) != (1, 1, 0) or 0 not in self.groups:
+            return False
+        can_go = stored.observed and not state.is_refused and not self.groups[0].terminating
+        return can_go and self.is_outdated(0)
 
     @cached_property
     def is_plain_scale_down(self) -> bool:

@@ -49,7 +49,8 @@ class Pace:
         new wish, the first trouble after a time of rest.
         """
         known: str | None = stored.get(LAST_PROGRESS)
-        groups = stored.get("groups")
+        # Other controllers do not count them; where nothing was written yet, there were none.
+        groups = stored.get("groups") if stored else {}
         has_begun = self.is_progressing and (not self.was_progressing or self.has_moved or not known)
         is_better = groups is not None and self.settled > int((groups.get("counts") or {}).get("Ready") or 0)
         return timestamp(self.now) if has_begun or is_better else known

@@ -234,6 +234,9 @@ def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[
     """The three conditions, those that hold first; one that was never True stays absent instead of False."""
     # An update that all groups have reached is over only when they are ready again.
     is_ending = is_true(stored, UPDATE_IN_PROGRESS) and not scope.is_settled
+    if not stored and scope.replicas and PROGRESSING not in scope.holding:
+        # Groups that are ready by the first status were created before it, as Events have said.
+        yield _false(PROGRESSING, scope)
     for type_ in scope.holding:
         yield _TRUE[type_]
     for type_ in (AVAILABLE, PROGRESSING, UPDATE_IN_PROGRESS):

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
+from lws.leaderworkerset.status.status import PROGRESSING
 
 # Grows with every group that gets ready or moves; the last of these changes comes with a condition.
 _PROGRESS = frozenset(
@@ -26,6 +27,13 @@ def can_wait(
     return "conditions" not in patch or _significant(patch["conditions"]) == _significant(
         stored.get("conditions")
     )
+
+
+def is_first_word(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
+    """Nothing was ever said, and all there is to say is that groups are being created."""
+    return not stored and [type_ for type_, status, _ in _significant(patch.get("conditions"))] == [
+        PROGRESSING
+    ]
 
 
 def _significant(conditions: Any) -> list[tuple[str, ...]]:

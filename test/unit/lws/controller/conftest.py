@@ -13,6 +13,7 @@ from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
 from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.controller.webhooks.dispatch import Dispatcher
 
 Wired = tuple[kopf.WebhookFn, ResourceMemories]
 WireKopf = Callable[..., Wired]
@@ -36,10 +37,10 @@ def other_certificates(shared_keys: None) -> Certificates:
     return _made()
 
 
-@pytest.fixture
-def wire_kopf() -> WireKopf:
-    """Registry, and kinds beside our own → the function that kopf hands to admission servers, and what kopf
-    remembers meanwhile.
+@pytest.fixture(params=["kopf's own function", "our dispatcher"])
+def wire_kopf(request: pytest.FixtureRequest) -> WireKopf:
+    """Registry, and kinds beside our own → the function that kopf hands to admission servers, or the one that
+    stands for it and has to answer the same; and what kopf remembers meanwhile.
     """
 
     def wire(
@@ -63,6 +64,6 @@ def wire_kopf() -> WireKopf:
             insights=insights,
             indices={},
         )
-        return serve, memories
+        return (serve if request.param == "kopf's own function" else Dispatcher(registry)), memories
 
     return wire

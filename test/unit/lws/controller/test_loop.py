@@ -29,7 +29,7 @@ from lws.controller.endpoints.series.workloads import WorkloadSeries
 from lws.controller.loop import Kind, Loop
 from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key
-from lws.figures import Figures
+from lws.figures import Figures, Tally
 
 KEY = Key("set", "ns", "demo")
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1")
@@ -228,7 +228,7 @@ async def test_durations_are_measured(bench: _Bench) -> None:
 @pytest.mark.parametrize(
     ("seconds", "rest"),
     [
-        pytest.param(0.0001, 0.1, id="quick"),
+        pytest.param(0.0001, 0.02, id="quick"),
         pytest.param(0.01, 0.5, id="slow"),
         pytest.param(1.0, 1.0, id="huge"),
     ],
@@ -238,6 +238,24 @@ async def test_a_key_rests_as_its_passes_are_long(bench: _Bench, seconds: float,
     kinds = {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}
     loop = Loop(kinds, bench.metrics, clock=lambda: next(moments) * seconds)
     assert (await loop.work(KEY)).rest == pytest.approx(rest)
+
+
+async def test_passes_over_whole_sets_rest_longer_where_sets_are_many(bench: _Bench) -> None:
+    moment = 0.0
+
+    def clock() -> float:
+        nonlocal moment
+        moment += 0.001
+        return moment
+
+    def kind(*, is_linear: bool) -> Kind:
+        return Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", is_linear=is_linear)
+
+    for is_linear in (False, True):
+        loop = Loop({"set": kind(is_linear=is_linear)}, bench.metrics, clock)
+        rests = [(await loop.work(Key("set", f"ns-{number}", "demo"))).rest for number in range(1000)]
+        assert rests[0] == pytest.approx(0.05)
+        assert (rests[-1] > 2 * rests[0]) is is_linear
 
 
 async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) -> None:
@@ -277,6 +295,22 @@ async def test_a_pass_during_which_the_lease_went_shows_nothing(bench: _Bench) -
     text = metrics.text().decode()
     assert "lws_pods_held_by_lost_nodes 0.0" in text
     assert "fleet_ready{" not in text
+
+
+async def test_a_write_that_is_done_after_the_lease_went_is_counted_in_sums_only(bench: _Bench) -> None:
+    bench.metrics = metrics = Metrics(is_each_set_shown=False)
+    lost = WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.", is_counter=True)
+    metrics.workloads.serve((lost,))
+
+    async def apply(plan: Plan) -> Outcome:
+        loop.forget(lambda namespace: True)
+        return Outcome([], tallies=[Tally("Fleet", "demo", "lost")])
+
+    loop = Loop({"set": Kind(bench.observe, bench.make_plan, apply, "leaderworkerset")}, metrics)
+    bench.plan = Plan(sequences=((CREATE,),))
+    await loop.work(KEY)
+    assert 'fleet_lost_total{fleet="",namespace=""} 1.0' in metrics.text().decode()
+    assert not metrics.workloads._records
 
 
 async def test_keys_are_counted_by_how_they_stand(bench: _Bench) -> None:

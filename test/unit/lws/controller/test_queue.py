@@ -14,6 +14,7 @@ from itertools import pairwise
 import pytest
 
 from lws.controller.queue import Again, OnePerIteration, Queue
+from lws.timing import AT_ONCE
 from test.unit.fake_time import in_fake_time, now
 
 WINDOW = 0.3
@@ -125,6 +126,40 @@ async def test_events_that_follow_within_the_window_are_one_pass_at_its_end() ->
             bench.queue.add("a")
         await bench.at(5.0)
         assert bench.work.moments() == [0.0, WINDOW]
+
+
+@in_fake_time
+async def test_what_comes_at_once_waits_for_no_rest() -> None:
+    async with _bench(duration=0.01) as bench:
+        bench.queue.add("a")
+        await bench.at(0.05)
+        bench.queue.add("a")
+        await bench.at(0.1)
+        bench.queue.add("a", AT_ONCE)
+        await bench.at(5.0)
+        assert bench.work.moments() == [0.0, 0.1], "that which rested comes with it"
+
+
+@in_fake_time
+async def test_what_comes_at_once_during_a_pass_follows_it() -> None:
+    async with _bench(duration=0.01) as bench:
+        bench.queue.add("a")
+        await bench.at(0.005)
+        bench.queue.add("a", AT_ONCE)
+        bench.queue.add("a")
+        await bench.at(5.0)
+        assert bench.work.moments() == [0.0, 0.01]
+
+
+@in_fake_time
+async def test_a_key_that_fails_is_not_hurried_by_anything() -> None:
+    async with _bench(says=lambda key: Again(failed=True)) as bench:
+        bench.queue.add("a")
+        await bench.at(0.01)
+        bench.queue.add("a", AT_ONCE)
+        await bench.at(0.03)
+        assert bench.work.moments() == [0.0]
+        bench.queue.drop()
 
 
 @in_fake_time

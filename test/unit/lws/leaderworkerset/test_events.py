@@ -8,6 +8,7 @@ import pytest
 
 from lws.actions import Announce, Problem, Reference
 from lws.leaderworkerset import events
+from lws.leaderworkerset.rollout.state import Rollout
 from test.unit.builders import make_leader_statefulset, make_set
 
 LWS = make_set()
@@ -85,13 +86,18 @@ def test_a_step_of_a_rollout(
     stored: tuple[int, int], partition: int, replicas: int, expected: list[Any]
 ) -> None:
     statefulset = make_leader_statefulset(LWS, replicas=stored[0], partition=stored[1])
-    announced = events.moved_leaders(LWS, statefulset, partition, replicas, REVISION)
+    announced = events.moved_leaders(LWS, statefulset, Rollout(partition, replicas), REVISION, True)
     assert [told(announce) for announce in announced] == expected
 
 
 def test_the_step_that_records_a_revision_does_not_say_that_groups_move() -> None:
     statefulset = make_leader_statefulset(LWS, replicas=4, partition=4)
-    assert events.moved_leaders(LWS, statefulset, 2, 4, None) == ()
+    assert events.moved_leaders(LWS, statefulset, Rollout(4, 4), REVISION, False) == ()
+    scaled = events.moved_leaders(LWS, statefulset, Rollout(2, 2), REVISION, False)
+    assert [each.reason for each in scaled] == ["GroupsProgressing"], "nothing is updated"
+    sole = make_leader_statefulset(LWS, replicas=1, partition=0)
+    (together,) = events.moved_leaders(LWS, sole, Rollout(0, 1), REVISION, False)
+    assert (together.reason, together.note) == ("GroupsUpdating", "Updating replica 0")
 
 
 def test_refusals_are_announced_with_room_for_the_error() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any, cast
 
 import pytest
@@ -51,6 +52,27 @@ async def test_one_read_serves_a_namespace_for_some_seconds() -> None:
     await failed.words_about("other", "uid-of-one", at(3))
     await failed.words_about("default", "uid-of-one", at(4))
     assert [namespace for namespace, _ in events.asked] == ["default", "other", "default"]
+
+
+@pytest.mark.parametrize(
+    ("took", "pause"),
+    [
+        pytest.param(0.01, 4, id="quick"),
+        pytest.param(0.7, 14, id="slow"),
+        pytest.param(9.0, 30, id="longest"),
+    ],
+)
+async def test_the_longer_a_read_takes_the_later_comes_the_next(took: float, pause: int) -> None:
+    moments = itertools.count()
+    events = Events(event())
+    failed = FailedCreates(cast(Cluster, events), clock=lambda: took * next(moments))
+    for seconds in (0, pause - 1, pause):
+        await failed.words_about("default", "uid-of-demo", at(seconds))
+    assert len(events.asked) == 2
+    events.error = ClusterError("unreachable")
+    for seconds in (2 * pause, 3 * pause - 1, 3 * pause):
+        await failed.words_about("default", "uid-of-demo", at(seconds))
+    assert len(events.asked) == 4
 
 
 async def test_when_it_was_said_is_known_without_another_read() -> None:

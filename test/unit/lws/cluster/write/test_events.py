@@ -371,6 +371,43 @@ async def test_what_is_folded_is_written_at_once_where_it_may_be_too_late_otherw
         assert len(cluster.events) == 11
 
 
+def _scaled(before: int, after: int, name: str = "demo") -> Announce:
+    note = f"Scaling up {name} from {before} to {after} replicas"
+    fold = Fold("Scaling up {}", name, SET, (before, after), waits=True)
+    return replace(ANNOUNCE, note=note, fold=fold)
+
+
+@in_fake_time
+async def test_what_waits_is_told_with_what_follows_and_ever_more_rarely() -> None:
+    async with _recording() as (cluster, recorder):
+        for count in range(100):
+            recorder.announce(_scaled(count, count + 1))
+            await asyncio.sleep(0.9)
+        # Within 5, 10, 20, 40 … seconds.
+        first, second = "Scaling up demo from 0 to 6 replicas", "Scaling up demo from 6 to 18 replicas"
+        assert _notes(cluster)[:2] == [first, second]
+        assert len(cluster.events) <= 5
+
+
+@in_fake_time
+async def test_what_ends_a_matter_is_told_after_all_that_waits_of_the_same_object() -> None:
+    ended = replace(ANNOUNCE, note="Completed", ends=True)
+    async with _recording() as (cluster, recorder):
+        recorder.announce(_scaled(0, 1))
+        recorder.announce(replace(_scaled(3, 4, "other"), regarding=replace(SET, uid="u-9")))
+        recorder.announce(_scaled(1, 2))
+        recorder.announce(ended)
+        await asyncio.sleep(0.2)
+        assert _notes(cluster) == ["Scaling up demo from 0 to 2 replicas", "Completed"]
+        # What comes later waits anew.
+        recorder.announce(_scaled(2, 3))
+        await asyncio.sleep(12.0)
+        assert set(_notes(cluster)[2:]) == {
+            "Scaling up other from 3 to 4 replicas",
+            "Scaling up demo from 2 to 3 replicas",
+        }
+
+
 @in_fake_time
 async def test_what_every_pass_says_is_heard_once() -> None:
     said = replace(ANNOUNCE, related=POD, once=True)

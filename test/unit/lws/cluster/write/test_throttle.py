@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Apply, Delete, Merge, Plan, Postponable, Reference, Status
+from lws import costs, timing
+from lws.actions import Announce, Apply, Delete, Merge, Plan, Postponable, Reference, Status
 from lws.cluster.write import throttle as module
 from lws.cluster.write.throttle import Throttle
 
@@ -37,12 +38,38 @@ def _status(can_wait: bool = True) -> Plan:
     return Plan(statuses=(Status(SET, {"readyReplicas": 2}, can_wait=can_wait),))
 
 
-def test_progress_is_told_every_few_seconds(throttle: Throttle, now: list[float]) -> None:
-    throttle.note(WRITTEN)
+def _spend(throttle: Throttle, obj: dict[str, Any]) -> None:
+    """What was saved up is used: everything after this waits."""
+    for _ in range(3 + int(timing.SAVED_SECONDS / costs.step_pace(0))):
+        throttle.note(obj)
+
+
+@pytest.mark.parametrize(("groups", "seconds"), [(1, 5.0), (2, 2.5), (40, 1.66), (100, 2.0), (1000, 5.0)])
+def test_progress_is_told_as_often_as_it_costs(
+    throttle: Throttle, now: list[float], groups: int, seconds: float
+) -> None:
+    throttle.note({**WRITTEN, "spec": {"replicas": groups}})
     now[0] += 0.25
-    assert throttle.due(_status()) == Plan(again_after=4.75)
-    now[0] = 104.9999999
+    assert throttle.due(_status()) == Plan(again_after=pytest.approx(seconds - 0.25, abs=0.01))
+    now[0] += seconds - 0.25
     assert throttle.due(_status()) == _status()
+
+
+@pytest.mark.parametrize("replicas", [None, "40", {"a": 1}, True, -1])
+def test_a_set_that_says_nonsense_has_a_pace(throttle: Throttle, replicas: Any) -> None:
+    for _ in range(100):
+        throttle.note({**WRITTEN, "spec": {"replicas": replicas}})
+    assert throttle.due(_status()).again_after == pytest.approx(costs.status_pause(0))
+
+
+@pytest.mark.parametrize("groups", [1, 40, 400, 5000])
+def test_the_larger_a_set_the_longer_wait_its_steps(
+    throttle: Throttle, now: list[float], groups: int
+) -> None:
+    for _ in range(100):
+        throttle.note({**STEPPED, "spec": {"replicas": groups}})
+    # However many came before it: those that cannot wait put off none by more than its own pace.
+    assert throttle.due(_step()).again_after == pytest.approx(costs.step_pace(groups))
 
 
 @pytest.mark.parametrize(("kind", "waits"), [("LeaderWorkerSet", 9.0), ("Another", None)])
@@ -60,6 +87,42 @@ def test_what_cannot_wait_is_written_at_once(throttle: Throttle) -> None:
 
 def test_the_first_status_of_a_process_is_written_at_once(throttle: Throttle) -> None:
     assert throttle.due(_status()) == _status()
+
+
+def _told(reason: str) -> Announce:
+    return Announce(SET, reason, "Update", f"it is {reason}")
+
+
+def _first(*announce: Announce) -> Plan:
+    return Plan(statuses=(Status(SET, {"conditions": []}, announce, is_first_word=True),))
+
+
+def test_the_first_word_about_a_set_waits_for_what_comes_of_it(throttle: Throttle, now: list[float]) -> None:
+    begun = _told("GroupsProgressing")
+    assert throttle.due(_first(begun)) == Plan(announce=(begun,), again_after=2.0), "Events say it at once"
+    now[0] += 0.5
+    assert throttle.due(_first(begun)) == Plan(again_after=1.5), "and once"
+    done = _told("AllGroupsReady")
+    ready = Plan(statuses=(Status(SET, {"conditions": []}, (done,)),))
+    assert throttle.due(ready) == ready, "that groups are ready waits for nothing"
+    throttle.note(WRITTEN)
+    assert throttle.due(ready) == ready, "what was said of one status says nothing of the next"
+
+
+def test_the_first_word_is_said_after_two_seconds_with_no_event_twice(
+    throttle: Throttle, now: list[float]
+) -> None:
+    begun, other = _told("GroupsProgressing"), _told("SomethingElse")
+    throttle.due(_first(begun))
+    now[0] += 2.0
+    assert throttle.due(_first(begun, other)) == _first(other)
+
+
+def test_the_more_sets_are_new_the_longer_their_first_word_waits(throttle: Throttle) -> None:
+    for other in range(19):
+        target = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", f"u-{other}")
+        throttle.due(Plan(statuses=(Status(target, {}, is_first_word=True),)))
+    assert throttle.due(_first()).again_after == 5.0
 
 
 def test_what_others_remember_in_the_status_does_not_put_it_off_for_ever(
@@ -134,13 +197,22 @@ def _step(**more: Any) -> Plan:
 
 
 def test_a_few_groups_wait_for_more(throttle: Throttle, now: list[float]) -> None:
-    throttle.note(STEPPED)
-    now[0] += 0.25
+    _spend(throttle, STEPPED)
     due = throttle.due(_step())
     # What the partition covers already is replaced now.
-    assert (due.sequences, due.again_after) == (((COVERED,),), 4.75)
-    now[0] = 104.9999999
+    assert due.sequences == ((COVERED,),)
+    assert due.again_after is not None
+    now[0] += due.again_after - 1e-7
     assert throttle.due(_step()) == _step()
+
+
+def test_a_set_of_forty_groups_waits_for_nothing(throttle: Throttle, now: list[float]) -> None:
+    """Four slots, groups that take 8 to 16 s: a step every third second, now and then three in one."""
+    stepped = {**STEPPED, "spec": {"replicas": 40}}
+    for pause in (3.0, 0.1, 0.1, 5.0, 3.0, 2.0, 0.2, 3.0, 3.0) * 10:
+        now[0] += pause
+        assert throttle.due(_step()) == _step()
+        throttle.note(stepped)
 
 
 def test_a_step_is_taken_where_nobody_knows_when_the_last_one_was(throttle: Throttle) -> None:
@@ -148,7 +220,7 @@ def test_a_step_is_taken_where_nobody_knows_when_the_last_one_was(throttle: Thro
 
 
 def test_every_other_step_is_taken_at_once(throttle: Throttle) -> None:
-    throttle.note(STEPPED)
+    _spend(throttle, STEPPED)
     planned = Plan(((REMEMBER, NEXT, STEP),))
     assert throttle.due(planned) == planned
 
@@ -157,7 +229,6 @@ def test_a_step_that_is_taken_brings_the_status_along(throttle: Throttle, now: l
     """It writes the status anyway: what must be remembered is there."""
     (status,) = _status().statuses
     throttle.note(WRITTEN)
-    now[0] += 1.0
     assert throttle.due(_step(statuses=(status,))).statuses == (status,)
-    throttle.note(STEPPED)
+    _spend(throttle, STEPPED)
     assert throttle.due(_step(statuses=(status,))).statuses == (), "one that waits does not"

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.controller.triggers.coalescing import delay_of
 from test.unit.builders import make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
@@ -18,6 +19,7 @@ RESTARTED = {"containerStatuses": [{"name": "server", "restartCount": 1}]}
 
 Change = tuple[dict[str, Any] | None, dict[str, Any] | None]
 
+FAILED = make_worker_pod(WORKERS, phase="Failed")
 GONE, LEFT = (WORKER, None), (WORKER, make_worker_pod(WORKERS, terminating=True))
 
 
@@ -50,17 +52,15 @@ def test_a_group_that_comes_up_brings_more(change: Change, workers: dict[str, An
 @pytest.mark.parametrize(
     ("change", "workers"),
     [
-        pytest.param((None, LEADER), None, id="a new leader"),
         pytest.param((PENDING, LEADER), None, id="the leader is ready, workers may wait for it"),
         pytest.param((PENDING, LEADER), OF_OTHERS, id="the leader is ready, the former workers are there"),
         pytest.param((LEADER, PENDING), WORKERS, id="the leader is no longer ready"),
-        pytest.param((LEADER, make_leader_pod(status=RESTARTED)), WORKERS, id="a container was restarted"),
         pytest.param((None, OF_OTHERS), OF_OTHERS, id="a StatefulSet of others in the way"),
         pytest.param((None, make_worker_pod(status=RESTARTED)), WORKERS, id="a worker that has a past"),
         pytest.param((None, make_worker_pod(terminating=True)), WORKERS, id="a worker that goes already"),
-        pytest.param((WORKER, make_worker_pod(phase="Failed")), WORKERS, id="a worker failed"),
+        pytest.param((FAILED, FAILED), WORKERS, id="a worker that failed before"),
         pytest.param(GONE, WORKERS, id="a worker is gone"),
-        pytest.param(LEFT, WORKERS, id="a worker goes"),
+        pytest.param((LEFT[1], LEFT[1]), WORKERS, id="a worker that was going before"),
         pytest.param((WORKERS, None), None, id="the workers' StatefulSet is gone"),
         pytest.param((OF_OTHERS, None), None, id="the former workers' StatefulSet is gone"),
         pytest.param((make_set(), None), WORKERS, id="the set is gone"),
@@ -68,3 +68,16 @@ def test_a_group_that_comes_up_brings_more(change: Change, workers: dict[str, An
 )
 def test_what_a_next_step_waits_for_cannot_wait(change: Change, workers: dict[str, Any] | None) -> None:
     assert delay_of(*change, LEADER, workers) == 0.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param((None, LEADER), id="a new leader"),
+        pytest.param((LEADER, make_leader_pod(status=RESTARTED)), id="a container was restarted"),
+        pytest.param((WORKER, FAILED), id="a worker failed"),
+        pytest.param(LEFT, id="a worker goes"),
+    ],
+)
+def test_failures_and_new_leaders_wait_for_no_rest(change: Change) -> None:
+    assert delay_of(*change, LEADER, WORKERS) == timing.AT_ONCE < 0

@@ -28,7 +28,8 @@ def memories(planned: Plan) -> list[Any]:
 
 def told(planned: Plan) -> tuple[int, int]:
     """Partition and replicas."""
-    (apply,) = (action for action in actions_of(planned) if isinstance(action, Apply))
+    applies = [action for action in actions_of(planned) if isinstance(action, Apply)]
+    (apply,) = (each for each in applies if not each.is_rehearsal)
     return partition_of(apply.intent), wanted_replicas(apply.intent)
 
 
@@ -53,6 +54,46 @@ def test_a_step_that_was_remembered_and_not_taken_is_not_remembered_twice() -> N
     before = carried_out(snapshot, replace(planned, sequences=(planned.sequences[0][:2],)))
     again = plan(before)
     assert (told(again), memories(again)) == ((3, 3), [])
+
+
+def a_set_of_one_to_roll(**options: Any) -> SetSnapshot:
+    return with_spec(settled(make_set(replicas=1, **options)), make_set(replicas=1, image="app:2", **options))
+
+
+def test_the_only_group_gets_template_and_turn_with_one_write() -> None:
+    planned = plan(a_set_of_one_to_roll())
+    sequence = planned.sequences[0]
+    kinds = [type(action).__name__ for action in sequence]
+    assert kinds == ["Create", "Merge", "Apply", "Delete", "Apply"]
+    assert [each.is_rehearsal for each in sequence if isinstance(each, Apply)] == [True, False]
+    assert (told(planned), deletions(planned)) == ((0, 1), ["demo-0"])
+    (memory,) = memories(planned)
+    assert memory["partition"] == 0
+    rehearsal, apply = (each for each in sequence if isinstance(each, Apply))
+    assert (rehearsal.intent, rehearsal.uid, rehearsal.announce) == (apply.intent, apply.uid, ())
+    assert rehearsal.failure == apply.failure, "whoever hears of the one hears of the other"
+    assert [each.note for each in apply.announce] == ["Updating replica 0"]
+
+
+def test_nothing_is_left_to_tell_once_the_only_group_is_on_its_way() -> None:
+    snapshot = a_set_of_one_to_roll()
+    under_way = with_reported(carried_out(snapshot, plan(snapshot)))
+    again = plan(under_way)
+    assert not any(isinstance(action, Apply | Merge) for action in actions_of(again))
+
+
+def test_a_template_that_is_refused_costs_the_only_group_nothing() -> None:
+    """The rehearsal was refused: from then on the template comes first, on its own."""
+    refused = plan(replace(a_set_of_one_to_roll(), leaders_refused=True))
+    assert (told(refused), deletions(refused)) == ((1, 1), [])
+
+
+def test_a_controller_that_is_behind_is_not_told_two_things_at_once() -> None:
+    snapshot = a_set_of_one_to_roll()
+    assert snapshot.leader is not None
+    status = {**snapshot.leader["status"], "observedGeneration": 0}
+    behind = plan(replace(snapshot, leader={**snapshot.leader, "status": status}))
+    assert deletions(behind) == []
 
 
 def test_what_is_refused_costs_no_group_with_every_try() -> None:

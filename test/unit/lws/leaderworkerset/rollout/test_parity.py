@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import product
 
 from lws.leaderworkerset.rollout.state import budget
 from test.unit.lws.leaderworkerset.rollout.reference import Case, is_held_up, is_rolling, reference, told
@@ -20,9 +21,24 @@ def test_against_the_reference() -> None:
         ours, theirs = told(state), reference(state)
         seen[_compare_partition(state, ours[0], theirs[0])] += 1
         seen[_compare_replicas(state, ours, theirs[1])] += 1
+    # There are more of them below.
+    del seen["the only group at once"]
     assert seen["same partition"] > 4500
     assert seen["same replicas"] > 4500
     assert min(seen.values()) > 20, seen
+
+
+def test_sets_of_one_against_the_reference() -> None:
+    """The group goes with the new template, unless something comes on top, keeps it, or is in doubt of it."""
+    seen: Counter[str] = Counter()
+    budgets = [(unavailable, surge) for unavailable in (0, 1, 3) for surge in (0, 1)]
+    for letter, (unavailable, surge), floor, last in product("ruRT-t", budgets, (0, 1), (0, 1, None, 3)):
+        limits = budget(1, unavailable, surge)
+        state = Case(letter, 1, 1, 0, limits.unavailable, limits.surge, floor, last, is_new_revision=True)
+        ours, theirs = told(state), reference(state)
+        seen[_compare_partition(state, ours[0], theirs[0])] += 1
+        _compare_replicas(state, ours, theirs[1])
+    assert seen["the only group at once"] == 3 * 4, "three budgets, whatever was asked before"
 
 
 def _random_case(generator: random.Random) -> Case:
@@ -60,6 +76,9 @@ def _compare_partition(state: Case, ours: int, theirs: int) -> str:
         assert ours <= theirs, state
         assert ours == theirs or state.letters[ours:].count("r") <= spare, state
         return "partition past a stuck group"
+    if state.is_new_revision and (state.wanted, state.existing, state.surge) == (1, 1, 0) and ours < theirs:
+        assert (ours, theirs) == (0, 1) and state.floor == 0 and state.letters[0] == "r", state
+        return "the only group at once"
     assert ours == theirs, state
     return "same partition"
 

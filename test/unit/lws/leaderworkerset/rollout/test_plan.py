@@ -115,7 +115,13 @@ def test_short_sequences(state: Case, partition: int, replicas: int) -> None:
         pytest.param(case("rR", "2,1", 1, "1,1"), 0, 2, id="set of one: then the group"),
         pytest.param(case("uR", "2,0", 1, "1,1"), 0, 2, id="set of one: surge stays"),
         pytest.param(case("RR", "2,0", 1, "1,1"), 0, 1, id="set of one: done"),
-        pytest.param(case("r", "1,0", 1, "1,0", **NEW), 1, 1, id="set of one, no surge: down it goes"),
+        pytest.param(case("r", "1,0", 1, "1,0", **NEW), 0, 1, id="set of one, no surge: at once"),
+        pytest.param(case("x", "1,0", 1, "1,0", **NEW), 0, 1, id="set of one, not ready: at once"),
+        pytest.param(
+            case("-", "1,0", 1, "1,0", **NEW), 1, 1, id="set of one without its group: a step first"
+        ),
+        pytest.param(case("t", "1,0", 1, "1,0", **NEW), 1, 1, id="set of one, group goes: a step first"),
+        pytest.param(case("rr", "2,0", 1, "1,0", **NEW), 1, 1, id="scaled down to one: a step first"),
         pytest.param(case("r", "1,1", 1, "1,0"), 0, 1, id="set of one, no surge: the group"),
         pytest.param(case("rrr", "3,3", 3, "0,0"), 2, 3, id="budget of nothing acts as one"),
     ],

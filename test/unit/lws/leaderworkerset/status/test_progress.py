@@ -46,7 +46,8 @@ def waited(since: float, until: float | None = None) -> NodeWait:
         pytest.param({}, {}, JUST_NOW, id="memory lost"),
         pytest.param({}, {"groups": STORED["groups"]}, JUST_NOW, id="the moment lost"),
         pytest.param({"is_progressing": False, "settled": 0}, {}, None, id="no groups wanted"),
-        pytest.param({"is_progressing": False}, {}, None, id="at rest, memory lost or not kept"),
+        pytest.param({"is_progressing": False}, {}, JUST_NOW, id="all ready by the first status"),
+        pytest.param({"is_progressing": False}, {"readyReplicas": 2}, None, id="at rest, memory not kept"),
         pytest.param(
             {"settled": 1}, {"lastProgressTime": BEFORE, "groups": {}}, JUST_NOW, id="the first group"
         ),

@@ -65,6 +65,7 @@ def said_in(status: SetStatus) -> list[tuple[str, str, str, str]]:
         pytest.param("uuuu", [], [PROGRESSING], id="created: nothing is said that was never true"),
         pytest.param("----", [], [PROGRESSING], id="created: no pod yet"),
         pytest.param("RRRR", [PROGRESSING], [NOT_PROGRESSING, AVAILABLE], id="all ready"),
+        pytest.param("RRRR", [], [NOT_PROGRESSING, AVAILABLE], id="all ready before the first word"),
         pytest.param(
             "rrrr",
             [NOT_PROGRESSING, AVAILABLE],
@@ -121,6 +122,10 @@ def test_conditions(letters: str, stored: list[Any], expected: list[Any]) -> Non
 def test_with_a_partition_only_groups_in_scope_are_updated(letters: str, expected: list[Any]) -> None:
     status = status_of(letters, PROGRESSING, not_available(""), UPDATING, floor=2)
     assert said_in(status) == expected
+
+
+def test_a_set_of_nothing_was_never_progressing() -> None:
+    assert said_in(status_of("", replicas=0)) == [AVAILABLE]
 
 
 def test_transition_times_move_only_with_the_status() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.status.urgency import can_wait
+from lws.leaderworkerset.status.urgency import can_wait, is_first_word
 
 
 def _condition(
@@ -52,3 +52,24 @@ def test_progress_can_wait(patch: dict[str, Any]) -> None:
 )
 def test_what_somebody_waits_for_cannot(patch: dict[str, Any]) -> None:
     assert not can_wait(STORED, patch)
+
+
+PROGRESSING = _condition("Progressing")
+
+
+@pytest.mark.parametrize(
+    ("stored", "conditions", "expected"),
+    [
+        pytest.param({}, [PROGRESSING], True, id="groups are created"),
+        pytest.param({}, [PROGRESSING, _condition("ReplicaFailure")], False, id="and something is wrong"),
+        pytest.param(
+            {}, [_condition("Progressing", "False"), _condition("Available")], False, id="all ready"
+        ),
+        pytest.param(
+            {}, [_condition("UpdateInProgress"), PROGRESSING], False, id="in the middle of a rollout"
+        ),
+        pytest.param(STORED, [PROGRESSING], False, id="not the first"),
+    ],
+)
+def test_the_first_word(stored: dict[str, Any], conditions: list[Any], expected: bool) -> None:
+    assert is_first_word(stored, {"observedGeneration": 1, "conditions": conditions}) is expected

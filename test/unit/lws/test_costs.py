@@ -1,0 +1,66 @@
+"""Nothing waits longer than what it costs justifies."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws import costs, timing
+from lws.costs import Cost
+
+
+def test_a_pace_keeps_within_its_share() -> None:
+    cost = Cost(fixed=0.010, per_group=0.0001, share=0.05)
+    assert cost.pace(10**9) == timing.LONGEST_PACE_SECONDS
+    assert [cost.pace(groups) for groups in (0, 1, 100)] == pytest.approx([0.2, 0.202, 0.4])
+    assert cost.pace(-3) == cost.pace(0), "what a spec says may be nonsense"
+
+
+@pytest.mark.parametrize("cost", [costs.STEP, costs.STATUS])
+def test_ten_times_the_groups_never_wait_ten_times_as_long(cost: Cost) -> None:
+    for groups in (1, 10, 50):
+        assert cost.pace(groups) < cost.pace(10 * groups) < 10 * cost.pace(groups)
+
+
+def test_a_set_of_forty_groups_is_followed_step_by_step() -> None:
+    """Four slots and groups that take 12 s: a group is ready every third second."""
+    assert costs.step_pace(40) < 3.0 / 2
+    assert costs.status_pause(40) < 2.0
+
+
+@pytest.mark.parametrize("groups", [0, 1, 2, 3])
+def test_a_small_set_says_little_of_each_group(groups: int) -> None:
+    assert costs.status_pause(groups) == timing.LONGEST_PACE_SECONDS / max(1, groups)
+
+
+def test_a_key_rests_fifty_times_as_long_as_it_was_looked_at() -> None:
+    assert costs.rest_after(0.0067) == pytest.approx(0.335)
+
+
+def _core_taken(keys: int, look: float, seconds: float = 60.0) -> float:
+    """The share of a core that passes take over so many keys, each wanted again at every moment."""
+    looks, taken, due = costs.Looks(), 0.0, dict.fromkeys(range(keys), 0.0)
+    while (now := min(due.values())) < seconds:
+        key = min(due, key=due.__getitem__)
+        taken += look
+        due[key] = now + min(looks.rest_after(look, now), timing.LONGEST_REST_SECONDS)
+    return taken / seconds
+
+
+@pytest.mark.parametrize(("keys", "look"), [(1, 0.0034), (1, 0.0067), (2, 0.0034)])
+def test_few_sets_take_a_fiftieth_of_a_core_each(keys: int, look: float) -> None:
+    assert _core_taken(keys, look) == pytest.approx(keys * costs.LOOK_SHARE, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("keys", "look", "share"), [(10, 0.0034, 0.07), (30, 0.0034, 0.1), (100, 0.0005, 0.15)]
+)
+def test_many_sets_take_less_each_than_one_alone(keys: int, look: float, share: float) -> None:
+    assert _core_taken(keys, look) == pytest.approx(share, rel=0.3)
+
+
+def test_what_was_long_ago_is_forgotten() -> None:
+    looks = costs.Looks()
+    for number in range(100):
+        looks.rest_after(0.02, number / 100)
+    assert looks.rest_after(0.01, 1.0) > 2 * costs.rest_after(0.01)
+    assert looks.rest_after(0.01, 100.0) == costs.rest_after(0.01)

@@ -1,0 +1,67 @@
+"""How fully does a rollout use its budget where groups take their time? Planner and pacing in virtual time.
+
+The control plane of these stories is a quiet one. What a busy one takes longer is measured by `make bench`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from test.bench.paced.goals import OF_IDEAL, UTILISATION
+from test.bench.paced.startups import FIXED, TAIL, UNIFORM, Startup
+from test.unit.stories.paced import Delays, Pace, Paced
+from test.unit.stories.story import Wish
+
+
+def roll(
+    groups: int,
+    startup: Startup,
+    unavailable: int = 0,
+    surge: int = 0,
+    has_feature: bool = False,
+    delays: Delays | None = None,
+) -> Pace:
+    wish = Wish(groups, unavailable=unavailable, surge=surge)
+    return Paced(wish, lambda index: startup.of(f"set-0-{index}"), has_feature, delays or Delays()).play()
+
+
+@pytest.mark.parametrize("has_feature", [False, True])
+@pytest.mark.parametrize("startup", [FIXED, UNIFORM, TAIL], ids=lambda each: each.name)
+@pytest.mark.parametrize(
+    ("groups", "unavailable", "surge"),
+    [
+        pytest.param(40, 4, 0, id="40, budget 4"),
+        pytest.param(100, 10, 0, id="100, 10 %"),
+        pytest.param(40, 0, 2, id="40, surge 2"),
+        pytest.param(40, 2, 2, id="40, 2 and 2"),
+    ],
+)
+def test_free_slots_are_refilled_at_once(
+    groups: int, unavailable: int, surge: int, startup: Startup, has_feature: bool
+) -> None:
+    pace = roll(groups, startup, unavailable, surge, has_feature)
+    assert pace.of_ideal >= OF_IDEAL, pace
+    assert pace.utilisation >= UTILISATION, pace
+    assert not pace.restarted_twice, "nothing came back on the old revision"
+
+
+def test_one_slow_group_does_not_hold_the_others_back() -> None:
+    """The partition goes past it: it is on the new revision already."""
+    slow = Startup("slow", "the first takes as long as all others together", (10.0,))
+    paced = Paced(Wish(40, unavailable=4), lambda index: 120.0 if index == 39 else slow.of(str(index)))
+    pace = paced.play()
+    # 39 groups in three slots beside it: 13 rounds.
+    assert pace.seconds < 1.03 * 13 * 10.0, pace
+
+
+def test_a_large_set_gathers_groups_that_get_ready_one_after_the_other() -> None:
+    """Of 400 groups, 40 at a time, three get ready in a second: as many steps would cost too much."""
+    pace = roll(400, UNIFORM, 40)
+    assert pace.steps < 100, pace
+    assert pace.utilisation >= 0.92, pace
+
+
+def test_a_slow_control_plane_shows_in_the_time_and_not_in_the_budget() -> None:
+    pace = roll(40, UNIFORM, 4, delays=Delays(sync=0.2, going=0.6, seen=0.05))
+    assert pace.utilisation >= UTILISATION, pace
+    assert pace.of_ideal < OF_IDEAL, pace
