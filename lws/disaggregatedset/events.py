@@ -16,34 +16,39 @@ from lws.disaggregatedset.snapshot import ChildFacts
 
 def rollout_started(obj: Object, key: str) -> Announce:
     """The first child of a revision is about to be made beside those of another."""
-    return _event(obj, "RollingUpdateStarted", "Update", f"Started rolling update to revision {key}")
+    note = f"Started rolling update to revision {key}"
+    return replace(_event(obj, "RollingUpdateStarted", "Update", note), ends=True)
 
 
 def rollout_completed(obj: Object, key: str) -> Announce:
     """All slices are on the revision, and nothing of another one is left."""
-    return _event(obj, "RollingUpdateCompleted", "Update", f"Completed rolling update to revision {key}")
+    note = f"Completed rolling update to revision {key}"
+    return replace(_event(obj, "RollingUpdateCompleted", "Update", note), ends=True)
 
 
 def scaled(obj: Object, child: ChildFacts, replicas: int) -> Announce:
-    """A step of a rollout changes how many groups a child has."""
-    change = f"LWS {child.name} from {child.wanted} to {replicas} replicas"
+    """A step of a rollout changes how many groups a child has. What the roles do in one step, or in steps
+    that follow each other closely, is told together.
+    """
+    together = "Scaling up {}" if replicas > child.wanted else "Scaling down {}"
+    member, owner = f"{child.role} LWS {child.name}", Reference.to(obj)
+    note = together.format(f"{member} from {child.wanted} to {replicas} replicas")
+    fold = Fold(together, member, owner, (child.wanted, replicas), waits=True)
     if replicas > child.wanted:
-        note = f"Scaling up {child.role} {change}"
-        return _of_child(_event(obj, "ScalingUp", "Update", note), child, f"Scaling up {child.role} LWS {{}}")
-    note = f"Scaling down {child.role} {change}"
-    return _of_child(_event(obj, "ScalingDown", "Update", note), child, f"Scaling down {child.role} LWS {{}}")
+        told = _event(obj, "ScalingUp", "Update", note, Reference.to(child.obj))
+    else:
+        told = _event(obj, "ScalingDown", "Update", note, Reference.to(child.obj))
+    return replace(told, fold=fold)
 
 
 def deleted_drained(obj: Object, child: ChildFacts) -> Announce:
     """A child of an old revision has no groups any more."""
-    note = "Deleted drained LWS {}"
-    return _of_child(_event(obj, "LWSDeleted", "Delete", note.format(child.name)), child, note)
+    return _deleted(obj, child, "Deleted drained LWS {}")
 
 
 def deleted_with_slice(obj: Object, child: ChildFacts) -> Announce:
     """A child of a slice that is not wanted any more."""
-    note = f"Deleted LWS {{}} for removed slice {child.slice_index}"
-    return _of_child(_event(obj, "LWSDeleted", "Delete", note.format(child.name)), child, note)
+    return _deleted(obj, child, f"Deleted LWS {{}} for removed slice {child.slice_index}")
 
 
 def deleted_legacy(obj: Object, child: ChildFacts) -> Announce:
@@ -86,10 +91,11 @@ def stalled(obj: Object, message: str) -> Announce:
     return _warning(obj, "Stalled", "Update", message)
 
 
-def _of_child(announce: Announce, child: ChildFacts, together: str) -> Announce:
-    """together: what is said of many at a time, with their names at {}."""
-    fold = Fold(together, child.name, announce.regarding)
-    return replace(announce, related=Reference.to(child.obj), fold=fold)
+def _deleted(obj: Object, child: ChildFacts, template: str) -> Announce:
+    """template: what is said of one or many, with their names at {}."""
+    fold = Fold(template, child.name, Reference.to(obj), waits=True)
+    note = template.format(child.name)
+    return replace(_event(obj, "LWSDeleted", "Delete", note, Reference.to(child.obj)), fold=fold)
 
 
 def _event(obj: Object, reason: str, action: str, note: str, related: Reference | None = None) -> Announce:

@@ -45,6 +45,7 @@ REVISION_LABEL = f"{GROUP}/revision"
 APP_LABEL = "app"
 
 INITIAL_REPLICAS_ANNOTATION = f"{GROUP}/initial-replicas"
+OTHERS_INITIAL_REPLICAS_ANNOTATION = f"{GROUP}/initial-replicas-of-others"
 
 ROLE_NAME_PATTERN = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 

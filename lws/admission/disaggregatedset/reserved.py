@@ -17,12 +17,14 @@ from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,
     NAME_LABEL,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
     REVISION_LABEL,
     ROLE_LABEL,
     SLICE_LABEL,
 )
 
 _SET_BY_THE_CONTROLLER = (NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL)
+_REMEMBERED = (INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION)
 
 
 def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
@@ -35,10 +37,11 @@ def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
                 if key in labels and labels[key] != same.get(key):
                     why = "is set by the controller, which finds objects by it: remove it"
                     yield forbidden(f"{path}.labels[{key}]", labels[key], why)
-        if INITIAL_REPLICAS_ANNOTATION in (annotations := annotations_of(role.raw)):
-            why = "is where the controller remembers how a rollout began: remove it"
-            path = f"{role.path}.metadata.annotations[{INITIAL_REPLICAS_ANNOTATION}]"
-            yield forbidden(path, annotations[INITIAL_REPLICAS_ANNOTATION], why)
+        annotations = annotations_of(role.raw)
+        for key in _REMEMBERED:
+            if key in annotations:
+                why = "is where the controller remembers how a rollout began: remove it"
+                yield forbidden(f"{role.path}.metadata.annotations[{key}]", annotations[key], why)
 
 
 def reserved_warnings(facts: SetFacts) -> Iterator[str]:

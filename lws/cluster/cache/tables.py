@@ -14,7 +14,7 @@ from lws.cluster.cache import excerpts, pod_start
 from lws.cluster.cache.fields import ALL, NOBODY, SET, Field, Table, Wakes
 from lws.kube.metadata import annotations_of, controller_of
 from lws.kube.statefulsets import is_settled, is_short
-from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION
 
 
@@ -34,7 +34,9 @@ def _on_count(before: Object, after: Object) -> Wakes:
 # That a StatefulSet was made to try again starts nothing: its controller will say what came of it. What a
 # DisaggregatedSet remembers on its children started passes over each of them and all of its groups, six in a
 # rollout of two roles.
-_REMEMBERED_BY_OTHERS = frozenset({PODS_RETRIED_AT_ANNOTATION, INITIAL_REPLICAS_ANNOTATION})
+_REMEMBERED_BY_OTHERS = frozenset(
+    {PODS_RETRIED_AT_ANNOTATION, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
+)
 
 
 def _on_annotations(before: Object, after: Object) -> Wakes:

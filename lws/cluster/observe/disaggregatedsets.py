@@ -165,10 +165,15 @@ class _Wanted:
         names = {each["metadata"]["name"] for each in scalers}
         return any(role.is_external and scaler_name(self._name, role.name) not in names for role in roles)
 
-    def _began_with(self, index: int) -> Iterable[str]:
-        """Names of children that the rollout of a slice began with."""
+    def _began_with(self, index: int) -> Iterator[str]:
+        """Names of children that the rollout of a slice began with. What no sibling of a revision is left of
+        does not come back.
+        """
         memory = remembered(self._obj, index)
-        return memory.initial if memory is not None else ()
+        for name in memory.initial if memory is not None else ():
+            identity = identity_of(self._name, name)
+            if identity is None or identity.key in self._keys:
+                yield name
 
     def names(self) -> Iterator[tuple[str, str]]:
         """By kind, of all that is made."""

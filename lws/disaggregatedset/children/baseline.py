@@ -1,6 +1,6 @@
-"""How many groups did a child have when the rollout of its slice began?
+"""How many groups did a child have when the rollout of its slice began, and how many the others of its role?
 
-In: LeaderWorkerSets. Out: the count, as the original's annotation remembers it.
+In: LeaderWorkerSets. Out: the counts, as annotations remember them: the former is the original's.
 """
 
 from __future__ import annotations
@@ -9,12 +9,21 @@ import re
 
 from lws.actions import Object
 from lws.kube.metadata import annotations_of
-from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 
 _COUNT = re.compile(r"[0-9]{1,7}")
 
 
 def initial_of(child: Object) -> int | None:
     """The count at the start; None where nothing is remembered, or nothing that can be read."""
-    text = annotations_of(child).get(INITIAL_REPLICAS_ANNOTATION)
+    return _count(child, INITIAL_REPLICAS_ANNOTATION)
+
+
+def others_initial_of(child: Object) -> int:
+    """What the other revisions had of its role, where there were several; 0 where nothing is remembered."""
+    return _count(child, OTHERS_INITIAL_REPLICAS_ANNOTATION) or 0
+
+
+def _count(child: Object, annotation: str) -> int | None:
+    text = annotations_of(child).get(annotation)
     return int(text) if isinstance(text, str) and _COUNT.fullmatch(text) else None

@@ -20,7 +20,7 @@ from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
-from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
 _OPTIONAL = (
@@ -39,7 +39,9 @@ _WITH_DEFAULT = (
 )
 _IN_EFFECT = (*_OPTIONAL, *_WITH_DEFAULT, fields.CLAIM_RETENTION)
 _RETENTION = {"whenDeleted": "Retain", "whenScaled": "Retain"}
-_NOT_OF_ROLES = frozenset({*PLACEMENT_ANNOTATIONS, INITIAL_REPLICAS_ANNOTATION})
+_NOT_OF_ROLES = frozenset(
+    {*PLACEMENT_ANNOTATIONS, INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION}
+)
 
 _Tree = dict[str, Any]
 _Values = tuple[Any, ...]

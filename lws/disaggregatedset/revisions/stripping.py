@@ -18,6 +18,7 @@ from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,
     NAME_LABEL,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
     REVISION_LABEL,
     ROLE_LABEL,
     SLICE_LABEL,
@@ -26,6 +27,7 @@ from lws_api.disaggregatedset.v1 import (
 )
 
 _LABELS = frozenset({NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL, APP_LABEL})
+_BASELINES = frozenset({INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION})
 _OF_TERMS = frozenset({NAME_LABEL, SLICE_LABEL})
 _TEMPLATES = ("leaderTemplate", "workerTemplate")
 _KINDS = ("podAffinity", "podAntiAffinity")
@@ -35,7 +37,7 @@ def part_shown(role: str, child: Object) -> dict[str, Any]:
     """The role that the child was made from, as far as it shows."""
     metadata = {
         "labels": _without(labels_of(child), _LABELS),
-        "annotations": _without(annotations_of(child), {INITIAL_REPLICAS_ANNOTATION}),
+        "annotations": _without(annotations_of(child), _BASELINES),
     }
     given = {field: values for field, values in metadata.items() if values}
     part = {"name": role, "spec": stripped(child["spec"])}

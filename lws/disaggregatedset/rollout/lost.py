@@ -36,8 +36,15 @@ def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> Slic
     return state
 
 
+def most_groups(role: RoleTarget) -> int:
+    """More of them would take places that new groups need. One at least, where the role is not wanted any
+    more: its revision serves nobody without.
+    """
+    return max(1, role.target)
+
+
 def _restored(state: SliceState, revision: RevisionCounts, lost: Mapping[str, Lost]) -> SliceState:
-    counts = dict(revision.counts)
+    counts, gone = dict(revision.counts), dict(state.gone)
     for role in state.roles:
         known = lost.get(role.name)
         if known is None or role.name in revision.counts:
@@ -46,12 +53,22 @@ def _restored(state: SliceState, revision: RevisionCounts, lost: Mapping[str, Lo
         if count > 0:
             present = max(count, known.lingering)
             counts[role.name] = Count(
-                count, present, 0, False, known.initial, count, starting=count, is_lost=True
+                count,
+                present,
+                0,
+                False,
+                known.initial,
+                broken_on_top=count,
+                starting=count,
+                is_lost=True,
+                lingering=known.lingering,
             )
     if len(counts) == len(revision.counts):
         return state
+    for name in counts.keys() - revision.counts.keys():
+        gone[name] = max(0, gone.get(name, 0) - (counts[name].initial or 0))
     old = (replace(each, counts=counts) if each.key == revision.key else each for each in state.old)
-    return replace(state, old=tuple(old))
+    return replace(state, old=tuple(old), gone=gone)
 
 
 def _count(state: SliceState, role: RoleTarget, known: Lost, revision: RevisionCounts) -> int:
@@ -61,7 +78,7 @@ def _count(state: SliceState, role: RoleTarget, known: Lost, revision: RevisionC
     left = [
         -(-known.initial * each.wanted // each.initial) for each in revision.counts.values() if each.initial
     ]
-    return min((known.initial, known.most, room, *left)) if left else 0
+    return min((known.initial, known.most, room, most_groups(role), *left)) if left else 0
 
 
 def _is_complete(state: SliceState) -> bool:

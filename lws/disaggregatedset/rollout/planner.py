@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lws.disaggregatedset.rollout import scaling
-from lws.disaggregatedset.rollout.drain import Drain
+from lws.disaggregatedset.rollout.drain import Drain, Lowered
 from lws.disaggregatedset.rollout.pace import Counts, Pace, pace_of
 from lws.disaggregatedset.rollout.raising import raised
 from lws.disaggregatedset.rollout.reasons import still_waiting_for
@@ -21,10 +21,43 @@ from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState, Step
 def next_step(state: SliceState, paused: bool = False) -> Step:
     """The step to write now. A paused slice is scaled, but no further than it has to be."""
     step = _step(state, paused)
+    given_up = _given_up(state, step)
+    if given_up:
+        # Nothing is written for them, and what they would have made room for goes on at once.
+        rest = next_step(_without(state, given_up), paused)
+        keys = given_up.keys() | rest.old.keys()
+        return replace(rest, old={key: {**given_up.get(key, {}), **rest.old.get(key, {})} for key in keys})
     drained = tuple(each.key for each in state.old if not any(_is_there(each)))
     if step.is_empty and not step.waiting_for and not step.is_done:
         step = replace(step, waiting_for=still_waiting_for(state))
     return replace(step, drained=drained, is_done=step.is_done and not drained)
+
+
+def _given_up(state: SliceState, step: Step) -> dict[str, dict[str, int]]:
+    """Lost children of which the step leaves nothing, so that they do not come back."""
+    found = {
+        each.key: {
+            role: 0
+            for role, count in each.counts.items()
+            if count.is_lost and step.old.get(each.key, {}).get(role) == 0
+        }
+        for each in state.old
+    }
+    return {key: roles for key, roles in found.items() if roles}
+
+
+def _without(state: SliceState, given_up: Lowered) -> SliceState:
+    old = tuple(
+        replace(
+            each,
+            counts={
+                role: count.given_up if role in given_up.get(each.key, {}) else count
+                for role, count in each.counts.items()
+            },
+        )
+        for each in state.old
+    )
+    return replace(state, old=old)
 
 
 def _step(state: SliceState, paused: bool) -> Step:

@@ -20,7 +20,7 @@ class Count:
     the child by so many takes nothing from anybody.
     starting: those of `wanted` that are not ready yet and may be so any moment. failed_on_top: how many of
     `broken_on_top`, in a row from the top, are not among them. is_lost: there is no such child, and it is to
-    come back as it is described here.
+    come back as it is described here. lingering: what is left of the groups of a lost one.
     """
 
     wanted: int
@@ -32,6 +32,12 @@ class Count:
     starting: int = 0
     failed_on_top: int = 0
     is_lost: bool = False
+    lingering: int = 0
+
+    @property
+    def given_up(self) -> Count:
+        """The same child where it is lost and does not come back."""
+        return Count(0, self.lingering, 0, True, self.initial)
 
     @property
     def hoped(self) -> Count:
@@ -99,13 +105,15 @@ class RoleTarget:
 class SliceState:
     """One slice. roles: those of the spec in their order, then removed ones. old: newest first.
 
-    missing: roles of the spec whose child of the target revision there is not.
+    missing: roles of the spec whose child of the target revision there is not. gone: role → groups that were
+    wanted when the rollout began of children that there are no more.
     """
 
     roles: tuple[RoleTarget, ...]
     old: tuple[RevisionCounts, ...]
     new: RevisionCounts
     missing: frozenset[str] = frozenset()
+    gone: Mapping[str, int] = field(default_factory=dict)
 
     def old_wanted(self, role: str) -> int:
         """What is wanted of the role, over all old revisions."""
@@ -140,12 +148,14 @@ class SliceState:
     def floor(self, role: RoleTarget) -> int:
         """Ready groups that a rollout leaves: those at its start, at most the target, minus the budget.
 
-        The start counts the target revision too, where it had groups already (a change that was taken back).
+        The start counts the target revision too, where it had groups already (a change that was taken back),
+        and revisions that have gone since.
         Where nobody knows, it had none; before the rollout begins, it has those of now.
         """
         new = self.new.of(role.name)
         unknown = 0 if self.is_known else new.wanted
         start = self.old_initial(role.name) + (unknown if new.initial is None else new.initial)
+        start += self.gone.get(role.name, 0)
         return min(start, role.target) - role.unavailable
 
 

@@ -19,7 +19,15 @@ from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_s
 from lws.disaggregatedset.rollout.state import SliceState
 from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
 from lws.disaggregatedset.slices.lost import creations, lost_before, lost_children
-from lws.disaggregatedset.slices.state import Memory, Roles, newest_first, remembered, slice_state
+from lws.disaggregatedset.slices.state import (
+    Memory,
+    Roles,
+    gone_since,
+    gone_unseen,
+    newest_first,
+    remembered,
+    slice_state,
+)
 from lws.disaggregatedset.slices.step import Slice, baseline, plan_step
 from lws.disaggregatedset.slices.targets import Wanted
 
@@ -99,6 +107,10 @@ def _standing(wanted: Wanted, index: int) -> _Standing:
     children = snapshot.of_slice(index)
     old = [each for each in newest_first(children, snapshot.revisions) if each != key]
     state = slice_state(children, roles, [key, *old], memory)
+    if memory is None:
+        state = replace(state, gone=gone_unseen(state, (each for each in children if each.key == key)))
+    elif memory.key == key:
+        state = replace(state, gone=gone_since(snapshot.obj["metadata"]["name"], children, memory))
     within = Slice(snapshot, wanted.spec, index, key, memory)
     return _Standing(wanted, within, roles, with_lost(state, lost_children(wanted, within, roles)))
 
@@ -111,11 +123,15 @@ def _course(standing: _Standing, may_step: bool) -> Course:
         step = replace(step, waiting_for=_OTHERS_FIRST)
     # Apart from the step: one that is refused holds up nothing.
     brought_back = tuple(creations(standing.wanted, within, standing.state, step))
-    planned = together(Plan((brought_back,)), plan_step(within, standing.state, step))
+    memory = (
+        baseline(within, standing.roles, lost_before(within, standing.roles))
+        if step.starts
+        else within.memory
+    )
+    planned = together(Plan((brought_back,)), plan_step(replace(within, memory=memory), standing.state, step))
     waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
     again_after = soonest((planned.again_after, *_judgements(within)))
-    memory = baseline(within, standing.roles, lost_before(within)) if step.starts else within.memory
     is_known = memory is not None and memory.key == within.key and within.is_rolling
     return Course(
         within.index,

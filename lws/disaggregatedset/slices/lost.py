@@ -12,10 +12,10 @@ from typing import Any
 
 from lws.actions import Create
 from lws.disaggregatedset.names import Identity, child_name, identity_of
-from lws.disaggregatedset.rollout.lost import Lost
+from lws.disaggregatedset.rollout.lost import Lost, most_groups
 from lws.disaggregatedset.rollout.state import SliceState, Step
 from lws.disaggregatedset.slices.state import Roles
-from lws.disaggregatedset.slices.step import Slice, create_child
+from lws.disaggregatedset.slices.step import Slice, annotated, create_child
 from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.kube.metadata import is_mapping
@@ -36,17 +36,20 @@ def lost_children(wanted: Wanted, within: Slice, roles: Roles) -> dict[str, dict
     return found
 
 
-def lost_before(within: Slice) -> dict[str, int]:
+def lost_before(within: Slice, roles: Roles) -> dict[str, int]:
     """By name, children of old revisions that the status saw when the rollout begins, and that are gone:
-    they belong to what it begins with. Of a revision that is gone as a whole nothing is lost.
+    they belong to what it begins with, but for groups that are not wanted any more. Of a revision that is
+    gone as a whole nothing is lost.
     """
+    most = {each.name: most_groups(each) for each in roles.targets}
     set_name = within.snapshot.obj["metadata"]["name"]
     there = {(each.key, each.role) for each in within.children}
     found = {}
     for key in {key for key, _ in there} - {within.key}:
         for role, count in _last_seen(within.snapshot.obj, within.index, key).items():
             if count and (key, role) not in there:
-                found[child_name(set_name, Identity(within.index, key, role))] = count
+                name = child_name(set_name, Identity(within.index, key, role))
+                found[name] = min(count, most.get(role, count))
     return found
 
 
@@ -64,7 +67,9 @@ def creations(wanted: Wanted, within: Slice, state: SliceState, step: Step) -> I
                 continue
             if recorded is not None and role is not None:
                 create = create_child(within, role, revision.key, left, recorded.placement)
-                yield _with_baseline(create, count.initial)
+                # As the original writes it on children that a rollout begins with.
+                known = count.initial is not None
+                yield annotated(create, INITIAL_REPLICAS_ANNOTATION, str(count.initial)) if known else create
 
 
 def _of_rollout(within: Slice) -> Iterator[tuple[Identity, Lost]]:
@@ -128,13 +133,3 @@ def _entries(holder: Any, field: str, key: str = "", value: object = None) -> It
     for each in known if isinstance(known, list) else ():
         if is_mapping(each) and (not key or each.get(key) == value):
             yield each
-
-
-def _with_baseline(create: Create, initial: int | None) -> Create:
-    """As the original writes it on children that a rollout begins with."""
-    if initial is None:
-        return create
-    metadata = create.intent["metadata"]
-    annotations = {**(metadata.get("annotations") or {}), INITIAL_REPLICAS_ANNOTATION: str(initial)}
-    intent = {**create.intent, "metadata": {**metadata, "annotations": annotations}}
-    return replace(create, intent=intent)

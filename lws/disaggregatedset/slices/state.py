@@ -6,12 +6,15 @@ that the original understands; the status says which rollout it belongs to.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lws.actions import Object
 from lws.disaggregatedset.children.baseline import initial_of as annotated
+from lws.disaggregatedset.children.baseline import others_initial_of
+from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.record import Recorded
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
 from lws.disaggregatedset.snapshot import ChildFacts
@@ -109,6 +112,37 @@ def counts_of(children: Iterable[ChildFacts], key: str, memory: Memory | None) -
             failed_on_top=each.failed_on_top,
         )
     return counts
+
+
+def gone_since(set_name: str, children: Iterable[ChildFacts], memory: Memory) -> dict[str, int]:
+    """Role → groups that children wanted when the rollout began which there are no more."""
+    there, gone = {each.name for each in children}, Counter[str]()
+    for name, count in memory.initial.items():
+        identity = identity_of(set_name, name) if name not in there else None
+        if identity is not None:
+            gone[identity.role] += count
+    return dict(gone)
+
+
+def gone_unseen(state: SliceState, children: Iterable[ChildFacts]) -> dict[str, int]:
+    """The same where the status has lost its memory: what children of the wanted revision know of, and
+    nobody else has any more. children: those of the wanted revision.
+    """
+    known = {each.role: others_initial_of(each.obj) for each in children if not each.is_leaving}
+    gone = {role: count - state.old_initial(role) for role, count in known.items()}
+    return {role: count for role, count in gone.items() if count > 0}
+
+
+def others_at_start(set_name: str, memory: Memory, role: str) -> int:
+    """Groups of a role that the other revisions had when the rollout began; 0 unless there were several,
+    of which some can be gone before others.
+    """
+    counts: Counter[str] = Counter()
+    for name, count in memory.initial.items():
+        identity = identity_of(set_name, name)
+        if identity is not None and identity.key != memory.key and identity.role == role:
+            counts[identity.key] += count
+    return counts.total() if len(counts) > 1 else 0
 
 
 def slice_state(

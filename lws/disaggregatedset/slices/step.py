@@ -15,12 +15,12 @@ from lws.disaggregatedset import events
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.names import Identity, child_name
 from lws.disaggregatedset.rollout.state import SliceState, Step
-from lws.disaggregatedset.slices.state import Memory, Roles
+from lws.disaggregatedset.slices.state import Memory, Roles, others_at_start
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Placement, Role
 from lws.kube.metadata import annotations_of
 from lws.kube.ownership import ownership_of
-from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 
@@ -72,10 +72,24 @@ def _baselines(within: Slice) -> Iterator[Action]:
     for each in within.children:
         if each.is_leaving:
             continue
-        value = str(each.wanted)
-        if annotations_of(each.obj).get(INITIAL_REPLICAS_ANNOTATION) != value:
-            patch = {"metadata": {"annotations": {INITIAL_REPLICAS_ANNOTATION: value}}}
+        others = _others(within, each.role) if each.key == within.key else None
+        wanted = {
+            INITIAL_REPLICAS_ANNOTATION: str(each.wanted),
+            OTHERS_INITIAL_REPLICAS_ANNOTATION: others,
+        }
+        known = annotations_of(each.obj)
+        changed = {key: value for key, value in wanted.items() if known.get(key) != value}
+        if changed:
+            patch = {"metadata": {"annotations": changed}}
             yield Merge(Reference.to(each.obj), patch, why="a rollout begins with so many groups")
+
+
+def _others(within: Slice, role: str) -> str | None:
+    """What a child of the wanted revision remembers of the others; None where that is nothing."""
+    set_name, memory = within.snapshot.obj["metadata"]["name"], within.memory
+    is_of_this = memory is not None and memory.key == within.key
+    count = others_at_start(set_name, memory, role) if memory is not None and is_of_this else 0
+    return str(count) if count else None
 
 
 def _creations(within: Slice, state: SliceState, step: Step) -> tuple[list[Action], Plan]:
@@ -89,7 +103,11 @@ def _creations(within: Slice, state: SliceState, step: Step) -> tuple[list[Actio
         if blocked is not None:
             waits.append(blocked)
             continue
-        actions.append(create_child(within, role, within.key, step.new[role.name], within.spec.placement))
+        create = create_child(within, role, within.key, step.new[role.name], within.spec.placement)
+        others = _others(within, role.name)
+        actions.append(
+            create if others is None else annotated(create, OTHERS_INITIAL_REPLICAS_ANNOTATION, others)
+        )
     return actions, together(*waits)
 
 
@@ -99,6 +117,13 @@ def create_child(within: Slice, role: Role, key: str, replicas: int, placement: 
     name = intent["metadata"]["name"]
     failure = events.failed_create(within.snapshot.obj, f"LeaderWorkerSet {name}")
     return Create(intent, why=f"role {role.name} of slice {within.index} has none", failure=failure)
+
+
+def annotated(create: Create, key: str, value: str) -> Create:
+    """What makes a child, with what it is to remember."""
+    metadata = create.intent["metadata"]
+    annotations = {**(metadata.get("annotations") or {}), key: value}
+    return replace(create, intent={**create.intent, "metadata": {**metadata, "annotations": annotations}})
 
 
 def _obstacle(within: Slice, role: Role) -> Plan | None:

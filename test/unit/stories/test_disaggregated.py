@@ -279,6 +279,60 @@ def test_wart_41_so_does_one_that_was_lost_before_the_rollout_began(world: World
     assert old not in world.counts() and world.conditions["Available"] == "True"
 
 
+def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(world: World) -> None:
+    """The status has counted groups that are not wanted any more, or are of nobody's doing."""
+    add(world, roles=roles(4, 2))
+    old = only(world)
+    (lost,) = (each for each in world.children if f"{old}-prefill" in each["metadata"]["name"])
+    began: list[tuple[int, int]] = []
+
+    def look() -> None:
+        known = world.status.get("rollouts", {}).get("0")
+        if known is not None and not began:
+            began.append(
+                tuple(known["initialReplicas"][f"demo-0-{old}-{role}"] for role in ("prefill", "decode"))
+            )
+
+    def edit(spec: dict[str, Any]) -> None:
+        _set_image(spec, "app:2")
+        spec["roles"][0]["spec"]["replicas"] = 2
+
+    world.edit(edit)
+    world.cluster.condemn(lost)
+    steps = Steps(world, {"prefill": 3, "decode": 3})
+    world.after_pass = lambda: (look(), steps.look())
+    world.settle()
+    assert began == [(2, 2)]
+    assert max(row[old].get("prefill", 0) for row in steps.rows if old in row) in (1, 2)
+    assert list(world.counts().values()) == [{"prefill": 2, "decode": 2}]
+
+
+def test_wart_41_one_whose_place_the_new_revision_needs_does_not_hold_it_up(world: World) -> None:
+    """It is lost before the first step, which would have taken its only group."""
+    add(
+        world,
+        roles=[make_role("prefill", 1, rolling={"maxSurge": 0, "maxUnavailable": 1}), make_role("decode", 2)],
+    )
+    old = only(world)
+    lost: list[str] = []
+
+    def lose() -> None:
+        counts = world.counts()
+        if not lost and len(counts) == 2:
+            assert {each for key, of_key in counts.items() if key != old for each in of_key.values()} == {0}
+            (child,) = (each for each in world.children if f"{old}-prefill" in each["metadata"]["name"])
+            lost.append(child["metadata"]["name"])
+            world.cluster.condemn(child)
+
+    world.after_pass = lose
+    image(world, "app:2")
+    # No event tells when the last pod of the lost one has gone.
+    assert world.manager.ring()
+    world.settle()
+    assert lost and list(world.counts().values()) == [{"prefill": 1, "decode": 2}]
+    assert old not in world.counts() and world.conditions["Available"] == "True"
+
+
 def test_wart_41_a_name_that_somebody_has_taken_holds_up_no_rollout(world: World) -> None:
     add(world, roles=roles(4, 4))
     old = only(world)
@@ -429,6 +483,7 @@ def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
 
 
 def test_edits_that_roll_no_pod_take_effect_in_place(world: World) -> None:
+    """Wart 14."""
     add(world)
     uids = {each["metadata"]["uid"] for each in world.cluster.of_kind("Pod")}
 
@@ -517,6 +572,7 @@ def test_a_role_waits_for_those_that_start_first(world: World) -> None:
 
 @pytest.mark.parametrize("foreground", [False, True])
 def test_a_set_that_is_deleted_takes_everything_with_it(world: World, foreground: bool) -> None:
+    """Wart 17."""
     add(world)
     world.cluster.condemn(world.get(KIND), foreground)
     world.settle()
@@ -528,6 +584,7 @@ def test_a_set_that_is_deleted_takes_everything_with_it(world: World, foreground
 
 
 def test_orphans_are_adopted_before_anything_is_made(world: World) -> None:
+    """Wart 16."""
     add(world)
     uids = {each["metadata"]["uid"] for each in world.children}
     for child in world.children:

@@ -58,10 +58,13 @@ LATER: tuple[Edit, ...] = (image("app:1"), image("c"), rename_all, lambda spec: 
 BUDGETS = ({"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}, {"maxSurge": 2})
 
 
-def begin(loop: asyncio.AbstractEventLoop, rolling: dict[str, Any]) -> Attack:
-    """At rest."""
+def begin(
+    loop: asyncio.AbstractEventLoop, rolling: dict[str, Any], counts: tuple[int, int] = (3, 2)
+) -> Attack:
+    """At rest. counts: groups of each role."""
     attack = Attack(loop)
-    roles = [make_role("prefill", 3, rolling=rolling), make_role("decode", 2, rolling=rolling)]
+    names = ("prefill", "decode")
+    roles = [make_role(name, count, rolling=rolling) for name, count in zip(names, counts, strict=True)]
     obj = make_disaggregated(roles=roles)
     del obj["metadata"]["uid"]
     attack.world.cluster.add(obj)
@@ -111,6 +114,40 @@ def test_what_happens_in_the_middle_of_a_step_breaks_no_promise(
     attack = begin(loop, dice.choice(BUDGETS))
     attack.at, attack.hit = dice.randint(1, 20), HITS[hit]
     attack.world.edit(dice.choice(EDITS))
+    attack.go()
+    attack.check_end()
+
+
+@pytest.mark.parametrize("at", range(9, 17))
+def test_a_rollout_that_is_overtaken_keeps_the_floor_that_it_began_with(
+    loop: asyncio.AbstractEventLoop, at: int
+) -> None:
+    """The revision in the middle goes first, and its groups count for as long as the oldest has some."""
+    attack = begin(loop, BUDGETS[1])
+    attack.at, attack.hit = at, lambda world: world.edit(image("c"))
+    attack.world.edit(image("b"))
+    attack.go()
+    attack.check_end()
+
+
+@pytest.mark.parametrize(
+    ("counts", "rolling", "at"),
+    [((3, 2), BUDGETS[1], 9), ((3, 2), BUDGETS[1], 10), ((6, 3), BUDGETS[0], 9)],
+)
+def test_a_status_that_is_lost_leaves_the_floor_of_a_rollout_whose_middle_has_gone(
+    loop: asyncio.AbstractEventLoop, counts: tuple[int, int], rolling: dict[str, Any], at: int
+) -> None:
+    attack = begin(loop, rolling, counts)
+    (oldest,) = attack.world.counts()
+    attack.at, attack.hit = at, lambda world: world.edit(image("c"))
+    attack.world.edit(image("b"))
+    seen: set[str] = set()
+    while len(seen) < 3 or len(attack.world.counts()) > 2:
+        attack.go(1)
+        attack.world.manager.ring()
+        seen |= attack.world.counts().keys()
+    assert oldest in attack.world.counts()
+    lose_status(attack.world)
     attack.go()
     attack.check_end()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterator
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +21,7 @@ from test.unit.stories.disaggregated_world import CHILD, World
 from test.unit.stories.original_sets import Left, original_key, role
 
 NAMES = ("prefill", "decode")
+TESTS = Path(__file__).parents[2]
 OURS = "disaggregatedset"
 """The kind of the passes over DisaggregatedSets."""
 
@@ -177,3 +180,11 @@ def test_wart_30_a_creation_that_fails_is_told(world: World) -> None:
     while world.manager.ring():
         world.settle()
     assert world.conditions["Available"] == "True" and len(world.children) == 2
+
+
+def test_each_wart_is_named_by_a_test_that_the_original_would_fail() -> None:
+    """43 things that the original does badly (the list of warts in the specification)."""
+    numbers = re.compile(r"[Ww]arts?[ _](\d+)(?:(?:,| and) (\d+))*")
+    sources = (path.read_text(encoding="utf-8") for path in TESTS.rglob("test_*.py"))
+    named = {int(each) for text in sources for found in numbers.finditer(text) for each in found.groups("0")}
+    assert set(range(1, 44)) - named == set()

@@ -110,7 +110,8 @@ class Promises:
         return ceil((index + 1) * target[role] / self._total)
 
     def check_old_ratio(self) -> None:
-        """No role loses more than a step beyond the one of which most is gone, or than new groups need.
+        """No role loses more than a step beyond the one of which most is gone, or than new groups need, those
+        that are there included.
 
         What goes as a whole, serves nobody or is not wanted any more has no share. Scaling acts at once.
         """
@@ -125,7 +126,9 @@ class Promises:
         for name, role in self.roles.items():
             left = old[name] - sum(self._loses(key, name) for key in self.step.old)
             by_plan = initial[name] - floor(index * initial[name] / self._total)
-            least = min(old[name], by_plan, role.ceiling - self._next_new(name))
+            # New groups that are there stay, also where they have got further than the plan is.
+            new = max(self._next_new(name), self.before.get((self.key, name), 0))
+            least = min(old[name], by_plan, role.ceiling - new)
             assert left >= least, f"ratio: old {name} {old[name]} -> {left} < {least}"
 
     def _is_complete(self) -> bool:
@@ -237,6 +240,7 @@ class Promises:
         start = sum(self.before.get((k, role.name), 0) for k in self.children.by_key)
         if self.state.is_known:
             start = self._initial(role) + (self.state.new.of(role.name).initial or 0)
+            start += self.state.gone.get(role.name, 0)
         return min(start, role.target) - role.unavailable
 
 

@@ -138,6 +138,20 @@ def test_every_rollout_keeps_its_promises_and_ends() -> None:
     run_state_machine_as_test(Machine, settings=PROFILES[PROFILE])
 
 
+def test_a_role_that_shrinks_while_its_revision_comes_back_leaves_room_for_the_groups_that_it_has() -> None:
+    """It is further than the plan, and what is above its ceiling goes, whatever the others have lost."""
+    world = World({"x": RoleTarget("x", 4), "z": RoleTarget("z", 5, 3, 1)})
+    world.begin_settled()
+    world.change("b")
+    world.go_on(random.Random(0), 5, speed=1)
+    world.change("c")
+    world.go_on(random.Random(0), 3, speed=1)
+    world.scale("z", 2)
+    world.change("b")
+    world.settle()
+    assert "c:xz/z=1" in world.writes
+
+
 def test_days_that_dice_make_up_end_well() -> None:
     for seed in range(DAYS):
         try:

@@ -82,7 +82,17 @@ class World:
         wanted += [RoleTarget(name, 0) for name in sorted(gone)]
         new = RevisionCounts(key, self._counts(key))
         missing = frozenset(self.roles.keys() - new.counts.keys())
-        return with_lost(SliceState(tuple(wanted), tuple(old), new, missing), self._lost())
+        state = SliceState(tuple(wanted), tuple(old), new, missing, self._gone())
+        return with_lost(state, self._lost())
+
+    def _gone(self) -> dict[str, int]:
+        """By role, groups at the start of children that there are no more."""
+        known = self.memory.initial if self.memory and self.memory.target == self.key else {}
+        gone: dict[str, int] = {}
+        for (key, role), groups in known.items():
+            if self.children.get(key, role) is None:
+                gone[role] = gone.get(role, 0) + groups
+        return gone
 
     def _lost(self) -> dict[str, dict[str, Lost]]:
         """As a status tells it that is up to date."""

@@ -433,4 +433,5 @@ def test_labels_and_annotations_are_those_that_clusters_are_full_of() -> None:
         "REVISION_LABEL": "disaggregatedset.x-k8s.io/revision",
         "APP_LABEL": "app",
         "INITIAL_REPLICAS_ANNOTATION": "disaggregatedset.x-k8s.io/initial-replicas",
+        "OTHERS_INITIAL_REPLICAS_ANNOTATION": "disaggregatedset.x-k8s.io/initial-replicas-of-others",
     }

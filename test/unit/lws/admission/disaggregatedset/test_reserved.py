@@ -41,10 +41,11 @@ def test_what_they_would_be_set_to_anyway_may_be_written() -> None:
     assert messages(make_set(*beside(make_role() | labelled(name="llm", role="prefill")))) == []
 
 
-def test_the_memory_of_rollouts() -> None:
-    role = make_role() | {"metadata": {"annotations": {f"{PREFIX}/initial-replicas": "7"}}}
+@pytest.mark.parametrize("name", ["initial-replicas", "initial-replicas-of-others"])
+def test_the_memory_of_rollouts(name: str) -> None:
+    role = make_role() | {"metadata": {"annotations": {f"{PREFIX}/{name}": "7"}}}
     assert messages(make_set(*beside(role))) == [
-        f"spec.roles[0].metadata.annotations[{PREFIX}/initial-replicas]: Forbidden: is where the controller "
+        f"spec.roles[0].metadata.annotations[{PREFIX}/{name}]: Forbidden: is where the controller "
         f"remembers how a rollout began: remove it"
     ]
 

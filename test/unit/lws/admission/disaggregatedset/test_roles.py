@@ -131,6 +131,7 @@ AS_A_SET = {
 
 @pytest.mark.parametrize(("role", "beginning"), AS_A_SET.values(), ids=AS_A_SET.keys())
 def test_it_is_judged_as_the_set_that_is_made_of_it(role: Object, beginning: str) -> None:
+    """Wart 26."""
     (message,) = messages(make_set(*beside(role)))
     assert message.startswith(beginning)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lws.admission.disaggregatedset.facts import facts_of
@@ -66,6 +68,20 @@ def test_two_sets_that_need_a_scaler_of_one_name() -> None:
     assert errors_in(scaled, None, theirs) == []
 
 
+def test_most_sets_of_the_namespace_are_not_looked_at() -> None:
+    class Unread(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            pytest.fail("it is read")
+
+        get = __getitem__
+
+    unread = Unread(spec={})
+    assert errors_in(make_set(*beside(make_role("c")), name="a-b"), None, [unread]) == []
+    external = make_set(*beside(make_role("c") | EXTERNAL), name="a-b")
+    named_otherwise = {"metadata": {"name": "b"}, "spec": unread}
+    assert errors_in(external, external, [unread]) == [] == errors_in(external, None, [named_otherwise])
+
+
 def scaled(running: int | None) -> Object:
     old = make_set(*beside(make_role() | EXTERNAL))
     if running is not None:
@@ -79,6 +95,7 @@ def scaled(running: int | None) -> Object:
 def test_who_takes_the_scaler_away_is_warned_of_the_groups_that_go(
     running: int | None, slices: int, is_warned: bool
 ) -> None:
+    """Wart 7."""
     new = make_set(slices=slices)
     expected = (
         f"spec.roles[0].spec.replicas: role prefill has {running} groups by its scaler and will have "

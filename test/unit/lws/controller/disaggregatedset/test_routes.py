@@ -126,10 +126,16 @@ def test_groups_that_are_gone_are_told_at_once(former: int, replicas: int, waits
 @pytest.mark.parametrize(
     ("before", "after", "ours", "others"),
     [
-        pytest.param(None, make("Service", "s", OWNED), [5.0], [0.3], id="service made"),
-        pytest.param(make("Service", "s", OWNED), None, [5.0], [0.0], id="service gone"),
+        pytest.param(
+            None, make("Service", "s", OWNED), [timing.CHILD_REPORT_SECONDS], [0.3], id="service made"
+        ),
+        pytest.param(
+            make("Service", "s", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="service gone"
+        ),
         pytest.param(None, make("ControllerRevision", "r", OWNED), [0.0], [0.0], id="recorded"),
-        pytest.param(make("ControllerRevision", "r", OWNED), None, [5.0], [0.0], id="pruned"),
+        pytest.param(
+            make("ControllerRevision", "r", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="pruned"
+        ),
         pytest.param(make(KIND, "demo"), make(KIND, "demo", status={}), [], [0.0], id="its own status"),
         pytest.param(
             make(KIND, "demo"), make(KIND, "demo", label="edited"), [0.0], [0.0], id="with somebody's edit"

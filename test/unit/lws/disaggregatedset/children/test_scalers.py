@@ -170,6 +170,7 @@ def test_what_scalers_ask_for() -> None:
     ("total", "slices", "shares"), [(0, 2, [0, 0]), (5, 3, [2, 2, 1]), (6, 3, [2, 2, 2]), (1, 3, [1, 0, 0])]
 )
 def test_the_total_is_spread_evenly(total: int, slices: int, shares: list[int]) -> None:
+    """Wart 22."""
     assert [share(total, slices, index) for index in range(slices)] == shares
 
 

@@ -50,6 +50,7 @@ def respelled(value: Any, chance: random.Random) -> Any:
 
 @for_each_seed(200)
 def test_other_spellings_and_orders_are_equal(seed: int) -> None:
+    """Wart 13."""
     chance = random.Random(seed)
     roles = make_serving()
     other = [respelled(role, chance) for role in roles]

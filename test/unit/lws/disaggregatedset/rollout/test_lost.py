@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lws.disaggregatedset.rollout.lost import Lost, with_lost
@@ -38,6 +40,18 @@ def test_it_comes_back_with_what_its_siblings_have_kept(
     assert back(slice_with(old, new), most=most) == expected
 
 
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        pytest.param(4, 4, id="as many as it had"),
+        pytest.param(2, 2, id="no place of the new revision is taken for more"),
+        pytest.param(0, 1, id="one of a role that is not wanted any more, which its revision needs"),
+    ],
+)
+def test_it_comes_back_with_no_more_than_are_wanted_now(target: int, expected: int) -> None:
+    assert back(slice_with(4, (0, 0), (4, target)), initial=4, most=4) == expected
+
+
 def test_before_a_rollout_has_begun_it_comes_back_with_what_is_wanted() -> None:
     waiting = SliceState(
         roles((4, 2)), (RevisionCounts("a", {"x": ready(4)}),), RevisionCounts("b"), frozenset("xy")
@@ -51,6 +65,29 @@ def test_it_counts_like_a_child_whose_groups_are_starting() -> None:
     count = state.old[0].of("y")
     assert count.is_lost and (count.ready, count.starting, count.present) == (0, 2, 2)
     assert state.old_initial("y") == 2
+
+
+@pytest.mark.parametrize(
+    ("lingering", "raised"),
+    [
+        pytest.param(0, {"x": 1, "y": 1}, id="its place is free"),
+        pytest.param(1, {}, id="its last group is yet to go"),
+    ],
+)
+def test_a_step_that_takes_all_of_it_goes_on_without_it(lingering: int, raised: dict[str, int]) -> None:
+    """It would not be made anew, so that nothing changes for which the next step could wait."""
+    wanted = roles((4, 1), surge=(1, 0), unavailable=(0, 1))
+    counts = RevisionCounts("a", {"x": ready(4, 4)})
+    state = with_lost(SliceState(wanted, (counts,), revision("b", 0, 0)), {"a": {"y": Lost(1, 1, lingering)}})
+    step = next_step(state)
+    assert step.old == {"a": {"y": 0}} and step.new == raised
+
+
+def test_what_comes_back_has_not_gone() -> None:
+    """Its groups at the start count once."""
+    state = replace(slice_with(3, (2, 1)), gone={"y": 5})
+    back_again = with_lost(state, {"a": {"y": Lost(2, 2)}})
+    assert (back_again.old_initial("y"), back_again.gone) == (2, {"y": 3})
 
 
 def test_nothing_is_lost_that_is_there() -> None:

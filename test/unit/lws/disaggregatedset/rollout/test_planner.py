@@ -72,6 +72,7 @@ def test_wart_8_done_and_blocked_differ() -> None:
 
 
 def test_wart_8_new_counts_shrink_with_their_target() -> None:
+    """Wart 36 too."""
     state = SliceState(roles((2, 2, 1)), (revision("a", 1, 1),), revision("b", 2, 2, 3))
     assert next_step(state) == Step(new={"z": 1})
     assert to_the_end(state).new.of("z").wanted == 1

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, Step
@@ -76,6 +78,14 @@ def test_the_floor_of_a_change_that_is_taken_back_counts_what_came_back_already(
         new=RevisionCounts("a", {"decode": healthy(2, initial=2)}),
     )
     assert state.floor(role) == 4
+
+
+def test_the_floor_counts_revisions_that_have_gone_since_the_rollout_began() -> None:
+    role, old = RoleTarget("decode", target=4, unavailable=1), {"decode": healthy(2, initial=2)}
+    state = SliceState((role,), (RevisionCounts("a", old),), RevisionCounts("c"))
+    assert state.floor(role) == 1
+    assert replace(state, gone={"decode": 1}).floor(role) == 2
+    assert replace(state, gone={"decode": 9}).floor(role) == 3, "no more than are wanted"
 
 
 def test_a_step_that_writes_nothing_is_empty() -> None:

@@ -1,0 +1,90 @@
+"""What users are told of the steps of a rollout, and how much of it together."""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.actions import Announce, Reference
+from lws.cluster.write.event_folds import Window, fold_key, folded
+from lws.disaggregatedset import events
+from lws.disaggregatedset.snapshot import ChildFacts
+from test.unit.builders import make_set
+from test.unit.lws.disaggregatedset.sets import make_disaggregated
+
+LLM = make_disaggregated()
+
+
+def _child(role: str, replicas: int, key: str = "new", slice_index: int = 0) -> ChildFacts:
+    obj = make_set(f"llm-{slice_index}-{key}-{role}", replicas=replicas)
+    return ChildFacts(obj, role, slice_index, key)
+
+
+def _scaled(role: str, before: int, after: int) -> Announce:
+    return events.scaled(LLM, _child(role, before), after)
+
+
+@pytest.mark.parametrize(
+    ("announce", "reason", "note"),
+    [
+        pytest.param(
+            _scaled("prefill", 1, 2),
+            "ScalingUp",
+            "Scaling up prefill LWS llm-0-new-prefill from 1 to 2 replicas",
+            id="up",
+        ),
+        pytest.param(
+            _scaled("decode", 2, 0),
+            "ScalingDown",
+            "Scaling down decode LWS llm-0-new-decode from 2 to 0 replicas",
+            id="down",
+        ),
+        pytest.param(
+            events.deleted_drained(LLM, _child("decode", 0)),
+            "LWSDeleted",
+            "Deleted drained LWS llm-0-new-decode",
+            id="drained",
+        ),
+        pytest.param(
+            events.deleted_with_slice(LLM, _child("decode", 1, slice_index=3)),
+            "LWSDeleted",
+            "Deleted LWS llm-3-new-decode for removed slice 3",
+            id="slice",
+        ),
+    ],
+)
+def test_one_alone_has_the_words_of_the_original(announce: Announce, reason: str, note: str) -> None:
+    assert (folded([announce]).reason, folded([announce]).note) == (reason, note)
+    assert folded([announce]).related is not None
+    assert not Window(0.0).goes_alone(announce), "it waits for others"
+
+
+def test_all_roles_of_a_step_are_told_together() -> None:
+    step = [_scaled("prefill", 1, 2), _scaled("decode", 0, 1)]
+    assert fold_key(step[0]) == fold_key(step[1])
+    told = folded(step)
+    assert told.note == (
+        "Scaling up prefill LWS llm-0-new-prefill from 1 to 2 replicas, "
+        "decode LWS llm-0-new-decode from 0 to 1 replicas"
+    )
+    assert told.related == Reference.to(LLM)
+
+
+def test_steps_that_follow_each_other_closely_are_told_from_the_first_count_to_the_last() -> None:
+    steps = [_scaled("decode", 4, 3), _scaled("prefill", 2, 1), _scaled("decode", 3, 2)]
+    assert folded(steps).note == (
+        "Scaling down decode LWS llm-0-new-decode from 4 to 2 replicas, "
+        "prefill LWS llm-0-new-prefill from 2 to 1 replicas"
+    )
+
+
+def test_up_and_down_are_told_apart() -> None:
+    assert fold_key(_scaled("decode", 1, 2)) != fold_key(_scaled("decode", 2, 1))
+
+
+def test_what_is_deleted_together_is_told_by_name() -> None:
+    gone = [events.deleted_drained(LLM, _child(role, 0, "old")) for role in ("prefill", "decode")]
+    assert folded(gone).note == "Deleted drained LWS llm-0-old-decode, llm-0-old-prefill"
+
+
+def test_a_rollout_that_ends_is_told_after_its_steps() -> None:
+    assert events.rollout_started(LLM, "new").ends and events.rollout_completed(LLM, "new").ends

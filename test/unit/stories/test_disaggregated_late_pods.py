@@ -1,0 +1,110 @@
+"""DisaggregatedSets whose manager hears of pods later than of everything else.
+
+Another process looks after the LeaderWorkerSets and writes their statuses, so these are ahead of the pods
+that the manager knows of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+import pytest
+
+from lws.controller.disaggregatedset.routes import PASS
+from lws.controller.manager import REGISTRATIONS
+from lws.controller.triggers.keys import Key
+from test.unit.disaggregated import make_disaggregated, make_role
+from test.unit.stories.disaggregated_attack import Attack
+from test.unit.stories.fake_manager import FakeManager
+
+BUDGETS = ({"maxSurge": 1, "maxUnavailable": 0}, {"maxSurge": 0, "maxUnavailable": 1}, {"maxSurge": 2})
+Edit = Callable[[dict[str, Any]], object]
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+class LatePods(Attack):
+    """woken: how often a pod that has gone started a pass by itself."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, seed: int) -> None:
+        self._order = random.Random(seed)
+        self.woken = 0
+        super().__init__(loop)
+
+    def restart(self) -> None:
+        super().restart()
+        self._other = FakeManager(self.world.cluster, self.loop, self._on_plan, REGISTRATIONS)
+
+    def _round(self) -> bool:
+        world, manager = self.world, self.world.manager
+        version = world.cluster.version
+        _work(self._other, lambda key: key.kind != PASS)
+        _work(manager, _is_of_the_set, late=("Pod",))
+        world.nodes.sync_all()
+        world.cluster.collect()
+        for move in world.nodes.moves():
+            move()
+        if version != world.cluster.version or "Pod" not in manager.late:
+            return version != world.cluster.version
+        # Nothing moves any more: now some of the pods are heard of.
+        manager.read("Pod", self._order.randint(1, 3))
+        self.woken += any(map(_is_of_the_set, manager.queue.keys))
+        return True
+
+
+def _is_of_the_set(key: Key) -> bool:
+    return key.kind == PASS
+
+
+def _work(manager: FakeManager, is_meant: Callable[[Key], bool], late: Collection[str] = ()) -> None:
+    while True:
+        for kind in manager.late:
+            if kind not in late:
+                manager.read(kind)
+        for key in [each for each in manager.queue.keys if not is_meant(each)]:
+            del manager.queue.keys[key]
+        if not manager.run_pass():
+            return
+
+
+def _image(spec: dict[str, Any]) -> None:
+    for role in spec["roles"]:
+        template = role["spec"]["leaderWorkerTemplate"]["workerTemplate"]
+        template["spec"]["containers"][0]["image"] = "b"
+
+
+def _image_and_counts(spec: dict[str, Any]) -> None:
+    _image(spec)
+    spec["roles"][0]["spec"]["replicas"], spec["roles"][1]["spec"]["replicas"] = 1, 4
+
+
+def _rename(spec: dict[str, Any]) -> None:
+    for role in spec["roles"]:
+        role["name"] += "x"
+
+
+@pytest.mark.parametrize("edit", [_image, _image_and_counts, _rename], ids=lambda edit: edit.__name__)
+@pytest.mark.parametrize("seed", range(len(BUDGETS)))
+def test_pods_that_are_heard_of_last_break_no_promise(
+    loop: asyncio.AbstractEventLoop, seed: int, edit: Edit
+) -> None:
+    attack = LatePods(loop, seed)
+    roles = [make_role(name, count, rolling=BUDGETS[seed]) for name, count in (("prefill", 3), ("decode", 2))]
+    obj = make_disaggregated(roles=roles)
+    del obj["metadata"]["uid"]
+    attack.world.cluster.add(obj)
+    attack.go()
+    attack.writes.clear()
+    attack.woken = 0
+    attack.world.edit(edit)
+    attack.go()
+    attack.check_end()
+    assert attack.woken, "no other event follows that would tell of them"
