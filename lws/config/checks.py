@@ -29,6 +29,7 @@ Mistake = tuple[KeyPath, str]
 
 def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
     """Everything that is wrong, as (key, what to do) pairs."""
+    yield from _webhook(configuration)
     yield from _leader_election(configuration)
     yield from _addresses(configuration)
     yield from _endpoints(configuration)
@@ -36,6 +37,12 @@ def mistakes_in(configuration: Configuration) -> Iterator[Mistake]:
     yield from _names(configuration)
     yield from _node_loss(configuration)
     yield from _sharding(configuration)
+
+
+def _webhook(configuration: Configuration) -> Iterator[Mistake]:
+    delay = configuration.webhook.shutdown_delay
+    if delay.total_seconds() < 0:
+        yield ("webhook", "shutdownDelay"), f"must be 0s or more, not {render(delay)}"
 
 
 def _leader_election(configuration: Configuration) -> Iterator[Mistake]:

@@ -69,6 +69,7 @@ FLAGS: Mapping[str, Flag] = MappingProxyType(
         "leader-elect-resource-name": Flag(("leaderElection", "resourceName"), _text),
         "metrics-bind-address": Flag(("metrics", "bindAddress"), _text),
         "metrics-per-set": Flag(("metrics", "perSet"), _boolean),
+        "webhook-shutdown-delay": Flag(("webhook", "shutdownDelay"), _text),
         "debug-bind-address": Flag(("debug", "bindAddress"), _text),
         "health-probe-bind-address": Flag(("health", "healthProbeBindAddress"), _probe_address),
     }

@@ -93,6 +93,7 @@ def _settings(configuration: Configuration, namespace: str, environ: Mapping[str
             host=webhook.host,
             port=webhook.port,
             cert_dir=webhook.cert_dir,
+            shutdown_delay=webhook.shutdown_delay.total_seconds(),
         ),
         leader_election=LeaderElection(
             enabled=election.leader_elect,

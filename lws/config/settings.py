@@ -13,12 +13,15 @@ from lws.kube.nodes import NodeLossPolicy
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """enabled: serve webhooks at all. host: empty means every interface. cert_dir: has tls.crt, tls.key."""
+    """enabled: serve webhooks at all. host: empty means every interface. cert_dir: has tls.crt, tls.key.
+    shutdown_delay: for how many seconds after SIGTERM reviews are still answered.
+    """
 
     enabled: bool
     host: str
     port: int
     cert_dir: str
+    shutdown_delay: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,8 +82,11 @@ class Manager:
             self._lifecycle.listen()
             return await self._lifecycle.supervise([engines, *tasks])
         finally:
+            # Others can lead at once, but not be found by API servers at once.
+            last_reviews = start("last reviews", self._serving.close_gently())
             await cancel([engines])
             await self._engine.take_down()
+            await last_reviews
             await cancel(tasks)
             for server in servers:
                 await server.stop()

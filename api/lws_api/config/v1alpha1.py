@@ -48,6 +48,8 @@ class Webhook(_Section):
     """Address to listen on; empty means all."""
     cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"
     """Directory with `tls.crt` and `tls.key`, read again when they change."""
+    shutdown_delay: Duration = timedelta()
+    """How long reviews are still answered after SIGTERM, while API servers turn to another manager."""
 
     @field_validator("port")
     @classmethod

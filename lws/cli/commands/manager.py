@@ -53,6 +53,7 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
 @click.option("--metrics-bind-address", help=f"Address of /metrics (:8443), `0` for none. {_DEPRECATED}")
 @click.option("--metrics-per-set", type=bool, help="Metrics of each set by itself (true), else their sums.")
 @click.option("--debug-bind-address", help="Loopback address of /debug, such as 127.0.0.1:6060 (none).")
+@click.option("--webhook-shutdown-delay", help="How long reviews are still answered after SIGTERM (0s).")
 @click.option(
     "--health-probe-bind-address", help=f"Address of the probes (:8081), `0` for none. {_DEPRECATED}"
 )

@@ -12,6 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from lws.actions import Object
 from lws.admission import defaulting, leaderworkerset
 from lws.admission.errors import Refused
 from lws.admission.pods import pod
@@ -22,6 +23,7 @@ from lws.controller.webhooks.handlers import Handler, Siblings, refuse, siblings
 from lws.controller.webhooks.mutation import change_object
 from lws.group.gang.provider import GangProvider
 from lws.group.gang.registry import PROVIDERS
+from lws.kube.metadata import copied
 from lws_api.leaderworkerset.v1 import KIND
 
 MUTATE_SET = "mutate-leaderworkerset-x-k8s-io-v1-leaderworkerset"
@@ -60,7 +62,13 @@ def handlers_with(siblings: Siblings, gang: GangProvider | None) -> Mapping[str,
 
 
 async def _default_set(**_: Any) -> None:
-    change_object(defaulting.default)
+    change_object(_defaulted)
+
+
+def _defaulted(raw: Object) -> Object:
+    made = copied(raw)
+    defaulting.default(made)
+    return made
 
 
 def _pod_admitter(gang: GangProvider | None) -> Handler:
@@ -68,13 +76,13 @@ def _pod_admitter(gang: GangProvider | None) -> Handler:
         # A rule has no randomness of its own.
         marks = partial(gang.marks, unique=secrets.token_hex(4)) if gang is not None else None
 
-        def admit(raw: dict[str, Any]) -> None:
+        def admitted(raw: Object) -> Object:
             try:
-                pod.admit(raw, namespace or "", marks)
+                return pod.admitted(raw, namespace or "", marks)
             except Refused as refused:
                 refuse(str(refused), refused)
 
-        change_object(admit)
+        change_object(admitted)
 
     return admit_pod
 

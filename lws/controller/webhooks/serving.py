@@ -40,6 +40,7 @@ class Serving:
         metrics.passes.serve([_CONTROLLER], at_once=1)
         metrics.process.watch_certificate("webhook", lambda: self._certificates.expires)
         self._is_enabled = webhook.enabled
+        self._shutdown_delay = webhook.shutdown_delay
 
     @property
     def server(self) -> AdmissionServer | None:
@@ -57,6 +58,11 @@ class Serving:
     async def run(self) -> None:
         """Keep the certificate good, for ever."""
         await self._certificates.run()
+
+    async def close_gently(self) -> None:
+        """Return once API servers have had the time to turn to another manager."""
+        if self._is_enabled:
+            await self._server.close_gently(self._shutdown_delay)
 
     def _supplier(self, settings: Settings, cluster: Cluster) -> InternalCertificates | CertificateDirectory:
         certificates = settings.certificates

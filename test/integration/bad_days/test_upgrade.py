@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ from test.harness.groups import settle
 from test.harness.identities import differences, identities, specs
 from test.harness.manifests import a_set
 from test.harness.product import Product
+from test.harness.repeating import repeated
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from test.integration.bad_days.reviews import ca_bundles, secret_of
@@ -66,21 +66,14 @@ def test_webhooks_answer_all_the_time(
 @contextmanager
 def asking(world: World, failures: list[str]) -> Iterator[list[int]]:
     """Have sets admitted all the time, without creating any."""
-    done = threading.Event()
     asked: list[int] = []
 
-    def work() -> None:
-        while not done.wait(0.05):
-            asked.append(1)
-            try:
-                world.api.create(f"{world.path(SET)}?dryRun=All", a_set("probe"))
-            except ApiError as refusal:
-                failures.append(str(refusal))
+    def ask() -> None:
+        asked.append(1)
+        try:
+            world.api.create(f"{world.path(SET)}?dryRun=All", a_set("probe"))
+        except ApiError as refusal:
+            failures.append(str(refusal))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with repeated(ask, 0.05):
         yield asked
-    finally:
-        done.set()
-        thread.join()

@@ -168,6 +168,11 @@ WRONG: dict[str, tuple[dict[str, Any], str, str]] = {
         "tls.cipherSuites",
         "must be left out with minVersion VersionTLS13: the suites of TLS 1.3 are fixed",
     ),
+    "reviews until before SIGTERM": (
+        {"webhook": {"shutdownDelay": "-1s"}},
+        "webhook.shutdownDelay",
+        "must be 0s or more, not -1s",
+    ),
     "service name": (
         {"internalCertManagement": {"webhookServiceName": "1a"}},
         "internalCertManagement.webhookServiceName",

@@ -23,6 +23,7 @@ VALUES: dict[str, tuple[str, object, KeyPath, object]] = {
     "metrics": ("metrics-bind-address", ":1", ("metrics", "bindAddress"), ":1"),
     "metrics, empty": ("metrics-bind-address", "", ("metrics", "bindAddress"), ""),
     "metrics of each set": ("metrics-per-set", "false", ("metrics", "perSet"), False),
+    "last reviews": ("webhook-shutdown-delay", "9s", ("webhook", "shutdownDelay"), "9s"),
     "debug": ("debug-bind-address", "127.0.0.1:6060", ("debug", "bindAddress"), "127.0.0.1:6060"),
     "probes": ("health-probe-bind-address", ":1", ("health", "healthProbeBindAddress"), ":1"),
     "probes, empty": ("health-probe-bind-address", "", ("health", "healthProbeBindAddress"), "0"),

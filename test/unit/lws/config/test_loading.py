@@ -38,7 +38,13 @@ def test_without_a_file(path: str | None) -> None:
     assert yaml.safe_load(found.effective)["leaderElection"]["leaseDuration"] == "15s"
     assert found == Settings(
         namespace="lws-system",
-        webhook=Webhook(enabled=True, host="", port=9443, cert_dir="/tmp/k8s-webhook-server/serving-certs"),
+        webhook=Webhook(
+            enabled=True,
+            host="",
+            port=9443,
+            cert_dir="/tmp/k8s-webhook-server/serving-certs",
+            shutdown_delay=0,
+        ),
         leader_election=LeaderElection(True, "b8b2488c.x-k8s.io", 15.0, 10.0, 2.0),
         metrics_bind_address=":8443",
         metrics_per_set=True,
@@ -60,7 +66,7 @@ def test_everything_in_a_file(config: Path) -> None:
     config.write_text(
         HEAD
         + """
-webhook: {port: 1, host: 127.0.0.1, certDir: /certs}
+webhook: {port: 1, host: 127.0.0.1, certDir: /certs, shutdownDelay: 90s}
 leaderElection:
   leaderElect: false
   leaseDuration: 1m
@@ -84,7 +90,7 @@ sharding: {shards: 1}
     found = settings(str(config))
     assert found == Settings(
         namespace="lws-system",
-        webhook=Webhook(enabled=True, host="127.0.0.1", port=1, cert_dir="/certs"),
+        webhook=Webhook(enabled=True, host="127.0.0.1", port=1, cert_dir="/certs", shutdown_delay=90),
         leader_election=LeaderElection(False, "mine", 60.0, 30.0, 0.5),
         metrics_bind_address=None,
         metrics_per_set=False,

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Iterable, Sized
 from pathlib import Path
-from typing import cast
+from typing import Never, cast
 
 import kopf
 import pytest
@@ -40,6 +40,17 @@ def test_kopf_writes_nothing_of_its_own() -> None:
     assert settings.scanning.disabled, "it would watch all CustomResourceDefinitions and namespaces"
     assert settings.admission.managed is None, "webhook configurations are the chart's"
     assert settings.admission.server is SERVER
+
+
+def test_kopf_copies_no_object_to_compare_it_with_the_next() -> None:
+    class Uncopied(dict[str, str]):
+        def __deepcopy__(self, _: object) -> Never:
+            pytest.fail("kopf copies it")
+
+    raw = {"metadata": {"name": "demo", "annotations": {}}, "spec": Uncopied(size="2")}
+    storage = build_settings(SERVER).persistence.diffbase_storage
+    body = kopf.Body(cast(kopf.RawBody, raw))
+    assert storage.fetch(body=body) is None and storage.build(body=body) == {}
 
 
 def test_kopf_never_gives_a_request_up() -> None:

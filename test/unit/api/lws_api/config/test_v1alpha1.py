@@ -15,7 +15,12 @@ HEAD = {"apiVersion": API_VERSION, "kind": KIND}
 DEFAULTS = {
     "apiVersion": "config.lws.x-k8s.io/v1alpha1",
     "kind": "Configuration",
-    "webhook": {"port": 9443, "host": "", "certDir": "/tmp/k8s-webhook-server/serving-certs"},
+    "webhook": {
+        "port": 9443,
+        "host": "",
+        "certDir": "/tmp/k8s-webhook-server/serving-certs",
+        "shutdownDelay": "0s",
+    },
     "leaderElection": {
         "leaderElect": True,
         "leaseDuration": "15s",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from lws.admission.errors import Refused
+from lws.admission.pods import pod as pod_rules
 from lws.admission.pods.pod import admit
 from lws.kube.metadata import copied
 from lws_api.leaderworkerset.v1 import (
@@ -486,12 +488,18 @@ def test_any_shape_is_refused_or_harmless(pod: dict[str, Any], path: tuple[Any, 
             parent = parent[part]
         parent[path[-1]] = copy.deepcopy(junk)
         before = copied(broken)
+        made = None
+        with suppress(Refused):
+            made = pod_rules.admitted(broken, "default")
+        assert broken == before
         try:
             admit(broken, "default")
         except Refused as refused:
+            assert made is None
             assert str(refused)
             assert broken == before
             continue
+        assert made == broken
         once = copied(broken)
         admit(broken, "default")
         assert broken == once

@@ -7,6 +7,7 @@ import gc
 import json
 import random
 import resource
+import ssl
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from test.unit.lws.controller.webhooks.test_server import JSON, Running, review
 from test.unit.lws.controller.webhooks.test_server import running as running
 
@@ -105,3 +107,56 @@ async def test_callers_that_say_nothing_keep_nobody_waiting(running: Running) ->
             async with asyncio.timeout(30):
                 for _ in range(20):
                     assert (await running.post(json=review()))[0] == 200
+
+
+async def half_a_body(running: Running, size: int) -> asyncio.StreamWriter:
+    """A caller that says how much is to come, and stops after half of it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    _, writer = await asyncio.open_connection("127.0.0.1", running.server.port, ssl=context)
+    head = f"POST /mutate--v1-pod HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON['Content-Type']}\r\n"
+    writer.write(f"{head}Content-Length: {size}\r\n\r\n".encode() + b"x" * (size // 2))
+    return writer
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timing, "ASKING_SECONDS", 0.05)
+    writer = await half_a_body(running, 1_000)
+    async with asyncio.timeout(10):
+        while not running.answers:
+            await asyncio.sleep(0.01)
+    writer.close()
+    assert running.answers == [("mutate--v1-pod", 408, "failed")]
+
+
+async def test_a_body_that_breaks_off_is_nobodys_error(
+    running: Running, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = await half_a_body(running, 1_000)
+    async with asyncio.timeout(10):
+        while not running.server.in_flight("mutate--v1-pod"):
+            await asyncio.sleep(0.01)
+        writer.transport.abort()
+        while not running.answers:
+            await asyncio.sleep(0.01)
+    writer.close()
+    assert running.answers == [("mutate--v1-pod", 400, "failed")]
+    assert caplog.records == []
+
+
+async def test_few_large_bodies_are_read_at_a_time(running: Running) -> None:
+    """The others are read meanwhile, however many there are that wait."""
+    slow = [await half_a_body(running, 4_000_000) for _ in range(8)]
+    async with asyncio.timeout(30):
+        while running.server.in_flight("mutate--v1-pod") < len(slow):
+            await asyncio.sleep(0.01)
+        assert (await running.post(json=review()))[0] == 200
+        large = asyncio.create_task(running.post(json=review(note="x" * 500_000)))
+        await asyncio.wait([large], timeout=0.2)
+        assert not large.done()
+        for writer in slow:
+            writer.close()
+            writer.transport.abort()
+        assert (await large)[0] == 200

@@ -1,4 +1,4 @@
-"""Changes are collected for one review each, and carried out on a copy."""
+"""Changes are collected for one review each, and carried out one after the other."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lws.controller.webhooks.mutation import change_object, collected, head_of, 
 
 
 def _name(name: str) -> Any:
-    return lambda obj: obj["metadata"].update(name=name)
+    return lambda obj: {"metadata": {**obj["metadata"], "name": name}}
 
 
 def test_the_patch_of_all_changes() -> None:
     obj = {"metadata": {"name": "a"}}
     with collected() as changes:
         change_object(_name("b"))
-        change_object(lambda obj: obj["metadata"].update(labels={}))
+        change_object(lambda obj: {"metadata": {**obj["metadata"], "labels": {}}})
     assert patch_of(obj, changes) == [
         {"op": "replace", "path": "/metadata/name", "value": "b"},
         {"op": "add", "path": "/metadata/labels", "value": {}},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -202,6 +203,39 @@ def test_elements_of_one_name_are_compared_by_position() -> None:
     old = {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
     new = {"env": [{"name": "A", "value": "1"}, {"name": "A", "value": "3"}]}
     assert explain(old, new) == ["env[1] value: 2 → 3"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        pytest.param([*"abc"], [*"axbc"], ["args[1] added: x"], id="one more"),
+        pytest.param([*"abc"], [*"ac"], ["args[1] removed, was b"], id="one less"),
+        pytest.param(
+            ["x"] * 9999 + ["a"],
+            ["x"] * 9999 + ["b"],
+            ["args[9999]: a → b"],
+            id="the last of many equal ones",
+        ),
+        pytest.param(
+            [f"--a{index}" for index in range(3000)],
+            [f"--{'ba'[index % 2]}{index}" for index in range(3000)],
+            ["args: many elements changed (3000)"],
+            id="every other one of many",
+        ),
+        pytest.param(
+            ["x"] * 51,
+            [f"{index}" for index in range(49)],
+            ["args: many elements changed (51 → 49)"],
+            id="all of more than 50",
+        ),
+    ],
+)
+def test_long_lists_cost_no_more_than_they_are_long(
+    before: list[str], after: list[str], lines: list[str]
+) -> None:
+    began = time.process_time()
+    assert explain({"args": before}, {"args": after}) == lines
+    assert time.process_time() - began < 2.0, "it took up to 35 s"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""How does a review get from kopf's registry to its handler, and back as kopf's answer?
+
+In: reviews that `review.py` has checked. Out: what kopf's own function answers to them. That one finds out
+again which kind is meant, compares old and new, and builds what handlers may ask for (40 arguments): 0.18 ms
+instead of 0.05 for a review of a pod (docs/operations/performance-paths.md). Ours ask for four.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+
+import kopf
+
+from lws.controller.webhooks.handlers import Handler
+from lws.controller.webhooks.mutation import is_mutating
+from lws.controller.webhooks.server import AdmissionServer
+
+
+class Dispatcher:
+    """Answers in place of kopf's function: by the handlers of a registry, each under its id."""
+
+    def __init__(self, registry: kopf.OperatorRegistry) -> None:
+        self._handlers: dict[str, Handler] = {
+            # All of ours are coroutines; kopf would take other functions too.
+            str(each.id): cast(Handler, each.fn)
+            for each in registry._webhooks.get_all_handlers()
+        }
+
+    async def __call__(self, request: Any, *, webhook: str | None = None, **_: Any) -> Any:
+        """The response; whatever else than a refusal a handler raises."""
+        payload, warnings = request["request"], list[str]()
+        status = await self._refusal(webhook or "", payload, warnings)
+        response: dict[str, Any] = {"uid": payload["uid"], "allowed": status is None}
+        if warnings:
+            response["warnings"] = [str(each) for each in warnings]
+        if status is not None:
+            response["status"] = status
+        return {"apiVersion": request["apiVersion"], "kind": request["kind"], "response": response}
+
+    async def _refusal(
+        self, webhook: str, payload: Mapping[str, Any], warnings: list[str]
+    ) -> dict[str, Any] | None:
+        """None for what is admitted."""
+        if is_mutating(webhook) and payload["operation"] == "DELETE":
+            # What goes is changed by nobody.
+            return None
+        new, old = payload["object"], payload["oldObject"]
+        namespace = (old if new is None else new)["metadata"].get("namespace")
+        if webhook not in self._handlers:
+            raise LookupError("nothing answers it as long as its kind of workload is not served")
+        try:
+            await self._handlers[webhook](new=new, old=old, namespace=namespace, warnings=warnings)
+        except kopf.AdmissionError as refused:
+            return {"message": str(refused), "code": refused.code or 500}
+        return None
+
+
+def dispatching(server: AdmissionServer, registry: kopf.OperatorRegistry) -> kopf.WebhookServerProtocol:
+    """The server for kopf: it opens when kopf is ready, and takes the handlers from kopf's registry."""
+    answering = Dispatcher(registry)
+
+    def serve(_: kopf.WebhookFn) -> AsyncIterator[kopf.WebhookClientConfig]:
+        return server(answering)
+
+    return serve
