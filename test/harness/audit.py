@@ -16,9 +16,10 @@ WRITING = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 @dataclass(frozen=True)
 class Request:
-    """One request and its answer. resource: with its subresource."""
+    """One request and its answer. resource: with its subresource; group: that of its API, empty for core."""
 
     verb: str
+    group: str
     resource: str
     namespace: str
     name: str
@@ -46,14 +47,15 @@ class AuditLog:
         """Forget what came before."""
         self._mark = self._path.stat().st_size
 
-    def requests(self, user: str = MANAGER) -> list[Request]:
-        """What that user has asked since the mark."""
+    def requests(self, user: str = MANAGER, agent: str = "") -> list[Request]:
+        """What that user has asked since the mark, by a program whose User-Agent begins like that."""
         with self._path.open("rb") as log:
             log.seek(self._mark)
             lines = log.read().splitlines(keepends=True)
         # The last line may be half written.
         entries = (json.loads(line) for line in lines if line.endswith(b"\n"))
-        return [_request(each) for each in entries if each["user"]["username"] == user]
+        of_user = (_request(each) for each in entries if each["user"]["username"] == user)
+        return [each for each in of_user if each.agent.startswith(agent)]
 
 
 def _request(entry: dict[str, Any]) -> Request:
@@ -61,6 +63,7 @@ def _request(entry: dict[str, Any]) -> Request:
     parts = (target.get("resource", entry["requestURI"]), target.get("subresource", ""))
     return Request(
         verb=entry["verb"],
+        group=target.get("apiGroup", ""),
         resource="/".join(filter(None, parts)),
         namespace=target.get("namespace", ""),
         name=target.get("name", ""),

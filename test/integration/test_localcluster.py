@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from test.bench.paced.startups import Startup
 from test.harness.following import Following
 from tools.localcluster import COMPONENTS, ApiError, ComponentError, LocalCluster, Options
 from tools.localcluster.nodes import POOL_LABEL, ZONE_LABEL
@@ -65,6 +67,14 @@ def uid_of(cluster: LocalCluster, name: str) -> str | None:
     except ApiError as refusal:
         assert refusal.status == 404
         return None
+
+
+def _pending_seconds(pod: dict[str, Any]) -> float:
+    made, began = (
+        datetime.fromisoformat(each)
+        for each in (pod["metadata"]["creationTimestamp"], pod["status"]["startTime"])
+    )
+    return (began - made).total_seconds()
 
 
 def is_alive(pid: int) -> bool:
@@ -128,6 +138,21 @@ def test_pod_is_terminating_as_long_as_it_asks(
     local_cluster.kubectl("delete", "pod", "slow-0", "--wait=false")
     eventually(lambda: uid_of(local_cluster, "slow-0") != before, "the pod ends")
     assert time.monotonic() - began > 1.5
+
+
+def test_pods_start_as_late_as_their_names_say(
+    local_cluster: LocalCluster, apply: Callable[..., None]
+) -> None:
+    startup = Startup("test", "at once, or late", (0.0, 6.0))
+    told = ", ".join(f'{key}: "{value}"' for key, value in startup.annotations.items())
+    apply("named", annotations=told)
+    pods = [local_cluster.pods.get("default", f"named-{index}") for index in range(3)]
+    late = [pod for pod in pods if startup.of(pod["metadata"]["name"])]
+    assert 0 < len(late) < 3
+    # Timestamps are in whole seconds.
+    assert all(_pending_seconds(pod) >= 5.0 for pod in late)
+    others = [pod for pod in pods if pod not in late]
+    assert max(map(_pending_seconds, others)) < min(map(_pending_seconds, late))
 
 
 def test_foreground_deletion_waits_for_dependents(

@@ -76,16 +76,18 @@ _KWOK = Target(
 _CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
 
 
-FOR_TESTS: tuple[Target, ...] = (
+_PROMETHEUS = _SOURCES / "prometheus"
+FOR_TESTS: tuple[Target, ...] = tuple(
     Target(
-        name="promtool",
-        module=_SOURCES / "prometheus",
-        package="github.com/prometheus/prometheus/cmd/promtool",
+        name=program,
+        module=_PROMETHEUS,
+        package=f"github.com/prometheus/prometheus/cmd/{program}",
         linker_flags=_LINKER_FLAGS,
-        programs=("promtool",),
+        programs=(program,),
         # Without the ways to find targets in clouds: they are most of what it depends on.
         tags="remove_all_sd",
-    ),
+    )
+    for program in ("promtool", "prometheus")
 )
 """What only tests of alerts and dashboards need; built when the first of them asks."""
 

@@ -6,10 +6,13 @@ of an SVG each.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from lws.disaggregatedset.rollout.simulation import simulate, start
 from lws.disaggregatedset.rollout.state import RoleTarget
+from tools.pictures.dashboard import RECORDING as DASHBOARD
+from tools.pictures.dashboard import drawn_dashboard
 from tools.pictures.failure import drawn_failure
 from tools.pictures.flow import drawn_flow
 from tools.pictures.rollout import drawn_story
@@ -63,11 +66,21 @@ def pictures() -> dict[str, str]:
     flows = {
         f"flow-{path.stem}.svg": drawn_flow(path.read_text(encoding="utf-8")) for path in _FLOWS.glob("*.txt")
     }
-    return rollouts | failures | flows | terminals | {"slice-four-and-two.svg": _slice()}
+    return (
+        rollouts
+        | failures
+        | flows
+        | terminals
+        | {"slice-four-and-two.svg": _slice(), "dashboard.svg": _dashboard()}
+    )
 
 
 def _rollout(name: str) -> str:
     return drawn_story(parse_story((STORIES / f"{name}.txt").read_text(encoding="utf-8")))
+
+
+def _dashboard() -> str:
+    return drawn_dashboard(json.loads(DASHBOARD.read_text(encoding="utf-8")))
 
 
 def _slice() -> str:

@@ -19,6 +19,7 @@ from lws.cluster.client.authorization import Authorizer
 from lws.controller.endpoints.metrics import CONTENT_TYPE, Metrics
 from lws.controller.endpoints.plain_server import split_address
 from lws.controller.endpoints.tls import ServerTls, TlsPolicy
+from lws.controller.endpoints.tls_port import TlsPort, served_by
 
 log = logging.getLogger(__name__)
 
@@ -26,6 +27,7 @@ CERTIFICATES = Path("/tmp/k8s-metrics-server/serving-certs")
 """Where cert-manager's certificate for the metrics is mounted; without one, a self-signed one is made."""
 
 _PATH = "/metrics"
+_MOST_CALLERS = 16
 _REFUSALS = {401: "Unauthorized", 403: "Forbidden", 429: "Too Many Requests"}
 
 
@@ -50,13 +52,15 @@ class MetricsServer:
         application.router.add_get(_PATH, self._serve)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=timing.ENDPOINTS_GRACE_SECONDS)
         await runner.setup()
+        callers = TlsPort(served_by(runner), self._tls.context, _MOST_CALLERS)
         try:
-            await web.TCPSite(runner, self._host, self._port, ssl_context=self._tls.context).start()
-            self.port = runner.addresses[0][1]
+            callers.open(self._host, self._port)
+            self.port = callers.port
             self.bound.set()
             log.info("metrics are served at %s:%d%s", self._host or "*", self.port, _PATH)
             await (supplier.run() if supplier is not None else self._keep_own())
         finally:
+            callers.close()
             await runner.cleanup()
 
     async def _supply(self, directory: Path) -> CertificateDirectory | None:

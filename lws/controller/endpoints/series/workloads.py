@@ -30,6 +30,9 @@ _NAMESPACE = "namespace"
 # What cannot be added up.
 _OF_ONE = frozenset({ROLLOUT_START, LAST_START})
 
+_REMEMBERED = 1_000
+"""Workloads that are gone, of which passes that were under way may still tell."""
+
 _Owner = tuple[str, str, str]
 """Kind, namespace and name of a workload."""
 
@@ -78,6 +81,9 @@ class Workloads(Collector):
         self._series: dict[str, WorkloadSeries] = {}
         self._records: defaultdict[_Owner, _Record] = defaultdict(_Record)
         self._owner_of: dict[PassKey, _Owner] = {}
+        # Parts of workloads that were forgotten: what they were counted for is not counted again.
+        self._left: dict[PassKey, Figures] = {}
+        self._lately_gone: dict[_Owner, None] = {}
         # By kind: what was counted of workloads that are gone. A sum that falls looks like a restart.
         self._of_gone: defaultdict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
         self._starts = Histogram(
@@ -104,27 +110,42 @@ class Workloads(Collector):
     def observe(self, key: PassKey, figures: Figures | None) -> None:
         """A pass over the key has found this; None: nothing of a part, nothing new of a workload."""
         if figures is None:
+            self._left.pop(key, None)
             owner = self._owner_of.get(key)
             if owner is not None and self._records[owner].parts.pop(key, None) is not None:
                 del self._owner_of[key]
             return
-        owner = self._owner_of[key] = (figures.kind, key.namespace, figures.name)
+        owner = (figures.kind, key.namespace, figures.name)
+        if figures.name == key.name:
+            self._lately_gone.pop(owner, None)
+        elif owner in self._lately_gone:
+            return
+        self._owner_of[key] = owner
         record = self._records[owner]
         if figures.name == key.name:
             self._observe_own(record, figures)
             return
-        before = record.parts.get(key)
+        before = record.parts.get(key) or self._left.pop(key, None)
         # What is new of a part is counted, too.
         record.counts.update(figures.numbers.keys() - (before.numbers.keys() if before is not None else ()))
         record.parts[key] = figures
 
     def count(self, namespace: str, tallies: Iterable[Tally]) -> None:
-        """Writes in this namespace are done."""
+        """Writes in this namespace are done; of a workload that is gone meanwhile, only sums tell."""
         for each in tallies:
-            self._records[each.kind, namespace, each.name].counts[each.word, each.label] += 1
+            owner = (each.kind, namespace, each.name)
+            is_late = owner in self._lately_gone
+            counts = self._of_gone[each.kind] if is_late else self._records[owner].counts
+            counts[each.word, each.label] += 1
+
+    def count_for_others(self, tallies: Iterable[Tally]) -> None:
+        """The same, of workloads that another process shows by now."""
+        for each in tallies:
+            self._of_gone[each.kind][each.word, each.label] += 1
 
     def gone(self, key: PassKey) -> None:
         """There is nothing of that name any more."""
+        self._left.pop(key, None)
         owner = self._owner_of.pop(key, None)
         if owner is None:
             return
@@ -133,13 +154,18 @@ class Workloads(Collector):
             self._of_gone[owner[0]].update(record.counts)
             for part in record.parts:
                 self._owner_of.pop(part, None)
+            self._lately_gone[owner] = None
+            if len(self._lately_gone) > _REMEMBERED:
+                del self._lately_gone[next(iter(self._lately_gone))]
         else:
             self._records[owner].parts.pop(key, None)
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """The process that leads these namespaces from now on shows what is in them."""
         for owner in [owner for owner in self._records if is_meant(owner[1])]:
-            self._of_gone[owner[0]].update(self._records.pop(owner).counts)
+            record = self._records.pop(owner)
+            self._of_gone[owner[0]].update(record.counts)
+            self._left.update(record.parts)
         for key in [key for key in self._owner_of if is_meant(key.namespace)]:
             del self._owner_of[key]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import resource
 from collections.abc import Iterator
 
 import pytest
@@ -13,8 +14,9 @@ from lws.cli import allocation
 
 @pytest.fixture(autouse=True)
 def _put_back() -> Iterator[None]:
-    former = gc.get_threshold()
+    former, files = gc.get_threshold(), resource.getrlimit(resource.RLIMIT_NOFILE)
     yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, files)
     gc.unfreeze()
     gc.set_threshold(*former)
 
@@ -34,3 +36,10 @@ def test_other_c_libraries_have_no_such_call(missing: Exception, monkeypatch: py
     monkeypatch.setattr(ctypes, "CDLL", load)
     allocation.before_imports()
     assert gc.get_threshold()[0] == 10_000, "the rest is set all the same"
+
+
+def test_as_many_files_may_be_open_as_the_system_lets() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, most))
+    allocation.before_imports()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)

@@ -135,6 +135,55 @@ def test_series_of_what_another_process_leads_go_away(bench: Bench) -> None:
     bench.workloads.gone(PART)
 
 
+LOST = Tally("Fleet", "one", "lost", "Storm")
+LATE = Figures("Fleet", "one", {("late", ""): 1})
+
+
+def test_what_is_told_late_of_what_is_gone_leaves_nothing_behind(bench: Bench) -> None:
+    bench.find()
+    bench.workloads.gone(ONE)
+    bench.workloads.count("ns", [LOST])
+    bench.workloads.observe(PART, LATE)
+    assert bench.names() == []
+    assert not bench.workloads._records and not bench.workloads._owner_of
+    # The next of that name begins at 0.
+    bench.find()
+    assert (bench.value("fleet_lost_total", reason="Storm"), bench.value("fleet_late_total")) == (0, 0)
+    bench.workloads.observe(PART, LATE)
+    bench.workloads.count("ns", [LOST])
+    assert (bench.value("fleet_lost_total", reason="Storm"), bench.value("fleet_late_total")) == (1, 1)
+
+
+def test_few_that_are_gone_are_remembered(bench: Bench) -> None:
+    for number in range(3_000):
+        key = Key("fleet", "ns", f"fleet-{number}")
+        bench.find(key)
+        bench.workloads.gone(key)
+    assert len(bench.workloads._lately_gone) == 1_000
+
+
+def test_what_is_told_late_is_in_the_sums(summed: Bench) -> None:
+    summed.find()
+    summed.workloads.gone(ONE)
+    summed.workloads.count("ns", [LOST])
+    summed.workloads.count_for_others([LOST])
+    assert summed.total("fleet_lost_total", namespace="", fleet="", reason="Storm") == 2
+
+
+def test_a_part_that_another_engine_finds_again_is_not_counted_again(summed: Bench) -> None:
+    late = {"namespace": "", "fleet": ""}
+    summed.find()
+    summed.workloads.observe(PART, LATE)
+    for _ in range(2):
+        summed.workloads.forget(lambda namespace: True)
+        summed.find()
+        summed.workloads.observe(PART, LATE)
+        assert summed.total("fleet_late_total", **late) == 1
+    summed.workloads.observe(PART, None)
+    summed.workloads.observe(PART, LATE)
+    assert summed.total("fleet_late_total", **late) == 2
+
+
 def test_a_pass_that_has_nothing_new_to_say_leaves_what_is_shown(bench: Bench) -> None:
     bench.find(numbers={("ready", ""): 3})
     bench.workloads.observe(ONE, None)

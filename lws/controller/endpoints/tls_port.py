@@ -1,0 +1,226 @@
+"""Who may be connected to a port with TLS? So many that nobody who reaches it can fill the memory or the list
+of open files, nor keep others waiting.
+
+In: an address, a TLS context, who speaks behind it (aiohttp's server). Out: a port that is open.
+
+A connection with TLS costs 0.4 MB, which glibc keeps: 2,000 at once took a process from 75 MB to 930, for
+good. So a caller that has said nothing has a descriptor and no more, and few of the others are served at a
+time. Those that say nothing, or too little for too long, make room for the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from aiohttp import web
+
+from lws import timing
+
+MOST_WAITING = 512
+"""Callers that are not served yet; with all else that is open, fewer than the 1,024 files of many systems."""
+
+_BACKLOG = 128
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False, slots=True)
+class _Talk:
+    """A caller that is served. since: when it last came to the end of something."""
+
+    since: float
+    task: asyncio.Task[None] | None = None
+    transport: asyncio.Transport | None = None
+    is_answered: bool = False
+    was_answered: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        if self.transport is not None:
+            return self.transport.is_closing()
+        return self.task is None or self.task.done()
+
+    def end(self) -> None:
+        """At once: who speaks too slowly would be slow to say goodbye, too."""
+        if self.transport is not None:
+            self.transport.abort()
+        elif self.task is not None:
+            self.task.cancel()
+
+
+class TlsPort:
+    """Opens a port for `serve`, which makes a protocol for each caller; serves at most `most` at a time."""
+
+    def __init__(self, serve: Callable[[], asyncio.Protocol], tls: ssl.SSLContext, most: int) -> None:
+        self._serve, self._tls, self._most = serve, tls, most
+        self._listening: socket.socket | None = None
+        self._silent: dict[socket.socket, None] = {}
+        self._spoken: list[socket.socket] = []
+        self._talks: dict[_Talk, None] = {}
+        self._look: asyncio.TimerHandle | None = None
+        self._again: asyncio.TimerHandle | None = None
+        self._ended = 0
+
+    @property
+    def port(self) -> int:
+        """The port that is open."""
+        if self._listening is None:
+            raise RuntimeError("the port is not open")
+        port: int = self._listening.getsockname()[1]
+        return port
+
+    def open(self, host: str | None, port: int) -> None:
+        """host: None means every interface. Raises OSError where the port cannot be opened."""
+        self._listening = _listening(host, port)
+        self._listen(self._listening)
+
+    def close(self) -> None:
+        """Take no more callers, and forget those that are not served yet; the others are `serve`'s."""
+        for timer in (self._look, self._again):
+            if timer is not None:
+                timer.cancel()
+        for sock in (*self._silent, *self._spoken):
+            self._forget(sock)
+        self._silent.clear()
+        self._spoken.clear()
+        for talk in self._talks:
+            if talk.transport is None:
+                talk.end()
+        if self._listening is not None:
+            self._forget(self._listening)
+            self._listening = None
+
+    @contextmanager
+    def answering(self, transport: asyncio.BaseTransport | None) -> Iterator[None]:
+        """All is said by the caller, who waits for us: it does not make room meanwhile."""
+        talk = next((each for each in self._talks if each.transport is transport), None)
+        if talk is None:
+            yield
+            return
+        talk.is_answered = True
+        try:
+            yield
+        finally:
+            talk.is_answered, talk.was_answered = False, True
+            talk.since = asyncio.get_running_loop().time()
+
+    def _take(self, listening: socket.socket) -> None:
+        """Whoever stands at the door now; all others of this process have their turn in between."""
+        loop = asyncio.get_running_loop()
+        try:
+            sock, _ = listening.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return
+        except OSError as error:
+            log.warning("no caller can be accepted at port %d: %s", self.port, error)
+            loop.remove_reader(listening)
+            self._again = loop.call_later(timing.CALLER_SECONDS, self._listen, listening)
+            return
+        sock.setblocking(False)
+        if len(self._silent) + len(self._spoken) >= MOST_WAITING:
+            self._forget_the_oldest()
+        self._silent[sock] = None
+        loop.add_reader(sock, self._speaks, sock)
+
+    def _listen(self, listening: socket.socket) -> None:
+        asyncio.get_running_loop().add_reader(listening, self._take, listening)
+
+    def _forget_the_oldest(self) -> None:
+        if self._silent:
+            sock = next(iter(self._silent))
+            del self._silent[sock]
+        else:
+            sock = self._spoken.pop(0)
+        self._forget(sock)
+
+    def _forget(self, sock: socket.socket) -> None:
+        asyncio.get_running_loop().remove_reader(sock)
+        sock.close()
+
+    def _speaks(self, sock: socket.socket) -> None:
+        asyncio.get_running_loop().remove_reader(sock)
+        del self._silent[sock]
+        if _has_left(sock):
+            sock.close()
+            return
+        self._spoken.append(sock)
+        self._advance()
+
+    def _advance(self) -> None:
+        """Serve who waits, the newest first: where there are too many, the oldest have given up already."""
+        loop = asyncio.get_running_loop()
+        if self._look is not None:
+            self._look.cancel()
+            self._look = None
+        while self._spoken and self._has_room(loop.time()):
+            talk = _Talk(loop.time())
+            self._talks[talk] = None
+            talk.task = loop.create_task(self._begin(talk, self._spoken.pop()))
+        if self._spoken:
+            self._look = loop.call_later(timing.CALLER_LOOK_SECONDS, self._advance)
+
+    def _has_room(self, now: float) -> bool:
+        if len(self._talks) < self._most:
+            return True
+        for talk in [each for each in self._talks if each.is_over]:
+            del self._talks[talk]
+        if len(self._talks) < self._most:
+            return True
+        long_ago = now - timing.CALLER_SECONDS
+        slow = [each for each in self._talks if not each.is_answered and each.since <= long_ago]
+        if not slow:
+            return False
+        # An API server may be about to use the connection that it has kept.
+        self._end(min(slow, key=lambda each: (each.was_answered, each.since)))
+        return True
+
+    def _end(self, slow: _Talk) -> None:
+        slow.end()
+        del self._talks[slow]
+        self._ended += 1
+        if self._ended % self._most == 0:
+            # What has ended refers to itself, 0.5 MB each with half a body, and would stay for long.
+            gc.collect()
+
+    async def _begin(self, talk: _Talk, sock: socket.socket) -> None:
+        # What a caller does wrong, or does not do, is nobody's error.
+        with suppress(OSError):
+            transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
+                self._serve,
+                sock,
+                ssl=self._tls,
+                ssl_handshake_timeout=timing.ASKING_SECONDS,
+                ssl_shutdown_timeout=timing.CALLER_SECONDS,
+            )
+            talk.transport = transport
+
+
+def served_by(runner: web.AppRunner) -> Callable[[], asyncio.Protocol]:
+    """Who speaks with callers where an application of aiohttp is served, once that is set up."""
+    if runner.server is None:
+        raise RuntimeError("the application is not set up")
+    return runner.server
+
+
+def _has_left(sock: socket.socket) -> bool:
+    try:
+        return not sock.recv(1, socket.MSG_PEEK)
+    except OSError:
+        return True
+
+
+def _listening(host: str | None, port: int) -> socket.socket:
+    if host is None and socket.has_dualstack_ipv6():
+        family, dual = socket.AF_INET6, True
+    else:
+        family, dual = socket.AF_INET6 if ":" in (host or "") else socket.AF_INET, False
+    sock = socket.create_server((host or "", port), family=family, backlog=_BACKLOG, dualstack_ipv6=dual)
+    sock.setblocking(False)
+    return sock

@@ -1,0 +1,116 @@
+"""Does every panel of the dashboard show something where a real Prometheus scrapes a manager under load?
+
+With PICTURE=1 what the panels show becomes the recording from which docs/pictures/dashboard.svg is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
+from test.harness.groups import settle
+from test.harness.manifests import a_set, new_image, pod_template, rolling
+from test.harness.product import Product
+from test.harness.prometheus import Prometheus, a_prometheus
+from test.harness.scraping import a_scraper
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+from tools.localcluster import ApiError, ClusterAccess, Pods
+from tools.pictures.dashboard import RECORDING
+
+DASHBOARD = Path(__file__).parents[3] / "charts" / "lws" / "files" / "dashboard.json"
+POINTS = 60
+SETS = ("chat", "code", "embed", "rerank")
+
+
+def panels() -> list[tuple[str, str, list[tuple[str, str]]]]:
+    """Title, unit, and the query and legend of each line."""
+    return [
+        (
+            panel["title"],
+            panel["fieldConfig"]["defaults"]["unit"],
+            [(filled(target["expr"]), target["legendFormat"]) for target in panel["targets"]],
+        )
+        for panel in json.loads(DASHBOARD.read_text())["panels"]
+        if panel.get("targets")
+    ]
+
+
+def filled(query: str) -> str:
+    """A query as Grafana sends it."""
+    return query.replace("$namespace", ".*").replace("$__rate_interval", "20s")
+
+
+def load(world: World, pods: Pods) -> None:
+    """Rollouts, a crash, a set that cannot start, and reviews that are denied."""
+    for number, name in enumerate(SETS, start=2):
+        world.create(a_set(name, replicas=number, rolloutStrategy=rolling(maxUnavailable=1)))
+    world.create(a_disaggregated_set("pair", roles(2, 2)))
+    world.create(a_set("waiting", workers=pod_template(serviceAccountName="nobody")))
+    for name in SETS:
+        settle(world, name)
+    try:
+        world.create(a_set("wrong", size=0))
+        raise AssertionError("a set of size 0 is not refused")
+    except ApiError:
+        pass
+    pods.restart_container(world.namespace, "chat-0-1", "server")
+    for name in SETS[1:]:
+        world.patch(SET, name, new_image("server:2"))
+    world.patch("DisaggregatedSet", "pair", new_roles(roles(2, 2, "server:2")))
+    for name in SETS:
+        settle(world, name)
+
+
+def test_every_query_of_the_dashboard_finds_something(
+    world: World, product: Product, cluster: ClusterAccess, pods: Pods, tmp_path: Path
+) -> None:
+    port = product.manager.metrics_port
+    with a_scraper(cluster, "prometheus") as scraper, a_prometheus(tmp_path, port, scraper.token) as asked:
+        start = time.time()
+        load(world, pods)
+        queries = [query for _, _, lines in panels() for query, _ in lines]
+        assert len(queries) > 25
+
+        def empty() -> list[str]:
+            end = time.time()
+            step = max(1.0, (end - start) / POINTS)
+            return [query for query in queries if not numbers(asked.over(query, start, end, step))]
+
+        eventually("every query finds something", empty, lambda found: not found, 180)
+        if os.environ.get("PICTURE"):
+            RECORDING.write_text(json.dumps(recorded(asked, start, time.time()), indent=1) + "\n")
+
+
+def numbers(series: list[dict[str, Any]]) -> list[float]:
+    return [float(value) for each in series for _, value in each["values"] if value != "NaN"]
+
+
+def recorded(asked: Prometheus, start: float, end: float) -> dict[str, Any]:
+    """Panel → its lines, each through points (seconds, value)."""
+    step = max(1.0, (end - start) / POINTS)
+    shown = {}
+    for title, unit, lines in panels():
+        drawn = {}
+        for query, legend in lines:
+            for each in asked.over(query, start, end, step):
+                points = [
+                    [round(at - start), float(f"{float(value):.4g}")]
+                    for at, value in each["values"]
+                    if value != "NaN"
+                ]
+                if points:
+                    drawn[named(legend, each["metric"])] = points
+        shown[title] = {"unit": unit, "lines": drawn}
+    return {"seconds": round(end - start), "panels": shown}
+
+
+def named(legend: str, labels: dict[str, str]) -> str:
+    for label, value in labels.items():
+        shown = "my-models" if label == "namespace" else value
+        legend = legend.replace("{{" + label + "}}", "manager" if label == "instance" else shown)
+    return legend

@@ -1,0 +1,175 @@
+"""Is every permission that the chart grants used, and every one that is used granted?
+
+A play in which the manager has to do everything that it can do, and the audit log of the API server beside
+the roles that are bound to the manager there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
+from test.harness.audit import MANAGER, AuditLog, Request
+from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
+from test.harness.groups import labels_of, settle
+from test.harness.manifests import a_set, new_image, pod_template, scaled_to
+from test.harness.product import Product
+from test.harness.scraping import a_scraper
+from test.harness.waiting import eventually
+from test.harness.world import SET, World
+from tools.localcluster import ClusterAccess, LocalCluster, Pods
+
+Right = tuple[str, str, str]
+"""(API group, resource with subresource, verb)"""
+
+BLOCKED_OWNERS = {
+    ("", "pods/finalizers", "update"),
+    ("leaderworkerset.x-k8s.io", "leaderworkersets/finalizers", "update"),
+    ("disaggregatedset.x-k8s.io", "disaggregatedsets/finalizers", "update"),
+}
+ADOPTED = {("", "persistentvolumeclaims", "delete"), ("apps", "statefulsets", "delete")}
+OF_GANGS = {("scheduling.x-k8s.io", "podgroups", verb) for verb in ("get", "patch", "delete")}
+"""Asked for PodGroups that somebody else has changed or orphaned, of which this play has none."""
+NEVER_SENT = BLOCKED_OWNERS | ADOPTED
+"""What no request is sent for, but the admission plugin OwnerReferencesPermissionEnforcement asks for: of who
+makes an object that blocks the deletion of its owner, and of who changes owners.
+"""
+
+
+def granted(cluster: ClusterAccess) -> set[Right]:
+    """What the roles say that are bound to the manager, anywhere."""
+    user = {"kind": "ServiceAccount", "name": MANAGER.rpartition(":")[2], "namespace": "lws-system"}
+    found: set[Right] = set()
+    for kind in ("clusterrolebindings", "rolebindings"):
+        for binding in everything(cluster, kind):
+            if user in [{key: each.get(key) for key in user} for each in binding.get("subjects", [])]:
+                name, namespace = binding["roleRef"]["name"], binding["metadata"].get("namespace", "")
+                where = ("-n", namespace) if binding["roleRef"]["kind"] == "Role" else ()
+                shown = cluster.kubectl("get", binding["roleRef"]["kind"], name, *where, "-o", "json")
+                found |= set(rights(json.loads(shown)["rules"]))
+    return found
+
+
+def rights(rules: Iterable[dict[str, Any]]) -> Iterator[Right]:
+    for rule in rules:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for verb in rule["verbs"]:
+                    yield group, resource, verb
+
+
+def everything(cluster: ClusterAccess, kind: str) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = json.loads(cluster.kubectl("get", kind, "-A", "-o", "json"))["items"]
+    return items
+
+
+def used(requests: Iterable[Request]) -> set[Right]:
+    return {(each.group, each.resource, each.verb) for each in requests if each.code < 400}
+
+
+def play_a_set(world: World, pods: Pods) -> None:
+    """One that has everything, through all that can become of it."""
+    claim = {
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+    }
+    kept = {"whenDeleted": "Delete", "whenScaled": "Retain"}
+    template = {"volumeClaimTemplates": [claim], "persistentVolumeClaimRetentionPolicy": kept}
+    manifest = a_set(
+        "all",
+        group=template,
+        annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: "kubernetes.io/hostname"},
+        podDisruptionBudget={"maxUnavailableGroups": 1},
+        leaderService={"ports": [{"port": 80}]},
+        revisionHistoryLimit=0,
+    )
+    world.create(manifest)
+    settle(world, "all")
+    for image in ("server:2", "server:3"):
+        world.patch(SET, "all", new_image(image))
+        settle(world, "all")
+    leader = world.uid("Pod", "all-0")
+    pods.restart_container(world.namespace, "all-0-1", "server")
+    world.gone_or_replaced("Pod", "all-0", leader)
+    settle(world, "all")
+    before = labels_of(world.get("Pod", "all-1-1"))
+    world.kubectl("label", "pod", "all-1-1", "leaderworkerset.sigs.k8s.io/worker-index=7", "--overwrite")
+    eventually("its label is put back", lambda: labels_of(world.get("Pod", "all-1-1")) == before)
+    world.kubectl("label", "statefulset", "all", "leaderworkerset.sigs.k8s.io/name-", "--overwrite")
+    orphan(world, "StatefulSet", "all-0")
+    world.patch(SET, "all", scaled_to(1))
+    settle(world, "all")
+    world.delete(SET, "all", "Orphan")
+    eventually("it is gone", lambda: world.find(SET, "all") is None)
+    world.create(manifest)
+    settle(world, "all")
+    world.patch(SET, "all", {"spec": {"podDisruptionBudget": None, "leaderService": None}})
+    world.patch(SET, "all", {"spec": {"networkConfig": {"subdomainPolicy": "UniquePerReplica"}}})
+    settle(world, "all")
+
+
+def orphan(world: World, kind: str, name: str) -> None:
+    """As a restore or a careless edit does; its owner takes it back."""
+    owned = world.get(kind, name)["metadata"]["ownerReferences"]
+    world.patch(kind, name, {"metadata": {"ownerReferences": None}})
+    eventually(
+        f"{name} has its owner again",
+        lambda: world.get(kind, name)["metadata"].get("ownerReferences") == owned,
+    )
+
+
+def play_a_disaggregated_set(world: World) -> None:
+    name = "pair"
+
+    def has_rolled() -> bool:
+        status = world.get("DisaggregatedSet", name).get("status", {})
+        words = {each["type"]: each["status"] for each in status.get("conditions", [])}
+        return words.get("Available") == "True" and words.get("Progressing") != "True"
+
+    world.create(a_disaggregated_set(name, roles(1, None)))
+    eventually("both roles serve", has_rolled)
+    (scaler,) = world.list("DisaggregatedSetRoleScaler")
+    orphan(world, "DisaggregatedSetRoleScaler", scaler["metadata"]["name"])
+    world.patch("DisaggregatedSet", name, new_roles(roles(1, None, "server:2")))
+    eventually("its old children are gone", lambda: len(world.list(SET)) <= 3)
+    world.patch("DisaggregatedSet", name, new_roles(roles(1, 1, "server:2")))
+    eventually("its scaler is gone", lambda: not world.list("DisaggregatedSetRoleScaler"))
+
+
+def play_a_refusal(world: World) -> None:
+    """Of which the Events of its StatefulSet tell."""
+    world.create(a_set("refused", workers=pod_template(serviceAccountName="nobody")))
+    eventually(
+        "its Events were read",
+        lambda: "nobody" in json.dumps(world.get(SET, "refused").get("status", {})),
+    )
+
+
+def test_every_permission_is_used_or_asked_for(
+    world: World, product: Product, cluster: ClusterAccess, local_cluster: LocalCluster, pods: Pods
+) -> None:
+    log = AuditLog(local_cluster.audit_log)
+    with a_scraper(cluster, "auditor") as scraper:
+        scraper.scrape(product.manager)
+    play_a_refusal(world)
+    play_a_disaggregated_set(world)
+    play_a_set(world, pods)
+    product.restart()
+    settle(world, "all")
+
+    # Other tests here use its account too, by kubectl, for what it may not do.
+    requests = log.requests(agent="lws/")
+    known, seen = granted(cluster), used(requests)
+    assert known >= NEVER_SENT
+    assert sorted(seen - known - everybody_may(seen)) == []
+    assert sorted(known - seen - NEVER_SENT - OF_GANGS) == []
+    assert sorted(NEVER_SENT & seen) == []
+    refused = [str(each) for each in requests if each.code == 403 and "cannot" in each.message]
+    assert refused == []
+
+
+def everybody_may(seen: set[Right]) -> set[Right]:
+    """Discovery and versions are no resources."""
+    return {right for right in seen if right[1].startswith("/")}
