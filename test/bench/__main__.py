@@ -1,7 +1,8 @@
 """Run as `python -m test.bench [SHAPE …]`: measure shapes, print a table, write results and the page.
 
-In: shapes such as 1x400x4, or ds100x2x2x2 for DisaggregatedSets; all default ones without any. Out:
-docs/operations/performance/*.json and plots, docs/operations/performance*.md. What is interrupted goes on
+In: shapes such as 1x400x4, ds100x2x2x2 for DisaggregatedSets, 1x40x4-uniform or paced for rollouts of slow
+pods; all default ones without any. Out: docs/operations/performance/*.json and plots,
+docs/operations/performance*.md. What is interrupted goes on
 with --resume.
 """
 
@@ -11,7 +12,6 @@ import argparse
 import json
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,14 +23,21 @@ from test.bench.disaggregated.shape import PairedShape, is_paired
 from test.bench.disaggregated.shape import parse as parse_paired
 from test.bench.goals import verdicts
 from test.bench.measure import Order, Result, measure
+from test.bench.paced.cases import ALL as PACED
+from test.bench.paced.cases import is_paced, parse_cases
+from test.bench.paced.measure import PacedOrder, measure_paced
+from test.bench.paced.page import HEAD as HEAD_OF_PACED
+from test.bench.paced.page import keep, paced_rows
+from test.bench.paced.page import write_paced_page as write_startup_page
 from test.bench.page import draw_flames, keep_before, write_page
+from test.bench.progress import clocked
 from test.bench.shapes import DEFAULT, Shape, parse
 from test.bench.surroundings import commit
 from test.bench.table import HEAD, columns, rows
 
 _DOCS = Path(__file__).resolve().parents[2] / "docs" / "operations"
 _RESULTS, _PAGE = _DOCS / "performance", _DOCS / "performance.md"
-_PAIRED_PAGE = _DOCS / "performance-disaggregated.md"
+_PAIRED_PAGE, _STARTUP_PAGE = _DOCS / "performance-disaggregated.md", _DOCS / "performance-startup.md"
 # The shape that memory is judged by.
 _CROWDED, _CROWD = "1x400x4", 5000
 
@@ -43,9 +50,13 @@ def main() -> int:
     if given.page_only:
         write_page(_PAGE, directory)
         write_paired_page(_PAIRED_PAGE, directory)
+        write_startup_page(_STARTUP_PAGE, directory)
         return 0
-    say = _clocked(time.monotonic())
-    for text in given.shapes or DEFAULT:
+    say = clocked()
+    for text in given.shapes or (*DEFAULT, PACED):
+        if is_paced(text):
+            _measure_paced(given, text, say)
+            continue
         if is_paired(text):
             _measure_paired(given, parse_paired(text), say)
             continue
@@ -80,6 +91,16 @@ def _measure_paired(given: argparse.Namespace, shape: PairedShape, say: Callable
         write_paired_page(_PAIRED_PAGE, given.results)
 
 
+def _measure_paced(given: argparse.Namespace, text: str, say: Callable[[str], None]) -> None:
+    say(f"rollouts of slow pods: {text}")
+    result = measure_paced(PacedOrder(parse_cases(text), given.against, say))
+    keep(given.results, result)
+    for found in filter(None, (result["against"], result["cases"])):
+        print(columns([HEAD_OF_PACED, *paced_rows(found)]), flush=True)
+    if given.results == _RESULTS:
+        write_startup_page(_STARTUP_PAGE, given.results)
+
+
 def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
     phases = tuple(given.phases.split(",")) if given.phases else ()
     crowd = _CROWD if shape.name == _CROWDED else 0
@@ -90,7 +111,7 @@ def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None
     with tempfile.TemporaryDirectory() as stacks:
         prefix = Path(stacks) / "stacks"
         result = measure(Order(shape, None, prefix, ("rollout",), False, say=say))
-        draw_flames(prefix.parent.glob("stacks.*"), given.results)
+        draw_flames(prefix.parent.glob("stacks.*[0-9]"), given.results)
     return result
 
 
@@ -104,19 +125,13 @@ def _print(result: Result) -> None:
     print(columns([("missed", "", ""), *told]) if told else "every figure is reached", flush=True)
 
 
-def _clocked(began: float) -> Callable[[str], None]:
-    def say(line: str) -> None:
-        print(f"[{time.monotonic() - began:6.0f} s] {line}", file=sys.stderr, flush=True)
-
-    return say
-
-
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m test.bench", description=__doc__)
     parser.add_argument(
         "shapes",
         nargs="*",
-        help="sets x groups x pods, such as 1x400x4 or 400x4; ds100x2x2x2 for DisaggregatedSets",
+        help="sets x groups x pods, such as 1x400x4 or 400x4; ds100x2x2x2 for DisaggregatedSets; "
+        "1x40x4-uniform or paced for rollouts of slow pods",
     )
     parser.add_argument("--against", help="another controller; {config} and {kubeconfig} are paths")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="where JSON goes")

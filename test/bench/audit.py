@@ -93,8 +93,10 @@ class AuditLog:
 
 
 def what_of(entry: Mapping[str, Any]) -> str:
-    """Verb, resource and subresource, as in `Asked.requests`."""
+    """Verb, resource and subresource, as in `Asked.requests`; a dry run stores nothing and is no write."""
     target = entry.get("objectRef") or {}
+    if "dryRun=All" in entry["requestURI"]:
+        return f"rehearse {entry['verb']} {target.get('resource', '')}"
     parts = (target.get("resource", entry["requestURI"].partition("?")[0]), target.get("subresource", ""))
     return f"{entry['verb']} {'/'.join(filter(None, parts))}"
 

@@ -23,13 +23,22 @@ _NOT_FOUND = 404
 class Floor:
     """One shape in one namespace. Each phase begins where the one before has ended.
 
-    has_services: each set gets the headless Service over all its pods.
+    has_services: each set gets the headless Service over all its pods. waits_for_pods: workers are replaced
+    when all former ones are gone, not beside them.
     """
 
-    def __init__(self, api: Api, shape: Shape, namespace: str, has_services: bool = False) -> None:
+    def __init__(
+        self,
+        api: Api,
+        shape: Shape,
+        namespace: str,
+        has_services: bool = False,
+        waits_for_pods: bool = True,
+    ) -> None:
         self._api = api
         self._shape = shape
         self._has_services = has_services
+        self._waits_for_pods = waits_for_pods
         self._services = f"/api/v1/namespaces/{namespace}/services"
         self._statefulsets = f"/apis/apps/v1/namespaces/{namespace}/statefulsets"
         self._pods = f"/api/v1/namespaces/{namespace}/pods"
@@ -104,8 +113,8 @@ class Floor:
     def _replace(self, groups: list[tuple[int, int]]) -> None:
         """Workers first, then their leaders, then new workers, as a recreation in the foreground does it."""
         before = {group_name(*each): self._ledger.statefulsets[group_name(*each)].uid for each in groups}
-        foreground = {"propagationPolicy": "Foreground"}
-        for_each(before, lambda name: self._api.delete(f"{self._statefulsets}/{name}", foreground))
+        manner = {"propagationPolicy": "Foreground" if self._waits_for_pods else "Background"}
+        for_each(before, lambda name: self._api.delete(f"{self._statefulsets}/{name}", manner))
         former = {name: self._leader(name)["uid"] for name in before}
         for_each(before, self._lose_leader)
         self._ledger.wait(

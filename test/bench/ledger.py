@@ -22,6 +22,7 @@ STATEFULSETS, SETS, DISAGGREGATED = "statefulsets", "leaderworkersets", "disaggr
 _GROUPS = {STATEFULSETS: "apps/v1", SETS: API_VERSION, DISAGGREGATED: DISAGGREGATED_VERSION}
 _TOO_MANY, _STORAGE_SECONDS = 429, 60.0
 _WATCH_SECONDS = "3000"
+_REST, _LONGEST_REST_SECONDS = 20, 0.5
 
 
 class TooLate(RuntimeError):
@@ -59,7 +60,8 @@ class Set:
 
 
 class Ledger:
-    """What is in one namespace, kept current by threads until `close`.
+    """What is in one namespace, kept current by threads until `close`. Without a namespace: in all of them,
+    where no two objects of a kind may have the same name.
 
     check: called while something is waited for; it raises where waiting is in vain.
     """
@@ -88,17 +90,24 @@ class Ledger:
         Raises TooLate.
         """
         deadline = time.monotonic() + seconds
-        with self._news:
-            while why := missing():
+        while True:
+            with self._news:
+                began = time.monotonic()
+                why = missing()
+                ended = time.monotonic()
+                if not why:
+                    return ended
                 self.check()
-                left = deadline - time.monotonic()
-                if left <= 0:
+                if ended > deadline:
                     raise TooLate(f"after {seconds:.0f} s: {why}")
-                self._news.wait(min(left, 1.0))
-            return time.monotonic()
+                self._news.wait(max(0.0, min(deadline - ended, 1.0)))
+            # Of thousands of objects a look costs more than the change that causes it, and takes the cores
+            # from those who are measured.
+            time.sleep(min(_REST * (ended - began), _LONGEST_REST_SECONDS))
 
     def _path(self, kind: str) -> str:
-        return f"/apis/{_GROUPS[kind]}/namespaces/{self._namespace}/{kind}"
+        where = f"/namespaces/{self._namespace}" if self._namespace else ""
+        return f"/apis/{_GROUPS[kind]}{where}/{kind}"
 
     def _list(self, kind: str) -> str:
         found = self._listed(kind)

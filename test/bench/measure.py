@@ -103,7 +103,7 @@ class _Run:
         self._order = order
         self._subject = subject
         self._meter = Meter(cluster, subject, order.say)
-        self._phases = Phases(cluster.api, order.shape, _BENCH, subject.check)
+        self._phases = Phases(cluster.api, order.shape, (_BENCH,), subject.check)
 
     def measure(self) -> Result:
         found: dict[str, Result] = {}
@@ -116,7 +116,7 @@ class _Run:
             found[name] = self._meter.phase(name, run, self._groups_of(name))
             if name == "create":
                 extra["settled"] = self._meter.settled()
-                extra["restart"] = self._meter.restart()
+                extra["restart"] = self._meter.restart(self._subject)
         self._phases.close()
         return {"phases": found, **extra}
 

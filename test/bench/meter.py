@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from test.bench.audit import Asked, AuditLog
 from test.bench.scrape import Scrape
@@ -41,10 +41,45 @@ class Mark:
     at: float = field(default_factory=time.monotonic)
 
 
-class Meter:
-    """Measures one controller. say: is told each line of progress."""
+class Measured(Protocol):
+    """One controller, or several that act together."""
 
-    def __init__(self, cluster: LocalCluster, subject: Subject, say: Callable[[str], None]) -> None:
+    @property
+    def cpu(self) -> float:
+        """CPU seconds since the start."""
+        ...
+
+    @property
+    def peak(self) -> Peaks:
+        """The largest memory since it was reset."""
+        ...
+
+    def scrape(self) -> Scrape:
+        """What it says about itself."""
+        ...
+
+    def server_scrape(self) -> Scrape:
+        """What the API server says."""
+        ...
+
+
+class Peaks(Protocol):
+    """A largest figure."""
+
+    def reset(self) -> None:
+        """Begin anew."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """The largest since then."""
+        ...
+
+
+class Meter:
+    """Measures who controls. say: is told each line of progress."""
+
+    def __init__(self, cluster: LocalCluster, subject: Measured, say: Callable[[str], None]) -> None:
         self.audit = AuditLog(cluster.audit_log, MANAGER)
         self._cluster = cluster
         self._subject = subject
@@ -91,16 +126,16 @@ class Meter:
         counts = {"writes": asked.writes, "events": asked.events, "lists": asked.lists}
         return {**counts, "core": share, "passes": passes, "requests": asked.requests}
 
-    def restart(self) -> Result:
+    def restart(self, subject: Subject) -> Result:
         """A new process looks at everything once, and writes nothing."""
-        self._subject.stop()
+        subject.stop()
         place, began = self.audit.end, time.monotonic()
-        ready = self._subject.start()
-        first = self._subject.until_first_pass(began)
+        ready = subject.start()
+        first = subject.until_first_pass(began)
         time.sleep(_QUIET_SECONDS)
         self.until_quiet()
         asked = self.audit.between(place)
-        cpu = self._subject.cpu
+        cpu = subject.cpu
         self._say(f"restart: first pass after {first:.1f} s, {asked.writes} writes")
         counts = {"writes": asked.writes, "events": asked.events, "requests": asked.requests, "cpu": cpu}
         return {"ready": ready, "first_pass": first, **counts}

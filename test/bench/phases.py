@@ -1,13 +1,13 @@
 """What happens to sets, and when is each phase over?
 
-In: a shape. Out: phases by name, each of which returns its seconds. Objects decide when a phase is over, and
-the status of every set has to agree.
+In: a shape, one or more namespaces. Out: phases by name, each of which returns its seconds. Objects decide
+when a phase is over, and the status of every set has to agree.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lws_api.leaderworkerset.v1 import API_VERSION
 from test.bench.crowd import for_each
@@ -21,14 +21,25 @@ _PATIENCE = 1800.0
 
 
 class Phases:
-    """One shape in one namespace, in which a controller acts. check: raises where that one has ended."""
+    """One shape in which a controller acts. check: raises where that one has ended.
 
-    def __init__(self, api: Api, shape: Shape, namespace: str, check: Callable[[], None]) -> None:
+    namespaces: the sets are dealt out to them in turns. lost_of: of so many groups one is lost.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        shape: Shape,
+        namespaces: Sequence[str],
+        check: Callable[[], None],
+        lost_of: int = 10,
+    ) -> None:
         self._api = api
         self._shape = shape
-        self._sets = f"/apis/{API_VERSION}/namespaces/{namespace}/leaderworkersets"
-        self._pods = f"/api/v1/namespaces/{namespace}/pods"
-        self._ledger = Ledger(api, namespace, STATEFULSETS, SETS)
+        self._namespaces = namespaces
+        self._lost_of = lost_of
+        # With several, no other namespace may have sets or StatefulSets.
+        self._ledger = Ledger(api, namespaces[0] if len(namespaces) == 1 else "", STATEFULSETS, SETS)
         self._ledger.check = check
         self._image = OLD
         self._groups = shape.groups
@@ -49,15 +60,17 @@ class Phases:
     @property
     def lost(self) -> int:
         """Groups of the phase `loss`."""
-        return len(self._tenth())
+        return len(self._some())
 
     def close(self) -> None:
         self._ledger.close()
 
     def _create(self) -> float:
         began = time.monotonic()
-        made = [a_set(self._shape, index) for index in range(self._shape.sets)]
-        for_each(made, lambda each: self._api.create(self._sets, each))
+        for_each(
+            range(self._shape.sets),
+            lambda index: self._api.create(self._path(SETS, index), a_set(self._shape, index)),
+        )
         return self._until_done() - began
 
     def _roll(self) -> float:
@@ -71,29 +84,35 @@ class Phases:
         self._groups = self._shape.half
         self._patch_all({"spec": {"replicas": self._groups}})
         self._until_done()
-        until_pods(self._api, self._pods, self._shape.sets * self._groups * self._shape.size)
+        self._until_pods(self._shape.sets * self._groups * self._shape.size)
         return time.monotonic() - began
 
     def _lose(self) -> float:
         began = time.monotonic()
-        before = {name: self._ledger.statefulsets[name].uid for name in self._tenth()}
-        for_each(before, lambda name: self._api.delete(f"{self._pods}/{name}"))
+        lost = self._some()
+        before = {name: self._ledger.statefulsets[name].uid for _, name in lost}
+        for_each(lost, lambda each: self._api.delete(f"{self._path('pods', each[0])}/{each[1]}"))
         return self._until_done(before) - began
 
     def _delete(self) -> float:
         began = time.monotonic()
-        for_each(self._names(), lambda name: self._api.delete(f"{self._sets}/{name}"))
+        for_each(range(self._shape.sets), lambda index: self._api.delete(self._set(index)))
 
         def missing() -> str:
             left = len(self._ledger.sets) + len(self._ledger.statefulsets)
             return f"{left} sets and StatefulSets are left" if left else ""
 
         self._ledger.wait(missing, _PATIENCE)
-        until_pods(self._api, self._pods)
+        self._until_pods(0)
         return time.monotonic() - began
 
     def _patch_all(self, patch: dict[str, object]) -> None:
-        for_each(self._names(), lambda name: self._api.merge(f"{self._sets}/{name}", patch))
+        for_each(range(self._shape.sets), lambda index: self._api.merge(self._set(index), patch))
+
+    def _until_pods(self, most: int) -> None:
+        """Return when there are no more than so many; each namespace has as many sets as any other."""
+        for namespace in self._namespaces:
+            until_pods(self._api, f"/api/v1/namespaces/{namespace}/pods", most // len(self._namespaces))
 
     def _until_done(self, former: dict[str, str] | None = None) -> float:
         """former: name → UID of StatefulSets of workers that have to be others."""
@@ -134,6 +153,15 @@ class Phases:
     def _names(self) -> list[str]:
         return [set_name(index) for index in range(self._shape.sets)]
 
-    def _tenth(self) -> list[str]:
+    def _some(self) -> list[tuple[int, str]]:
+        """The groups that are lost, each with the number of its set."""
         every = [(index, group) for index in range(self._shape.sets) for group in range(self._groups)]
-        return [group_name(*each) for each in every[::10]]
+        return [(index, group_name(index, group)) for index, group in every[:: self._lost_of]]
+
+    def _set(self, index: int) -> str:
+        return f"{self._path(SETS, index)}/{set_name(index)}"
+
+    def _path(self, kind: str, index: int) -> str:
+        """Of the objects of one set, or of the set itself."""
+        root = "/api/v1" if kind == "pods" else f"/apis/{API_VERSION}"
+        return f"{root}/namespaces/{self._namespaces[index % len(self._namespaces)]}/{kind}"

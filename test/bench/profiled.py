@@ -1,19 +1,26 @@
 """Run as `python -m test.bench.profiled OUTPUT manager …`: `lws` with a look at its stack 200 times per CPU
-second.
+second, and at what waits for its event loop.
 
 In: the command line of `lws`. Out: at the end, a file of folded stacks (frame;frame;frame count) whose name
-is OUTPUT and the process id.
+is OUTPUT and the process id, and one of waits (`loop_lag`) whose name ends in `.lag` as well.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import signal
 import sys
 from collections import Counter
+from collections.abc import Coroutine
 from pathlib import Path
 from types import FrameType
+from typing import Any
+
+import uvloop
+
+from test.bench.loop_lag import LoopLag
 
 _INTERVAL_SECONDS = 0.005
 _DEEPEST = 80
@@ -32,8 +39,17 @@ def main() -> None:
             frame = frame.f_back
         stacks[";".join(reversed(names))] += 1
 
+    lags: list[LoopLag] = []
+
+    async def watched(command: Coroutine[Any, Any, int]) -> int:
+        lags.append(LoopLag(asyncio.get_running_loop()))
+        lags[0].start()
+        return await command
+
     def write() -> None:
         output.write_text("".join(f"{stack} {count}\n" for stack, count in stacks.most_common()))
+        for lag in lags:
+            lag.write(output.with_name(f"{output.name}.lag"))
 
     atexit.register(write)
     signal.signal(signal.SIGPROF, look)
@@ -41,6 +57,8 @@ def main() -> None:
     sys.argv = ["lws", *sys.argv[2:]]
     from lws.cli import main as run
 
+    start = uvloop.run
+    uvloop.run = lambda command, **options: start(watched(command), **options)  # type: ignore[assignment]
     run()
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+# Groups of a set from which on it is rolled as one alone would be, even where it is one of several.
+_MANY_GROUPS = 100
 _SHAPE = re.compile(r"(?:(\d+)x)?(\d+)x(\d+)")
 
 
@@ -33,12 +35,16 @@ class Shape:
 
     @property
     def max_unavailable(self) -> int | str:
-        return "10%" if self.sets == 1 else 1
+        return "10%" if self._is_large else 1
 
     @property
     def wave(self) -> int:
         """Groups of one set that may be away at the same time."""
-        return max(1, self.groups // 10) if self.sets == 1 else 1
+        return max(1, self.groups // 10) if self._is_large else 1
+
+    @property
+    def _is_large(self) -> bool:
+        return self.sets == 1 or self.groups >= _MANY_GROUPS
 
     @property
     def half(self) -> int:

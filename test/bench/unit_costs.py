@@ -72,7 +72,7 @@ class _Run:
 
     def measure(self) -> dict[str, Any]:
         audit, taps = AuditLog(self.cluster.audit_log, MANAGER), Taps(self.cluster.api)
-        phases = Phases(self.cluster.api, self.shape, _NAMESPACE, self.acting.check)
+        phases = Phases(self.cluster.api, self.shape, (_NAMESPACE,), self.acting.check)
         empty, found = self._memory(), {}
         for name in PHASES:
             place, before = audit.end, self._cpu()

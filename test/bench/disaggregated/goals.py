@@ -67,6 +67,17 @@ def paired_counts(result: Result) -> Iterator[Verdict]:
     yield Verdict("writes after a restart, settled", result["restart"]["writes"], 0, True)
 
 
+def least_ratio(result: Result) -> float | None:
+    """CPU ÷ alone of a client that only sends the writes and takes in what comes of them; None where that was
+    not measured.
+    """
+    alone, least = (result.get(side) or {} for side in ("alone", "least"))
+    if not alone or not least:
+        return None
+    alone_cpu = sum(alone[name]["cpu"] for name in ("create", "rollout", "delete"))
+    return float(1 + sum(each["cpu"] for each in least.values()) / alone_cpu)
+
+
 def _on_creation(shape: PairedShape) -> dict[str, int]:
     children = dict.fromkeys((f"create {_SETS}", f"create {_SERVICES}"), shape.role_count)
     return {**children, f"create {_REVISIONS}": 1}

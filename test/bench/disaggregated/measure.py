@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from test.bench.disaggregated.least import measure_least
 from test.bench.disaggregated.players import Alone, Paired
 from test.bench.disaggregated.shape import PairedShape
 from test.bench.disaggregated.writes import written
@@ -19,7 +20,7 @@ from test.bench.subject import Subject, review_quantile, running, webhook_quanti
 from test.bench.surroundings import NODES, commit, machine
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 
-_ALONE, _PAIRED = "alone", "paired"
+_ALONE, _PAIRED, _LEAST = "alone", "paired", "least"
 _PATH = "/validate-disaggregatedset-x-k8s-io-v1-disaggregatedset"
 _WEBHOOK = "vdisaggregatedset.kb.io"
 
@@ -37,12 +38,13 @@ def measure_paired(order: PairedOrder) -> Result:
     """Start a cluster, measure, and take it down."""
     others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster:
-        for namespace in (_ALONE, _PAIRED):
+        for namespace in (_ALONE, _PAIRED, _LEAST):
             cluster.kubectl("create", "namespace", namespace)
         with running(cluster) as subject:
             run = _Run(cluster, order, subject)
             alone = run.alone() if order.has_alone else {}
             result = run.paired()
+        least = _least(cluster, order) if order.has_alone else {}
     shape = order.shape
     return {
         "shape": shape.name,
@@ -52,8 +54,20 @@ def measure_paired(order: PairedOrder) -> Result:
         "commit": commit(),
         "machine": machine(others),
         "alone": alone,
+        "least": least,
         **result,
     }
+
+
+def _least(cluster: LocalCluster, order: PairedOrder) -> Result:
+    """What the writes alone cost, once nobody reviews them and acts on them."""
+    cluster.kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "--all")
+    found = measure_least(str(cluster.kubeconfig), order.shape, _LEAST)
+    for name, each in found.items():
+        order.say(
+            f"writes without any decision, {name}: {each['requests']} requests, CPU {each['cpu']:.2f} s"
+        )
+    return found
 
 
 class _Run:
@@ -84,7 +98,7 @@ class _Run:
         single = {}
         if self._order.has_alone:
             single = self._paired_phase("rollout of one set", partial(player.roll_one, OLD))
-        restart = self._meter.restart()
+        restart = self._meter.restart(self._subject)
         found["delete"] = self._paired_phase("delete", player.phases["delete"])
         player.close()
         return {"phases": found, "settled": settled, "single": single, "restart": restart}

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from test.bench.disaggregated.goals import paired_verdicts
+from test.bench.disaggregated.goals import least_ratio, paired_verdicts
 from test.bench.disaggregated.shape import is_paired
 from test.bench.goals import Verdict
 
@@ -68,6 +68,7 @@ def _parts(result: Result) -> Iterator[str]:
     yield f"**{result['shape']}**: {_sets(result)} sets; a rollout of one has {result['steps']} steps."
     yield _table(HEAD, paired_rows(result))
     yield _table(("figure", "measured", "to reach", ""), judged(paired_verdicts(result)))
+    yield from _least(result)
     machine = result["machine"]
     origin = (
         f"Commit {result['commit'][:10]}, {machine['cores']} cores shared with the control plane, Python "
@@ -77,6 +78,20 @@ def _parts(result: Result) -> Iterator[str]:
         "**The machine was busy with other work: seconds and CPU seconds mean little, ratios not much more.**"
     )
     yield origin if machine["others"] <= _IDLE_CORES else f"{origin} {busy}"
+
+
+def _least(result: Result) -> Iterator[str]:
+    """What no controller can take less than."""
+    ratio = least_ratio(result)
+    if ratio is None:
+        return
+    cpu, requests = (sum(each[name] for each in result["least"].values()) for name in ("cpu", "requests"))
+    yield (
+        f"A client that only sends the writes of passes over these sets, and takes in the answers and what "
+        f"the streams bring of it, took {cpu:.3g} CPU s for {requests} requests, "
+        f"{1000 * cpu / requests:.2g} ms each: "
+        f"**CPU ÷ alone would be {ratio:.3g} without any decision and any review.**"
+    )
 
 
 def _sets(result: Result) -> int:

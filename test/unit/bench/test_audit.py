@@ -60,6 +60,14 @@ def test_requests_of_one_user_by_kind(tmp_path: Path) -> None:
     assert asked.refused == {"delete pods 409": 1}
 
 
+def test_a_dry_run_is_no_write(tmp_path: Path) -> None:
+    line = _line(US, "patch", "statefulsets", "a")
+    log = _log(tmp_path, line, line.replace("/version?x=1", "/apis/apps/v1/statefulsets/a?dryRun=All"))
+    asked = log.between(0)
+    assert asked.requests == {"patch statefulsets": 1, "rehearse patch statefulsets": 1}
+    assert asked.writes == 1
+
+
 def test_from_one_place_to_another(tmp_path: Path) -> None:
     first, second = _line(US, "create", "pods"), _line(US, "delete", "pods")
     log = _log(tmp_path, first, second)

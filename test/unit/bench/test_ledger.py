@@ -37,6 +37,15 @@ def test_a_storage_that_is_being_made_is_waited_for(monkeypatch: pytest.MonkeyPa
     assert _ledger(monkeypatch, 3, 429).sets == {}
 
 
+def test_without_a_namespace_it_is_about_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Ledger, "_follow", lambda *_: None)
+    asked: list[str] = []
+    api: Any = _Api(0, 0)
+    api.get = lambda path: asked.append(path) or {"items": [], "metadata": {"resourceVersion": "7"}}
+    Ledger(api, "", SETS)
+    assert asked == ["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"]
+
+
 def test_any_other_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ApiError, match="initializing"):
         _ledger(monkeypatch, 1, 403)

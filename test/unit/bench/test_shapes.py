@@ -27,9 +27,12 @@ def test_no_shape(text: str) -> None:
 
 
 def test_how_many_groups_move_at_once() -> None:
-    assert [(parse(name).max_unavailable, parse(name).wave) for name in ("1x100x4", "50x4x8")] == [
+    assert [
+        (parse(name).max_unavailable, parse(name).wave) for name in ("1x100x4", "50x4x8", "10x500x4")
+    ] == [
         ("10%", 10),
         (1, 1),
+        ("10%", 50),
     ]
     assert [parse(name).half for name in ("1x100x4", "50x4x8", "200x1x4")] == [50, 2, 1]
 

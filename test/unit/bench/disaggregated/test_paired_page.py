@@ -14,6 +14,7 @@ from test.bench import guard
 from test.bench.disaggregated.goals import paired_verdicts
 from test.bench.disaggregated.measure import PairedOrder
 from test.bench.disaggregated.page import paired_section, read_paired, write_paired_page
+from test.unit.bench.paced.test_page import figures
 
 DOCS = Path(__file__).parents[4] / "docs" / "operations"
 
@@ -135,6 +136,14 @@ def test_the_page_has_a_part_for_them(tmp_path: Path) -> None:
     assert "The machine was busy" in text and read_paired(tmp_path) == [_result()]
 
 
+def test_the_page_says_what_no_controller_can_take_less_than() -> None:
+    least = {"create": {"requests": 14, "cpu": 0.6}, "rollout": {"requests": 46, "cpu": 1.0}}
+    text = paired_section([_result(least=least)])
+    assert "1.6 CPU s for 60 requests, 27 ms each" in text
+    assert "**CPU ÷ alone would be 1.1 without any decision and any review.**" in text
+    assert "without any decision" not in paired_section([_result()])
+
+
 def test_the_page_is_what_the_stored_results_say(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     stored = DOCS / "performance-disaggregated.md"
@@ -167,7 +176,38 @@ def test_the_command_line_takes_their_shapes(monkeypatch: pytest.MonkeyPatch, tm
 @pytest.mark.parametrize("too_many", [0, 1])
 def test_the_guard_holds_them_to_their_counts(monkeypatch: pytest.MonkeyPatch, too_many: int) -> None:
     monkeypatch.setattr(guard, "measure", lambda _: None)
-    monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(json.loads(guard.BUDGET.read_text()), 0.0))
+    monkeypatch.setattr(guard, "counts_of_one", lambda _: {})
+    monkeypatch.setattr(guard, "measure_failures", lambda *_: {})
+    monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(guard.budgets()[0], 0.0))
     result = _result(restart={"writes": too_many}, alone={})
+    result["phases"]["rollout"]["most_of_a_set"] = {**ROLLED, "create events": 7}
     monkeypatch.setattr(guard, "measure_paired", lambda _: result)
+    monkeypatch.setattr(guard, "measure_paced", lambda _: {"cases": {"one": figures()}})
     assert guard.main() == too_many
+
+
+@pytest.mark.parametrize(
+    ("phase", "passes", "events", "is_too_much"),
+    [
+        pytest.param("create", 12.0, 7, False, id="as much as was reached"),
+        pytest.param("create", 13.0, 7, True, id="passes of creations"),
+        pytest.param("rollout", 30.0, 7, False, id="as many passes as were reached"),
+        pytest.param("rollout", 31.0, 7, True, id="passes of rollouts"),
+        pytest.param("rollout", 24.0, 8, True, id="Events of rollouts"),
+    ],
+)
+def test_the_guard_holds_them_to_what_was_reached(
+    monkeypatch: pytest.MonkeyPatch, phase: str, passes: float, events: int, is_too_much: bool
+) -> None:
+    monkeypatch.setattr(guard, "measure", lambda _: None)
+    monkeypatch.setattr(guard, "counts_of_one", lambda _: {})
+    monkeypatch.setattr(guard, "measure_failures", lambda *_: {})
+    monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(guard.budgets()[0], 0.0))
+    result = _result(alone={})
+    measured = {f"ds2x2x2x2: {each.measure}" for each in paired_verdicts(result)}
+    assert guard.budgets()[1].keys() <= measured
+    result["phases"]["rollout"]["most_of_a_set"] = {**ROLLED, "create events": events}
+    result["phases"][phase]["passes"] = {"disaggregatedset": passes}
+    monkeypatch.setattr(guard, "measure_paired", lambda _: result)
+    monkeypatch.setattr(guard, "measure_paced", lambda _: {"cases": {"one": figures()}})
+    assert guard.main() == int(is_too_much)

@@ -1,0 +1,56 @@
+"""Run as `python -m test.bench.bill [SHAPE]`: what does the control plane spend on a group of a rollout?
+
+In: a shape (1x400x4), or settings of the control plane to try (--settings, of `settings.py`). Out:
+docs/operations/performance/bill/*.json, and the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from test.bench.bill.measure import Task, measure
+from test.bench.bill.page import write_page
+from test.bench.bill.settings import SETTINGS, USUAL
+from test.bench.progress import clocked
+from test.bench.shapes import Shape, parse
+
+_DOCS = Path(__file__).resolve().parents[3] / "docs" / "operations"
+PAGE, RESULTS = _DOCS / "performance-control-plane.md", _DOCS / "performance" / "bill"
+
+
+def main() -> int:
+    """Measure the shape beside the floors, or by itself with each of the settings."""
+    given, say = _arguments(), clocked()
+    given.results.mkdir(parents=True, exist_ok=True)
+    for setting in given.settings or (USUAL,):
+        say(f"{given.shape.label}, settings: {setting}")
+        _measure(given.shape, setting, not given.settings, given.results, say)
+    if given.results == RESULTS:
+        write_page(PAGE, RESULTS)
+    return 0
+
+
+def _measure(
+    shape: Shape, setting: str, has_floors: bool, directory: Path, say: Callable[[str], None]
+) -> None:
+    result = measure(Task(shape, SETTINGS[setting], has_floors, say))
+    name = shape.name if has_floors else f"{shape.name}-{setting}"
+    (directory / f"{name}.json").write_text(json.dumps({"setting": setting, **result}, indent=1) + "\n")
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m test.bench.bill", description=__doc__)
+    parser.add_argument("shape", nargs="?", type=parse, default="1x400x4", help="sets x groups x pods")
+    parser.add_argument(
+        "--settings", nargs="+", choices=SETTINGS, default=(), help="try these, without the floors"
+    )
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON goes")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""What does the API server do with its CPU time?
+
+In: stacks of its profile, outermost function first. Out: CPU seconds of each block of work. A stack counts to
+the first block, in the order below, that has one of its functions. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from test.bench.bill.pprof import Stack
+
+REVIEWS, WATCHES, OVERHEAD, REST = "reviews", "watches", "requests as such", "rest"
+VERBS = ("create", "update", "patch", "delete", "get", "list")
+
+# Block → parts of names of functions.
+_BLOCKS: Mapping[str, tuple[str, ...]] = {
+    REVIEWS: ("plugin/webhook/", "net/http.(*persistConn)", "net/http.(*Transport)"),
+    WATCHES: (
+        "handlers.handleWatch",
+        "handlers.(*WatchServer)",
+        "handlers.(*watchEncoder)",
+        "cacher.(*cacheWatcher)",
+        "cacher.(*Cacher)",
+        "cacher.(*watchCache)",
+        "cacher.NewCacherFromConfig",
+        "cache.(*Reflector)",
+        "watch.(*StreamWatcher)",
+        "etcd3.(*watchChan)",
+        "v3.(*watchGrpcStream)",
+    ),
+    "create": ("CreateResource", "createHandler", "Creater"),
+    "update": ("handlers.UpdateResource",),
+    "patch": ("handlers.PatchResource", "handlers.(*patcher)", "handlers.(*jsonPatcher)"),
+    "delete": ("handlers.DeleteResource", "handlers.DeleteCollection"),
+    "get": ("GetResource", "getResourceHandler"),
+    "list": ("handlers.ListResource",),
+    OVERHEAD: ("net/http.", "http2.", "endpoints/filters", "server/filters", "crypto/tls"),
+}
+
+
+def seconds_by_block(profile: Mapping[Stack, float]) -> dict[str, float]:
+    """Every block that was seen, the largest first."""
+    found: Counter[str] = Counter()
+    for stack, seconds in profile.items():
+        found[block_of(stack)] += seconds  # type: ignore[assignment]
+    return dict(found.most_common())
+
+
+def block_of(stack: Stack) -> str:
+    """Go's garbage collector and scheduler are in the rest: they serve all others."""
+    for name, parts in _BLOCKS.items():
+        if any(part in function for function in stack for part in parts):
+            return name
+    return REST

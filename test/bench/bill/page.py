@@ -1,0 +1,138 @@
+"""What does docs/operations/performance-control-plane.md show?
+
+In: stored bills. Out: the part of the page between its marks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from test.bench.bill.attribution import PURPOSES, costs
+from test.bench.bill.measure import BACKGROUND, BARE, OURS, SERVED
+from test.bench.bill.settings import SETTINGS, TOLD
+from test.bench.shapes import parse
+
+BEGIN, END = "<!-- bill: written by python -m test.bench.bill -->", "<!-- end -->"
+_UNMEASURED = "Not measured yet: `python -m test.bench.bill` writes it here."
+_WAYS = (BACKGROUND, BARE, SERVED, OURS)
+_API_SERVER = "kube-apiserver"
+_PROGRAMS = (_API_SERVER, "kube-controller-manager", "etcd", "kube-scheduler")
+# Requests of fewer than this for each group are not shown.
+_FEWEST = 1.5
+_COLLECTOR = "generic-garbage-collector"
+
+Result = dict[str, Any]
+
+
+def write_page(page: Path, directory: Path) -> None:
+    """Bring the figures of the page up to date; what stands around the marks stays."""
+    before, _, rest = page.read_text("utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    bills = [json.loads(path.read_text("utf-8")) for path in sorted(directory.glob("*.json"))]
+    page.write_text(f"{before}{BEGIN}\n\n{section(bills)}\n\n{END}{after}", "utf-8")
+
+
+def section(results: Sequence[Result]) -> str:
+    """The part of the page between its marks: the largest bill beside the floors, and all settings."""
+    whole = [each for each in results if BARE in each["bills"]]
+    if not whole:
+        return _UNMEASURED
+    largest = max(whole, key=lambda each: int(each["groups"]))
+    parts = [
+        f"A rollout of {parse(largest['shape']).label}, for each group:",
+        _table(
+            ("", "s ÷ floor", "CPU ÷ floor", "requests", *(f"{name}, CPU ms" for name in _PROGRAMS)),
+            _whole_rows(largest),
+        ),
+        "*CPU* is that of the whole control plane, the manager included. What the API server is asked for, "
+        "and its CPU ms for it, for each group:",
+        _table(("for", *_WAYS), _purpose_rows(largest)),
+        f"Requests of which there are at least {_FEWEST:g} for each group:",
+        _table(
+            ("who", "what", *_WAYS),
+            _request_rows(largest),
+        ),
+    ]
+    tried = [each for each in results if each["setting"] in SETTINGS and BARE not in each["bills"]]
+    if tried:
+        parts += [
+            f"Settings, on rollouts of {parse(tried[0]['shape']).label}, each on a cluster of its own:",
+            _table(
+                (
+                    "settings",
+                    "API server, CPU ms",
+                    "controller manager",
+                    "etcd",
+                    "requests",
+                    "of endpoints",
+                    "of the garbage collector",
+                ),
+                _setting_rows(tried),
+            ),
+        ]
+    return "\n\n".join([*parts, _machine(results)])
+
+
+def _whole_rows(result: Result) -> Iterator[tuple[str, ...]]:
+    groups, floor = result["groups"], result["bills"][BARE]
+    for name in _WAYS:
+        bill = result["bills"][name]
+        ratios = (bill["seconds"] / floor["seconds"], sum(bill["cpu"].values()) / sum(floor["cpu"].values()))
+        cpu = (f"{1000 * bill['cpu'][program] / groups:.0f}" for program in _PROGRAMS)
+        yield name, *(f"{each:.2f}" for each in ratios), f"{_count(bill) / groups:.1f}", *cpu
+
+
+def _purpose_rows(result: Result) -> Iterator[tuple[str, ...]]:
+    shown = {name: costs(result["bills"][name], result["groups"], name == OURS) for name in _WAYS}
+    for purpose in PURPOSES:
+        each = (found[purpose] for found in shown.values())
+        yield purpose, *(f"{cost.requests:.1f}, {cost.cpu:.0f} ms" for cost in each)
+
+
+def _request_rows(result: Result) -> Iterator[tuple[str, ...]]:
+    groups = result["groups"]
+    counts = {name: _by_what(result["bills"][name]) for name in _WAYS}
+    keys = {key for found in counts.values() for key in found}
+    for key in sorted(keys, key=lambda each: (-counts[OURS].get(each, 0.0), each)):
+        row = [found.get(key, 0.0) / groups for found in counts.values()]
+        if max(row) >= _FEWEST:
+            yield *key, *(f"{each:.1f}" for each in row)
+
+
+def _setting_rows(results: Sequence[Result]) -> Iterator[tuple[str, ...]]:
+    order = list(SETTINGS)
+    for each in sorted(results, key=lambda it: order.index(it["setting"])):
+        bill, groups = each["bills"][OURS], each["groups"]
+        naming = sum(count for (who, _), count in _by_what(bill).items() if who.startswith("endpoint"))
+        collecting = sum(count for (who, _), count in _by_what(bill).items() if who == _COLLECTOR)
+        yield (
+            TOLD[each["setting"]],
+            *(f"{1000 * bill['cpu'][program] / groups:.0f}" for program in _PROGRAMS[:3]),
+            f"{_count(bill) / groups:.1f}",
+            f"{naming / groups:.2f}",
+            f"{collecting / groups:.1f}",
+        )
+
+
+def _by_what(bill: Mapping[str, Any]) -> dict[tuple[str, str], float]:
+    return {(who, what): count for who, what, count, _ in bill["requests"]}
+
+
+def _count(bill: Mapping[str, Any]) -> float:
+    return float(sum(count for _, _, count, _ in bill["requests"]))
+
+
+def _machine(results: Sequence[Result]) -> str:
+    others = [each["machine"]["others"] for each in results]
+    commits = dict.fromkeys(each["commit"][:10] for each in results)
+    return (
+        f"Measured at commits {', '.join(commits)}, on 2 cores of which other work took "
+        f"{min(others):g} to {max(others):g}. CPU is compared within one run."
+    )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(each)} |" for each in (head, ["---"] * len(head), *rows))

@@ -1,0 +1,34 @@
+"""Which settings of the control plane are tried, by the flags that make the difference?
+
+In: nothing. Out: names as the page shows them, with flags by program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+USUAL = "usual"
+_MANAGER = "kube-controller-manager"
+
+SETTINGS: Mapping[str, Mapping[str, Sequence[str]]] = {
+    USUAL: {},
+    "batch-1s": {
+        _MANAGER: ("--endpointslice-updates-batch-period=1s", "--endpoint-updates-batch-period=1s"),
+    },
+    "without-endpoints": {_MANAGER: ("--controllers=-endpoints-controller",)},
+    "both": {
+        _MANAGER: ("--endpointslice-updates-batch-period=1s", "--controllers=-endpoints-controller"),
+    },
+    "gc-5": {_MANAGER: ("--concurrent-gc-syncs=5",)},
+    "gc-60": {_MANAGER: ("--concurrent-gc-syncs=60",)},
+}
+
+TOLD: Mapping[str, str] = {
+    USUAL: "the usual ones: no batches, 20 GC workers",
+    "batch-1s": "`--endpointslice-updates-batch-period=1s`, `--endpoint-updates-batch-period=1s`",
+    "without-endpoints": "`--controllers=*,-endpoints-controller`",
+    "both": "`--endpointslice-updates-batch-period=1s`, `--controllers=*,-endpoints-controller`",
+    "gc-5": "`--concurrent-gc-syncs=5`",
+    "gc-60": "`--concurrent-gc-syncs=60`",
+}
+"""What the page calls them."""

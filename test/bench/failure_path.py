@@ -1,0 +1,194 @@
+"""How soon does the manager act on what cannot wait, beside a controller that decides nothing?
+
+In: a shape at rest. Out: milliseconds from the status of a worker whose container was restarted to the
+deletion of its leader, and from the creation of a leader to that of its workers' StatefulSet, as the API
+server logs them, without the time that server takes to store what must be remembered before a group goes;
+the same until a null controller, which answers each of these events with a read, is heard.
+
+    python -m test.bench.failure_path 1x400x4 100
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
+from test.bench.audit import STATEFULSET_CONTROLLER, AuditLog, seconds_of
+from test.bench.ledger import SETS, STATEFULSETS, Ledger
+from test.bench.manifests import group_name
+from test.bench.meter import Meter
+from test.bench.phases import Phases
+from test.bench.shapes import Shape, parse
+from test.bench.subject import running
+from test.bench.surroundings import NODES
+from test.harness.audit import MANAGER
+from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
+from tools.localcluster.api import Api, ApiError, Call
+from tools.localcluster.kubeconfig import read_access
+from tools.localcluster.pods import Pods
+
+_NAMESPACE, _CONTAINER = "bench", "server"
+_ECHO = "null-controller"
+_SECONDS = 120.0
+
+FAILED, MADE = "failed worker to deletion", "new leader to its workers"
+
+
+class Echo:
+    """A controller that watches the pods of sets and answers, by a read, each that is restarted or made."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        access = read_access(cluster.kubeconfig.read_text())
+        self._api = Api(access.server, access.ca, access.token, _ECHO)
+        self._pods = f"/api/v1/namespaces/{_NAMESPACE}/pods"
+        self._seen: set[str] = set()
+        self._is_over = False
+
+    def start(self) -> None:
+        """From now on, until `stop`."""
+        listed = self._api.get(self._pods)
+        self._seen = {each["metadata"]["uid"] for each in listed["items"]}
+        threading.Thread(
+            target=self._follow, args=(listed["metadata"]["resourceVersion"],), daemon=True
+        ).start()
+
+    def stop(self) -> None:
+        self._is_over = True
+
+    def _follow(self, version: str) -> None:
+        query = {"watch": "1", "resourceVersion": version, "labelSelector": NAME_LABEL}
+        with suppress(OSError):
+            for event in self._api.watch(Call("GET", self._pods, query=query)):
+                if self._is_over:
+                    return
+                self._take(event["type"], event["object"])
+
+    def _take(self, type_: str, pod: dict[str, Any]) -> None:
+        metadata = pod["metadata"]
+        is_leader = metadata["labels"].get(WORKER_INDEX_LABEL) == "0"
+        if is_leader and type_ == "ADDED":
+            self._read(metadata["name"])
+        elif not is_leader and f"{metadata['uid']} failed" not in self._seen and _has_restarted(pod):
+            self._seen.add(f"{metadata['uid']} failed")
+            self._read(f"{metadata['name'].rpartition('-')[0]}/status")
+
+    def _read(self, path: str) -> None:
+        # It may be gone already: that it was asked for is what counts.
+        with suppress(ApiError):
+            self._api.get(f"{self._pods}/{path}")
+
+
+def _has_restarted(pod: dict[str, Any]) -> bool:
+    return any(each.get("restartCount") for each in pod.get("status", {}).get("containerStatuses") or ())
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Seconds for each event: until the manager asked, until the null controller did."""
+
+    ours: list[float]
+    null: list[float]
+
+    def figures(self) -> dict[str, float]:
+        """Milliseconds. own: what the manager took beyond the null controller, event by event."""
+        own = [max(0.0, one - two) for one, two in zip(self.ours, self.null, strict=True)]
+        found: dict[str, float] = {"events": len(own)}
+        for name, values in (("ours", self.ours), ("null", self.null), ("own", own)):
+            for share in (0.5, 0.99):
+                found[f"{name} p{100 * share:.0f}"] = 1000 * _quantile(values, share)
+        found["ratio p50"] = _quantile(self.ours, 0.5) / max(_quantile(self.null, 0.5), 1e-4)
+        found["ratio p99"] = _quantile(self.ours, 0.99) / max(_quantile(self.null, 0.99), 1e-4)
+        return found
+
+
+def _quantile(values: list[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
+
+
+def measure(shape: Shape, times: int, say: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
+    """One worker after the other fails while everything else is at rest."""
+    with LocalCluster(Options(nodes=NODES, audit_policy=AUDIT_METADATA)) as cluster:
+        cluster.kubectl("create", "namespace", _NAMESPACE)
+        with running(cluster) as subject:
+            phases = Phases(cluster.api, shape, (_NAMESPACE,), subject.check)
+            say(f"create: {phases.all['create']():.1f} s")
+            meter = Meter(cluster, subject, say)
+            meter.until_quiet()
+            place, echo = meter.audit.end, Echo(cluster)
+            echo.start()
+            _fail(cluster, shape, times)
+            meter.until_quiet()
+            echo.stop()
+            phases.close()
+            return {name: waits.figures() for name, waits in waits_in(meter.audit, place).items()}
+
+
+def _fail(cluster: LocalCluster, shape: Shape, times: int) -> None:
+    """Each time a worker of another group, and the next one once that group is there again."""
+    pods, ledger = Pods(cluster.api), Ledger(cluster.api, _NAMESPACE, STATEFULSETS, SETS)
+    every = [group_name(index, group) for index in range(shape.sets) for group in range(shape.groups)]
+    for name in every[:times]:
+        former = ledger.statefulsets[name].uid
+        pods.restart_container(_NAMESPACE, f"{name}-1", _CONTAINER)
+
+        def missing(name: str = name, former: str = former) -> str:
+            found = ledger.statefulsets.get(name)
+            is_there = found is not None and found.uid != former and found.is_ready
+            return "" if is_there else f"{name} is not there again"
+
+        ledger.wait(missing, _SECONDS)
+    ledger.close()
+
+
+def waits_in(audit: AuditLog, place: int) -> dict[str, Waits]:
+    """What the log says of each failure and of each new leader."""
+    since: dict[tuple[str, str], float] = {}
+    ours: dict[tuple[str, str], float] = {}
+    null: dict[tuple[str, str], float] = {}
+    # What is remembered before a group goes: the manager waits for the answer meanwhile.
+    remembering: list[tuple[float, float]] = []
+    for entry in audit.entries(place, None, MANAGER, STATEFULSET_CONTROLLER, _ECHO, "/status"):
+        target, verb, user = entry.get("objectRef") or {}, entry["verb"], entry["user"]["username"]
+        name, what = target.get("name", ""), (verb, target.get("resource"), target.get("subresource"))
+        began = seconds_of(entry["requestReceivedTimestamp"])
+        if entry.get("userAgent") == _ECHO:
+            if verb == "get":
+                null.setdefault((FAILED if target.get("subresource") else MADE, name), began)
+        elif user == MANAGER and what == ("delete", "pods", None):
+            ours.setdefault((FAILED, name), began)
+        elif user == MANAGER and what == ("patch", "leaderworkersets", "status"):
+            remembering.append((began, seconds_of(entry["stageTimestamp"])))
+        elif user == MANAGER and what == ("create", "statefulsets", None):
+            ours.setdefault((MADE, name), began)
+        elif user == STATEFULSET_CONTROLLER and what == ("create", "pods", None):
+            since.setdefault((MADE, name), seconds_of(entry["stageTimestamp"]))
+        elif what == ("patch", "pods", "status") and entry.get("userAgent") == "localcluster":
+            since.setdefault((FAILED, name.rpartition("-")[0]), seconds_of(entry["stageTimestamp"]))
+    for key in ours.keys() & since.keys():
+        ours[key] -= sum(end - began for began, end in remembering if since[key] < end and began < ours[key])
+    return {kind: _paired(kind, since, ours, null) for kind in (FAILED, MADE)}
+
+
+def _paired(kind: str, since: dict[Any, float], ours: dict[Any, float], null: dict[Any, float]) -> Waits:
+    keys = [key for key in since if key[0] == kind and key in ours and key in null]
+    # An event leaves the API server a moment before the answer to the write is logged.
+    return Waits(
+        [max(0.0, ours[key] - since[key]) for key in keys], [max(0.0, null[key] - since[key]) for key in keys]
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print it."""
+    given = [*arguments, *("1x400x4", "100")[len(arguments) :]]
+    print(json.dumps(measure(parse(given[0]), int(given[1])), indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

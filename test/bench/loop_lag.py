@@ -1,0 +1,82 @@
+"""How long does what becomes due wait until the event loop of a process turns to it?
+
+In: a running loop. Out: samples of the wait: by the clock, and by the CPU time that the loop's thread took
+meanwhile, which is what the process itself made it wait, whoever else had the cores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_PERIOD_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Lag:
+    """One sample. at: time.monotonic() when it was due. waited: seconds. own: CPU seconds of the thread."""
+
+    at: float
+    waited: float
+    own: float
+
+
+class LoopLag:
+    """Samples the loop that runs in the calling thread, twenty times a second, until `stop`."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._clock = time.pthread_getcpuclockid(threading.get_ident())
+        self._over = threading.Event()
+        self.samples: list[Lag] = []
+
+    def start(self) -> None:
+        """From now on."""
+        threading.Thread(target=self._ask, name="loop lag", daemon=True).start()
+
+    def stop(self) -> None:
+        self._over.set()
+
+    def write(self, path: Path) -> None:
+        """One sample a line."""
+        path.write_text("".join(f"{each.at} {each.waited} {each.own}\n" for each in self.samples))
+
+    def _ask(self) -> None:
+        due = time.monotonic()
+        while not self._over.wait(max(0.0, due - time.monotonic())):
+            try:
+                self._loop.call_soon_threadsafe(self._answer, due, time.clock_gettime(self._clock))
+            except RuntimeError:
+                # The loop has ended.
+                return
+            due = max(due, time.monotonic()) + _PERIOD_SECONDS
+
+    def _answer(self, due: float, spent: float) -> None:
+        self.samples.append(Lag(due, time.monotonic() - due, time.thread_time() - spent))
+
+
+def read(path: Path) -> list[Lag]:
+    """What `write` has written."""
+    return [Lag(*map(float, line.split())) for line in path.read_text().splitlines()]
+
+
+def quantiles(samples: Iterable[Lag], began: float, ended: float) -> dict[str, float]:
+    """Seconds, of what was due between two moments; nothing where nothing was."""
+    within = [each for each in samples if began <= each.at <= ended]
+    if not within:
+        return {}
+    found = {"samples": float(len(within))}
+    for name, values in (
+        ("waited", [each.waited for each in within]),
+        ("own", [each.own for each in within]),
+    ):
+        found |= {f"{name}_p50": _quantile(values, 0.5), f"{name}_p99": _quantile(values, 0.99)}
+    return found
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]

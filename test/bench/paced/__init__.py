@@ -1,0 +1,1 @@
+"""How fully rollouts use their budget where pods take time to start."""

@@ -1,0 +1,92 @@
+"""Which rollouts of slow pods are measured?
+
+In: text such as 1x40x4-uniform or 1x40x4-uniform-surge2. Out: a `Case`.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from test.bench.manifests import OLD, pod_spec
+from test.bench.paced.startups import STARTUPS, Startup
+from test.bench.shapes import Shape, parse
+
+_CASE = re.compile(r"(\d+x\d+x\d+)-(\w+?)(?:-surge(\d+))?")
+
+DEFAULT = ("1x40x4-uniform", "1x40x4-tail", "1x100x4-uniform", "1x100x4-tail", "1x40x4-uniform-surge2")
+ALL = "paced"
+"""What stands for all of them."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """unavailable, surge: the budget of the rollout, in groups."""
+
+    name: str
+    shape: Shape
+    startup: Startup
+    unavailable: int
+    surge: int
+
+    @property
+    def budget(self) -> int:
+        return self.unavailable + self.surge
+
+    @property
+    def order(self) -> range:
+        """Groups in the order in which a rollout takes them: from the top, the surge first."""
+        return range(self.shape.groups + self.surge - 1, -1, -1)
+
+    @property
+    def set_name(self) -> str:
+        return f"slow-{self.name}"
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """What of a set's `spec` differs from that of other shapes; all pods start at once."""
+        template = self._template(OLD, {})
+        limits = {"maxUnavailable": self.unavailable, "maxSurge": self.surge}
+        strategy = {"type": "RollingUpdate", "rollingUpdateConfiguration": limits}
+        return {"leaderWorkerTemplate": template, "rolloutStrategy": strategy, "replicas": self.shape.groups}
+
+    def rolled(self, image: str) -> dict[str, Any]:
+        """The patch that starts a rollout in which leaders take their time, and their workers none."""
+        return {"spec": {"leaderWorkerTemplate": self._template(image, self.startup.annotations)}}
+
+    def seconds_of(self, index: int) -> float:
+        """How long a group takes to be ready, from the moment its leader is on a node."""
+        return self.startup.of(f"{self.set_name}-{index}")
+
+    def _template(self, image: str, annotations: dict[str, str]) -> dict[str, Any]:
+        return {
+            "size": self.shape.size,
+            "leaderTemplate": {"metadata": {"annotations": annotations}, "spec": pod_spec(image)},
+            "workerTemplate": {"spec": pod_spec(image)},
+        }
+
+
+def is_paced(text: str) -> bool:
+    """It names a rollout of slow pods, or all of them."""
+    return text.strip() == ALL or "-" in text
+
+
+def parse_cases(text: str) -> list[Case]:
+    """Raises ValueError, which says what a case looks like."""
+    return [_parsed(each) for each in (DEFAULT if text.strip() == ALL else [text.strip()])]
+
+
+def _parsed(text: str) -> Case:
+    found = _CASE.fullmatch(text)
+    if found is None or found[2] not in STARTUPS:
+        known = ", ".join(STARTUPS)
+        raise ValueError(
+            f"{text!r} is no rollout of slow pods: write a shape and one of {known}, such as "
+            "1x40x4-uniform, or 1x40x4-uniform-surge2"
+        )
+    shape, surge = parse(found[1]), int(found[3] or 0)
+    if shape.sets != 1:
+        raise ValueError(f"{text!r}: one set at a time")
+    unavailable = 0 if surge else max(1, shape.groups // 10)
+    return Case(text, shape, STARTUPS[found[2]], unavailable, surge)

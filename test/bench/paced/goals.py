@@ -1,0 +1,33 @@
+"""How fully is a budget to be used?
+
+In: the figures of one rollout. Out: each beside its least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+OF_IDEAL, UTILISATION = 0.97, 0.95
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """One figure beside its least."""
+
+    measure: str
+    figure: float
+    least: float
+
+    @property
+    def holds(self) -> bool:
+        return self.figure >= self.least
+
+
+def paced_verdicts(figures: Mapping[str, Any]) -> tuple[AtLeast, ...]:
+    """What can be judged of one rollout."""
+    return (
+        AtLeast("of the ideal", figures["of_ideal"], OF_IDEAL),
+        AtLeast("utilisation", figures["utilisation"], UTILISATION),
+    )

@@ -1,0 +1,149 @@
+"""Rollouts of slow pods, measured: one cluster, one controller after the other, one rollout after the other.
+
+In: cases, and who is measured. Out: plain data for JSON.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import API_VERSION, KIND
+from test.bench.audit import AuditLog
+from test.bench.floor import until_pods
+from test.bench.manifests import NEW
+from test.bench.paced.cases import Case
+from test.bench.paced.figures import Turn, ideal, utilisation
+from test.bench.paced.turns import Turns
+from test.bench.processes import Others
+from test.bench.subject import Subject, control_plane_cpu, running
+from test.bench.surroundings import NODES, commit, machine
+from test.harness.audit import MANAGER
+from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
+
+_NAMESPACE = "slow"
+_PATIENCE = 1800.0
+_QUIET_SECONDS = 2.0
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class PacedOrder:
+    """What to measure. against: another controller goes through the same, in the same cluster, before ours.
+
+    say: is told each line of progress.
+    """
+
+    cases: Sequence[Case]
+    against: str | None = None
+    say: Callable[[str], None] = print
+
+
+def measure_paced(order: PacedOrder) -> Result:
+    """Start a cluster, measure, and take it down."""
+    others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_METADATA)
+    with LocalCluster(options) as cluster:
+        cluster.kubectl("create", "namespace", _NAMESPACE)
+        with running(cluster, order.against) as subject:
+            before = _measured(cluster, order, subject) if order.against else {}
+            if order.against:
+                subject.stop()
+                subject.against = None
+                subject.start()
+            ours = _measured(cluster, order, subject)
+    return {"commit": commit(), "machine": machine(others), "cases": ours, "against": before}
+
+
+def _measured(cluster: LocalCluster, order: PacedOrder, subject: Subject) -> dict[str, Result]:
+    return {case.name: _Rollout(cluster, subject, case, order.say).measure() for case in order.cases}
+
+
+class _Rollout:
+    """One set is made of pods that start at once, rolled to pods that take their time, and deleted."""
+
+    def __init__(
+        self, cluster: LocalCluster, subject: Subject, case: Case, say: Callable[[str], None]
+    ) -> None:
+        self._api = cluster.api
+        self._cluster = cluster
+        self._subject = subject
+        self._case = case
+        self._say = say
+        self._audit = AuditLog(cluster.audit_log, MANAGER)
+        self._sets = f"/apis/{API_VERSION}/namespaces/{_NAMESPACE}/leaderworkersets"
+        self._set = f"{self._sets}/{case.set_name}"
+
+    def measure(self) -> Result:
+        case = self._case
+        metadata = {"name": case.set_name}
+        self._api.create(
+            self._sets, {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": case.made}
+        )
+        self._until_available()
+        time.sleep(_QUIET_SECONDS)
+        found = self._rolled()
+        self._api.delete(self._set)
+        until_pods(self._api, f"/api/v1/namespaces/{_NAMESPACE}/pods")
+        self._say(
+            f"{case.name}: {found['seconds']:.1f} s, {found['of_ideal']:.3f} of the ideal, "
+            f"utilisation {found['utilisation']:.3f}, {found['turnaround']:.2f} s beside each start, "
+            f"{found['steps']} steps, {found['writes_per_group']:.2f} writes per group"
+        )
+        return found
+
+    def _rolled(self) -> Result:
+        case, turns = self._case, Turns(self._api, _NAMESPACE, self._case.set_name, NEW)
+        turns.follow()
+        place, cpu, plane = self._audit.end, self._subject.cpu, control_plane_cpu(self._cluster)
+        began = time.monotonic()
+        self._api.merge(self._set, case.rolled(NEW))
+        turns.wait(case.shape.groups, _PATIENCE, self._subject.check)
+        turns.close()
+        time.sleep(_QUIET_SECONDS)
+        asked = self._audit.between(place)
+        steps = sum(count for what, count in asked.requests.items() if what == "patch statefulsets")
+        groups = case.shape.groups
+        return {
+            **figures(case, turns.turns, began),
+            "repeated": turns.repeated,
+            "steps": steps,
+            "writes_per_group": asked.writes / groups,
+            "cpu_per_group": (self._subject.cpu - cpu) / groups,
+            "control_plane_cpu": control_plane_cpu(self._cluster) - plane,
+        }
+
+    def _until_available(self) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        while (found := self._api.get(self._set).get("status") or {}).get(
+            "readyReplicas"
+        ) != self._case.shape.groups:
+            self._subject.check()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{self._case.set_name} is not ready: {found}")
+            time.sleep(0.2)
+
+
+def figures(case: Case, turns: dict[int, Turn] | Any, began: float) -> Result:
+    """What the turns of a rollout say.
+
+    turnaround: median seconds of a turn beside the start of its leader: what goes, goes in order, and is
+    made and placed anew. of_same_turns: the ideal of groups that take their whole turn; what is missing there
+    is nothing but slots that nobody refilled.
+    """
+    order = [index for index in case.order if index in turns]
+    lengths = {index: turn.ready - turn.taken for index, turn in turns.items()}
+    seconds = max(turn.ready for turn in turns.values()) - began
+    best = ideal((case.seconds_of(index) for index in order), case.budget)
+    by_time = sorted(order, key=lambda index: turns[index].taken)
+    return {
+        "seconds": seconds,
+        "ideal": best,
+        "of_ideal": best / seconds,
+        "of_same_turns": ideal((lengths[index] for index in by_time), case.budget) / seconds,
+        "utilisation": utilisation(list(turns.values()), case.budget, began),
+        "turnaround": median(lengths[index] - case.seconds_of(index) for index in order),
+    }

@@ -1,0 +1,105 @@
+"""What do docs/operations/performance-startup.md and a terminal show of rollouts of slow pods?
+
+In: stored results. Out: the part of the page between its marks, lines for a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from test.bench.paced.goals import paced_verdicts
+
+HEAD = (
+    "rollout",
+    "s",
+    "ideal s",
+    "of the ideal",
+    "utilisation",
+    "of its own turns",
+    "s beside each start",
+    "steps",
+    "writes/group",
+    "CPU s/group",
+)
+
+RESULT = "paced.json"
+
+_BEGIN, _END = "<!-- paced: written by make bench -->", "<!-- end -->"
+_UNMEASURED = "Not measured yet: `make bench SHAPES=paced` writes it here."
+_IDLE_CORES = 0.1
+
+Result = dict[str, Any]
+
+
+def keep(directory: Path, result: Result) -> None:
+    """Store a result; of rollouts that it lacks the former figures stay."""
+    path = directory / RESULT
+    former: Result = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    # The first result that is written is itself a change of the tree.
+    if former and former["commit"].removesuffix("+") == result["commit"].removesuffix("+"):
+        merged = {part: {**former[part], **result[part]} for part in ("cases", "against")}
+        result = {**result, **merged, "commit": former["commit"]}
+    path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+
+
+def write_paced_page(page: Path, directory: Path) -> None:
+    """Bring the figures of the page up to date; what stands around the marks stays."""
+    before, _, rest = page.read_text("utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    path = directory / RESULT
+    section = paced_section(json.loads(path.read_text("utf-8"))) if path.exists() else _UNMEASURED
+    page.write_text(f"{before}{_BEGIN}\n\n{section}\n\n{_END}{after}", "utf-8")
+
+
+def paced_section(result: Result) -> str:
+    """The part of the page between its marks."""
+    parts = [_table(HEAD, paced_rows(result["cases"]))]
+    if result["against"]:
+        parts += ["With waits by the clock, as before, in the same cluster:"]
+        parts += [_table(HEAD, paced_rows(result["against"]))]
+    return "\n\n".join([*parts, _missed(result["cases"]), _machine(result)])
+
+
+def paced_rows(cases: Mapping[str, Result]) -> Iterator[tuple[str, ...]]:
+    """One row of cells for each rollout."""
+    for name, each in cases.items():
+        yield (
+            name,
+            f"{each['seconds']:.1f}",
+            f"{each['ideal']:.1f}",
+            f"{each['of_ideal']:.3f}",
+            f"{each['utilisation']:.3f}",
+            f"{each['of_same_turns']:.3f}",
+            f"{each['turnaround']:.2f}",
+            f"{each['steps']}",
+            f"{each['writes_per_group']:.2f}",
+            f"{each['cpu_per_group']:.4f}",
+        )
+
+
+def _missed(cases: Mapping[str, Result]) -> str:
+    judged = [(name, each) for name, figures in cases.items() for each in paced_verdicts(figures)]
+    missed = [
+        f"- {name}, {each.measure}: {each.figure:.3f}, to reach ≥ {each.least:g}"
+        for name, each in judged
+        if not each.holds
+    ]
+    said = f"Of {len(judged)} figures with a bound, {len(judged) - len(missed)} hold."
+    return "\n".join([f"{said} Missed:\n", *missed] if missed else [said])
+
+
+def _machine(result: Result) -> str:
+    machine = result["machine"]
+    origin = (
+        f"Commit {result['commit'][:10]}, {machine['cores']} cores shared with the control plane, Python "
+        f"{machine['python']}. Other work took {machine['others']:g} cores."
+    )
+    busy = "**The machine was busy with other work: what a turn takes beside its start is most of it.**"
+    return origin if machine["others"] <= _IDLE_CORES else f"{origin} {busy}"
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines))

@@ -1,0 +1,119 @@
+"""When was each group taken, and when was it ready again? Told by what the API server shows of its leader.
+
+In: the stream of one set's leader pods. Out: a turn of each group, and which were replaced more than once.
+"""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, WORKER_INDEX_LABEL
+from test.bench.paced.figures import Turn
+from tools.localcluster.api import Api, ApiError, Call
+
+_WATCH_SECONDS = "3000"
+
+
+class Turns:
+    """Follows one set from now on. image: of the new revision. clock: of the seconds in its turns."""
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        set_name: str,
+        image: str,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._api = api
+        self._image = image
+        self._clock = clock
+        self._query = {"labelSelector": f"{NAME_LABEL}={set_name},{WORKER_INDEX_LABEL}=0"}
+        self._path = f"/api/v1/namespaces/{namespace}/pods"
+        self._news = threading.Condition()
+        self._closed = False
+        self._taken: dict[int, float] = {}
+        self._ready: dict[int, float] = {}
+        self._uids: defaultdict[int, set[str]] = defaultdict(set)
+        self._failed: Exception | None = None
+
+    def follow(self) -> None:
+        """List, then watch in a thread until `close`."""
+        found = self._api.send(Call("GET", self._path, query=self._query))
+        for pod in found["items"]:
+            self.take(pod)
+        version = str(found["metadata"]["resourceVersion"])
+        threading.Thread(target=self._watch, args=(version,), daemon=True).start()
+
+    def close(self) -> None:
+        """Take in nothing more."""
+        self._closed = True
+
+    def wait(self, groups: int, seconds: float, check: Callable[[], None]) -> None:
+        """Return when so many groups are ready on the new revision. check: raises where that is in vain."""
+        deadline = self._clock() + seconds
+        with self._news:
+            while not all(index in self._ready for index in range(groups)):
+                check()
+                if self._failed is not None:
+                    raise self._failed
+                if self._clock() > deadline:
+                    raise TimeoutError(f"{len(self._ready)} of {groups} groups are ready")
+                self._news.wait(1.0)
+
+    @property
+    def turns(self) -> Mapping[int, Turn]:
+        """Of each group that is ready on the new revision."""
+        with self._news:
+            return {index: Turn(self._taken[index], ready) for index, ready in sorted(self._ready.items())}
+
+    @property
+    def repeated(self) -> int:
+        """Leaders beyond the first that were made of a group meanwhile: lost, or back on the old revision."""
+        with self._news:
+            return sum(max(0, len(uids) - 1) for uids in self._uids.values())
+
+    def take(self, pod: Mapping[str, Any]) -> None:
+        """Take in a leader pod as it is now."""
+        now, metadata = self._clock(), pod["metadata"]
+        index = int(metadata["labels"][GROUP_INDEX_LABEL])
+        is_new = pod["spec"]["containers"][0]["image"] == self._image
+        is_going = "deletionTimestamp" in metadata
+        with self._news:
+            if is_going or is_new:
+                self._taken.setdefault(index, now)
+            if index in self._taken and not is_going:
+                self._uids[index].add(metadata["uid"])
+            if is_new and not is_going and _is_ready(pod):
+                self._ready.setdefault(index, now)
+            self._news.notify_all()
+
+    def _watch(self, version: str) -> None:
+        while not self._closed:
+            query = {
+                **self._query,
+                "watch": "1",
+                "resourceVersion": version,
+                "timeoutSeconds": _WATCH_SECONDS,
+            }
+            try:
+                for event in self._api.watch(Call("GET", self._path, query=query)):
+                    version = event["object"]["metadata"]["resourceVersion"]
+                    if event["type"] in ("ADDED", "MODIFIED"):
+                        self.take(event["object"])
+            except (OSError, http.client.HTTPException, ValueError):
+                # An idle stream is cut after a while; at the end of a run the cluster goes first.
+                time.sleep(0.05)
+            except ApiError as refusal:
+                self._failed = refusal
+                return
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)

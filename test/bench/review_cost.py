@@ -1,0 +1,223 @@
+"""What does the review of one pod cost the manager, and which part of it takes how much?
+
+In: a worker pod as the API server has it reviewed. Out: microseconds of CPU time, the median of thousands: of
+whole reviews by HTTPS from another process, by our way to the handlers and by kopf's own; of their parts.
+
+    python -m test.bench.review_cost
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import logging
+import statistics
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from datetime import UTC, datetime
+from typing import Any
+
+import kopf
+import orjson
+import uvloop
+from kopf._cogs.structs.references import Insights
+from kopf._core.engines.admission import serve_admission_request
+from kopf._core.reactor.inventory import ResourceMemories
+
+from lws.admission.pods import pod
+from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.cluster.client.resources import PODS
+from lws.controller.endpoints.metrics import Metrics
+from lws.controller.endpoints.tls import ServerTls, TlsPolicy
+from lws.controller.leaderworkerset.admission import ENDPOINTS, MUTATE_POD, handlers_with
+from lws.controller.webhooks.dispatch import Dispatcher
+from lws.controller.webhooks.handlers import register
+from lws.controller.webhooks.mutation import patch_of
+from lws.controller.webhooks.review import review_in
+from lws.controller.webhooks.server import Address, AdmissionServer, reviewed
+from test.unit.builders import make_worker_pod
+
+_ROUNDS, _REVIEWS, _WARM = 7, 2000, 300
+_CALLER = """
+import http.client, ssl, sys
+caller = http.client.HTTPSConnection("127.0.0.1", int(sys.argv[1]), context=ssl._create_unverified_context())
+body, headers = sys.stdin.buffer.read(), {"Content-Type": "application/json", "Accept": "*/*"}
+for _ in range(int(sys.argv[2])):
+    caller.request("POST", sys.argv[3], body, headers)
+    answer = caller.getresponse()
+    assert b'"allowed":true' in answer.read()
+"""
+
+
+def a_review() -> bytes:
+    """Of a worker, with what the API server adds to one before it asks webhooks."""
+    made = make_worker_pod()
+    fields = {"manager": "kube-controller-manager", "operation": "Update", "fieldsV1": _fields(made)}
+    made["metadata"]["managedFields"] = [fields]
+    token = {
+        "name": "kube-api-access",
+        "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]},
+    }
+    mount = {"name": "kube-api-access", "readOnly": True, "mountPath": "/var/run/secrets/kubernetes.io"}
+    container = {
+        "name": "server",
+        "image": "server:1",
+        "resources": {},
+        "volumeMounts": [mount],
+        "terminationMessagePath": "/dev/termination-log",
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "IfNotPresent",
+    }
+    taints = ("not-ready", "unreachable")
+    made["spec"] = {
+        "volumes": [token],
+        "containers": [container],
+        "restartPolicy": "Always",
+        "dnsPolicy": "ClusterFirst",
+        "serviceAccountName": "default",
+        "securityContext": {},
+        "hostname": made["metadata"]["name"],
+        "subdomain": "demo",
+        "schedulerName": "default-scheduler",
+        "tolerations": [
+            {"key": f"node.kubernetes.io/{each}", "operator": "Exists", "tolerationSeconds": 300}
+            for each in taints
+        ],
+        "priority": 0,
+        "enableServiceLinks": True,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+    made["status"] = {}
+    request = {
+        "uid": "b2f2bf0c-87e7-4d4c-a5d6-0d3a2aa7f3f5",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "name": made["metadata"]["name"],
+        "namespace": made["metadata"]["namespace"],
+        "operation": "CREATE",
+        "userInfo": {"username": "system:serviceaccount:kube-system:statefulset-controller"},
+        "object": made,
+        "oldObject": None,
+        "dryRun": False,
+        "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+    }
+    review = {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "request": request}
+    return orjson.dumps(review)
+
+
+def _fields(obj: Any) -> Any:
+    return {f"f:{key}": _fields(value) for key, value in obj.items()} if isinstance(obj, dict) else {}
+
+
+class _Cost:
+    """Both ways to the handlers of one registry, and the review that takes them."""
+
+    def __init__(self) -> None:
+        registry = kopf.OperatorRegistry()
+        register(registry, ENDPOINTS, handlers_with(lambda namespace: (), None))
+        insights = Insights()
+        insights.webhook_resources.add(kopf.Resource("", "v1", "pods", kind="Pod"))
+        own: Any = functools.partial(
+            serve_admission_request,
+            settings=kopf.OperatorSettings(),
+            memories=ResourceMemories(),
+            memobase=kopf.Memo(),
+            registry=registry,
+            insights=insights,
+            indices={},
+        )
+        self.ways: dict[str, Any] = {"our dispatcher": Dispatcher(registry), "kopf's own function": own}
+        self.body = a_review()
+
+    def parts(self, run: Callable[[Awaitable[float]], float]) -> dict[str, float]:
+        """Without the way to this process."""
+        review = review_in(self.body, PODS)
+        obj = review["request"]["object"]
+        patch = patch_of(obj, [lambda raw: pod.admitted(raw, "default")])
+        assert patch, "a pod that gets nothing costs nothing"
+        found = {
+            "JSON of the request, checked": _median(lambda: review_in(self.body, PODS)),
+            "decision and its patch": _median(
+                lambda: patch_of(obj, [lambda raw: pod.admitted(raw, "default")])
+            ),
+            "JSON of the patch": _median(lambda: base64.b64encode(orjson.dumps(patch))),
+        }
+        for name, way in self.ways.items():
+            answered = functools.partial(reviewed, way, MUTATE_POD, PODS, self.body)
+            found[f"all of that, by {name}"] = run(_awaited(answered))
+        return found
+
+    async def whole(self) -> dict[str, float]:
+        """With HTTP, TLS and metrics, in turns, so that what else the machine does meets both."""
+        made = renewed(Certificates(), ("127.0.0.1",), datetime.now(UTC))
+        assert made is not None
+        found: dict[str, list[float]] = {name: [] for name in self.ways}
+        for round_ in range(_ROUNDS):
+            for name, way in self.ways.items():
+                spent = await self._served(made[0], way)
+                if round_:
+                    found[name].append(spent)
+        return {name: statistics.median(each) for name, each in found.items()}
+
+    async def _served(self, certificates: Certificates, way: Any) -> float:
+        tls, metrics = ServerTls(TlsPolicy()), Metrics()
+        tls.install(certificates.server.certificate, certificates.server.key)
+        server = AdmissionServer(Address("127.0.0.1", 0), ENDPOINTS, tls, metrics.reviews)
+        metrics.reviews.serve(ENDPOINTS, server.in_flight)
+        serving = asyncio.create_task(server.run())
+        async with aclosing(server(way)) as opened:
+            await anext(opened)
+            await self._call(server.port or 0, _WARM)
+            began = time.thread_time()
+            await self._call(server.port or 0, _REVIEWS)
+            spent = time.thread_time() - began
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
+        return 1e6 * spent / _REVIEWS
+
+    async def _call(self, port: int, times: int) -> None:
+        command = [sys.executable, "-c", _CALLER, str(port), str(times), f"/{MUTATE_POD}"]
+        caller = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.PIPE)
+        await caller.communicate(self.body)
+        assert caller.returncode == 0
+
+
+def _median(act: Callable[[], object]) -> float:
+    return statistics.median(_timed(act) for _ in range(_REVIEWS))
+
+
+def _timed(act: Callable[[], object]) -> float:
+    began = time.thread_time_ns()
+    act()
+    return (time.thread_time_ns() - began) / 1000
+
+
+async def _awaited(act: Callable[[], Awaitable[object]]) -> float:
+    found = []
+    for _ in range(_REVIEWS):
+        began = time.thread_time_ns()
+        await act()
+        found.append((time.thread_time_ns() - began) / 1000)
+    return statistics.median(found)
+
+
+def main() -> int:
+    """Print it."""
+    # As a manager has it set.
+    logging.getLogger("kopf").setLevel(logging.WARNING)
+    cost = _Cost()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        parts = cost.parts(runner.run)  # type: ignore[arg-type]
+        whole = runner.run(cost.whole())
+    for name, spent in parts.items():
+        print(f"{spent:5.0f} µs  {name}")
+    for name, spent in whole.items():
+        print(f"{spent:5.0f} µs  a whole review by HTTPS, by {name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

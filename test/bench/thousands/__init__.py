@@ -1,0 +1,1 @@
+"""Sets of thousands of groups: what one manager, or several that share, take for them."""

@@ -1,0 +1,48 @@
+"""What does a manager spend its CPU time on?
+
+In: folded stacks with samples. Out: the share of each block of work. A sample counts to the first block, in
+the order below, one of whose functions is in its stack. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+DECODING = "decoding"
+OTHER = "sockets, HTTP, event loop"
+_APART = ("imports at the start", "measuring")
+
+# Name → what a frame begins with (module.function).
+_BLOCKS: Mapping[str, tuple[str, ...]] = {
+    _APART[0]: ("<frozen importlib",),
+    _APART[1]: ("loop_lag.",),
+    DECODING: ("responses.",),
+    "streams: trim, store, route": ("informer.",),
+    "reviews": ("server._serve", "server._answer", "web_protocol.", "web_app."),
+    "writes": ("apply.",),
+    "passes over groups": ("observer.observe_group", "plan._plan_group"),
+    "passes over sets: reading": ("observer.",),
+    "passes over sets: deciding": ("plan.",),
+    "TLS": ("ssl.",),
+    "passes: queue, metrics": ("loop.", "queue.", "engine._"),
+}
+
+
+def shares(stacks: Mapping[str, int]) -> dict[str, float]:
+    """Block → its share of all samples but those of imports and of the measuring itself, largest first."""
+    found: Counter[str] = Counter()
+    for stack, samples in stacks.items():
+        found[block_of(stack.split(";"))] += samples
+    for name in _APART:
+        del found[name]
+    total = sum(found.values())
+    return {name: samples / total for name, samples in found.most_common()}
+
+
+def block_of(frames: list[str]) -> str:
+    """The block that a stack belongs to."""
+    for name, beginnings in _BLOCKS.items():
+        if any(frame.startswith(beginnings) for frame in frames):
+            return name
+    return OTHER

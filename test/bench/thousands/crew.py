@@ -1,0 +1,146 @@
+"""Who acts? One manager, or as many as there are shards, each a process that is looked at.
+
+In: a cluster, how many, where profiles go. Out: what `Meter` measures, for all together and for each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from lws.controller.election.shards import shard_of
+from test.bench.scrape import Scrape
+from test.bench.subject import Subject
+from test.harness.product import serve_definitions, wait_until_sets_may_own
+from test.harness.waiting import eventually
+from test.integration.chaos.endpoint import Endpoint
+from tools.deployment import Deployment, ManagerProcess
+from tools.localcluster import LocalCluster
+
+_HOLDS = "leader_election_master_status"
+_SHARE_SECONDS = 120.0
+
+
+class Crew:
+    """managers: in the order in which they were started; each has a peak of its own."""
+
+    def __init__(self, managers: list[Subject], endpoint: Endpoint | None) -> None:
+        self.managers = managers
+        self._endpoint = endpoint
+        self.peak = _Peaks(self)
+
+    @property
+    def cpu(self) -> float:
+        """CPU seconds of all since their starts."""
+        return sum(each.cpu for each in self.managers)
+
+    def scrape(self) -> Scrape:
+        """What they count, added up."""
+        series: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+        for each in self.managers:
+            for key, value in each.scrape().series.items():
+                series[key] = series.get(key, 0.0) + value
+        return Scrape(series)
+
+    def server_scrape(self) -> Scrape:
+        return self.managers[0].server_scrape()
+
+    def check(self) -> None:
+        for each in self.managers:
+            each.check()
+
+    def restart_first(self) -> float:
+        """Seconds from its end until the new process is ready."""
+        self.managers[0].stop()
+        ready = self.managers[0].start()
+        if self._endpoint is not None:
+            self._endpoint.managers = _Turns(self.managers[0].deployment.managers[1:])
+        self.share_reviews()
+        return ready
+
+    def until_shared(self) -> None:
+        """Return once the only one is in charge, or each holds one shard."""
+        if len(self.managers) == 1:
+            eventually("it acts", lambda: self.scrape().total(_HOLDS), seconds=_SHARE_SECONDS)
+            return
+        eventually(
+            "each has its share",
+            lambda: [len(_shards(each.scrape())) for each in self.managers],
+            lambda held: held == [1] * len(self.managers),
+            seconds=_SHARE_SECONDS,
+        )
+
+    def groups_of_each(self, namespaces: list[str], groups: int) -> list[int]:
+        """groups: of each namespace. Each manager's part of them."""
+        count = len(self.managers)
+        if count == 1:
+            return [groups * len(namespaces)]
+        held = [_shards(each.scrape()) for each in self.managers]
+        return [groups * sum(shard_of(name, count) in shards for name in namespaces) for shards in held]
+
+    def share_reviews(self) -> None:
+        """Have the API server call all of them in turns, where there are several."""
+        if self._endpoint is not None:
+            self.managers[0].deployment.point_webhooks_at(self._endpoint.port)
+
+
+class _Peaks:
+    """The sum of the largest PSS of each."""
+
+    def __init__(self, crew: Crew) -> None:
+        self._crew = crew
+
+    def reset(self) -> None:
+        for each in self._crew.managers:
+            each.peak.reset()
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.peak.bytes for each in self._crew.managers)
+
+
+class _Turns(list[ManagerProcess]):
+    """Each time another one is the first, as a Service spreads connections."""
+
+    def __iter__(self) -> Iterator[ManagerProcess]:
+        start = next(self._starts)
+        return iter([self[(start + step) % len(self)] for step in range(len(self))])
+
+    def __init__(self, managers: list[ManagerProcess]) -> None:
+        super().__init__(managers)
+        self._starts = itertools.count()
+
+
+@contextmanager
+def working(cluster: LocalCluster, count: int, profiles: Path) -> Iterator[Crew]:
+    """The chart is installed, and so many managers act, each on a shard where there are several.
+
+    profiles: where each leaves `manager-N.PID` and `manager-N.PID.lag` at its end.
+    """
+    deployment = Deployment(cluster, cluster.workspace / "bench")
+    serve_definitions(cluster)
+    shards = ("--set", f"configuration.sharding.shards={count}") if count > 1 else ()
+    deployment.install("--take-ownership", "--set", "replicaCount=1", *shards)
+    wait_until_sets_may_own(cluster)
+    managers = [
+        Subject(cluster, deployment, profile=profiles / f"manager-{number}") for number in range(count)
+    ]
+    with ExitStack() as stack:
+        for each in managers:
+            each.start()
+            stack.callback(each.peak.close)
+            stack.callback(each.stop)
+        endpoint = stack.enter_context(Endpoint(_Turns(deployment.managers))) if count > 1 else None
+        crew = Crew(managers, endpoint)
+        crew.share_reviews()
+        crew.until_shared()
+        yield crew
+
+
+def _shards(scrape: Scrape) -> set[int]:
+    """Those that a manager holds; empty where it acts alone."""
+    found = (re.search(r"-(\d+)$", name) for name, value in scrape.by(_HOLDS, "name").items() if value)
+    return {int(each[1]) for each in found if each is not None}

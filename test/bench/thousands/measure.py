@@ -1,0 +1,157 @@
+"""One large shape, measured: created, looked at again by a new process, rolled out, healed.
+
+In: a shape, how many managers act. Out: plain data for JSON; profiles of the managers as folded stacks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from test.bench.audit import STATEFULSET_CONTROLLER
+from test.bench.loop_lag import Lag, quantiles, read
+from test.bench.meter import Meter
+from test.bench.phases import Phases
+from test.bench.processes import Others, pss
+from test.bench.shapes import Shape
+from test.bench.surroundings import NODES, commit, machine
+from test.bench.thousands.blocks import shares
+from test.bench.thousands.crew import Crew, working
+from test.harness.audit import MANAGER
+from tools.localcluster import LocalCluster, Options
+
+# What everybody asks of the API server would be gigabytes.
+AUDIT_MANAGER = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {"level": "Metadata", "users": [MANAGER]},
+        {
+            "level": "Metadata",
+            "users": [STATEFULSET_CONTROLLER],
+            "verbs": ["create"],
+            "resources": [{"group": "", "resources": ["pods"]}],
+        },
+        {"level": "None"},
+    ],
+}
+LOST_OF = 100
+
+_PASSES = "controller_runtime_reconcile_total"
+_LOOK_SECONDS, _POLL_SECONDS = 600.0, 0.2
+_PHASES = ("create", "rollout", "loss")
+
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to measure. profiles: a directory for them. say: is told each line of progress."""
+
+    shape: Shape
+    managers: int
+    profiles: Path
+    say: Callable[[str], None] = print
+
+    @property
+    def namespaces(self) -> list[str]:
+        """One for each set: a namespace is one manager's work."""
+        return [f"fleet-{index}" for index in range(self.shape.sets)]
+
+
+def measure(task: Task) -> Result:
+    """Start a cluster, measure, and take it down."""
+    others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_MANAGER)
+    with LocalCluster(options) as cluster:
+        for namespace in task.namespaces:
+            cluster.kubectl("create", "namespace", namespace)
+        with working(cluster, task.managers, task.profiles) as crew:
+            result = _Run(task, cluster, crew).measure()
+    lags = [lag for path in task.profiles.glob("*.lag") for lag in read(path)]
+    return {
+        "shape": task.shape.name,
+        "pods": task.shape.all_groups * task.shape.size,
+        "managers": task.managers,
+        "commit": commit(),
+        "machine": machine(others),
+        **_with_lags(result, lags),
+        "blocks": shares(_stacks(task.profiles)),
+    }
+
+
+def _with_lags(result: Result, lags: list[Lag]) -> Result:
+    """The waits of each phase, by the moments between which it ran."""
+    for phase in result["phases"].values():
+        phase["loop"] = quantiles(lags, phase.pop("began"), phase.pop("ended"))
+    return result
+
+
+def _stacks(profiles: Path) -> Counter[str]:
+    found: Counter[str] = Counter()
+    for path in profiles.glob("manager-*[0-9]"):
+        for line in path.read_text().splitlines():
+            stack, _, count = line.rpartition(" ")
+            found[stack] += int(count)
+    return found
+
+
+class _Run:
+    def __init__(self, task: Task, cluster: LocalCluster, crew: Crew) -> None:
+        self._task = task
+        self._crew = crew
+        self._meter = Meter(cluster, crew, task.say)
+        self._phases = Phases(cluster.api, task.shape, task.namespaces, crew.check, LOST_OF)
+
+    def measure(self) -> Result:
+        shape = self._task.shape
+        found: Result = {"base_pss": self._memory(), "phases": {}}
+        counts = {"create": shape.all_groups, "rollout": shape.all_groups, "loss": self._phases.lost}
+        for name in _PHASES:
+            found["phases"][name] = self._phase(name, counts[name])
+            if name == "create":
+                found["created_pss"] = self._memory()
+                found["groups_of_each"] = self._crew.groups_of_each(self._task.namespaces, shape.groups)
+                found["settled"] = self._meter.settled()
+                found["restart"] = self._restart()
+        self._phases.close()
+        return found
+
+    def _phase(self, name: str, groups: int) -> Result:
+        began, before = time.monotonic(), [each.cpu for each in self._crew.managers]
+        measured = self._meter.phase(name, self._phases.all[name], lambda: groups)
+        after = [each.cpu for each in self._crew.managers]
+        each = [late - early for late, early in zip(after, before, strict=True)]
+        return {**measured, "cpu_of_each": each, "began": began, "ended": time.monotonic()}
+
+    def _restart(self) -> Result:
+        """A new process in place of the first manager."""
+        first, began, place = self._crew.managers[0], time.monotonic(), self._meter.audit.end
+        found: Result = {"ready": self._crew.restart_first()}
+        if len(self._crew.managers) == 1:
+            found["first_pass"] = first.until_first_pass(began)
+            found["all_passes"] = self._until_all_passes(began)
+        self._crew.until_shared()
+        self._meter.until_quiet()
+        asked = self._meter.audit.between(place)
+        found |= {"writes": asked.writes, "events": asked.events, "requests": asked.requests}
+        found |= {"cpu": first.cpu, "pss": first.peak.bytes, "settled_pss": pss(first.pids)}
+        self._task.say(f"restart: {found}")
+        return found
+
+    def _until_all_passes(self, began: float) -> float:
+        """Seconds until as many passes have ended as there are sets and groups."""
+        keys, deadline = self._task.shape.all_groups + self._task.shape.sets, began + _LOOK_SECONDS
+        while self._crew.scrape().total(_PASSES) < keys:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"fewer than {keys} passes within {_LOOK_SECONDS:.0f} s")
+            time.sleep(_POLL_SECONDS)
+        return time.monotonic() - began
+
+    def _memory(self) -> list[int]:
+        """Bytes of each."""
+        return [pss(each.pids) for each in self._crew.managers]

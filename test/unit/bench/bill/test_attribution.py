@@ -1,0 +1,103 @@
+"""How the bill of the API server is divided among purposes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from test.bench.bill.attribution import (
+    DECIDED,
+    ELSE,
+    EVENTS,
+    FOREGROUND,
+    NAMES,
+    PODS,
+    PURPOSES,
+    REVIEWED,
+    costs,
+    purpose_of,
+)
+from test.bench.bill.blocks import OVERHEAD, REST, REVIEWS, WATCHES
+from test.bench.bill.requests import OURS, tally
+
+
+@pytest.mark.parametrize(
+    ("who", "what", "purpose"),
+    [
+        ("statefulset-controller", "create pods", PODS),
+        ("kwok", "patch pods/status", PODS),
+        ("kwok", "update leases", ELSE),
+        ("kube-scheduler", "create events", EVENTS),
+        ("endpointslice-controller", "update endpointslices", NAMES),
+        ("generic-garbage-collector", "get pods", FOREGROUND),
+        (OURS, "delete pods", DECIDED),
+        (OURS, "rehearse patch statefulsets", ELSE),
+        (OURS, "update leases", ELSE),
+        ("admin", "create statefulsets", DECIDED),
+        ("admin", "get pods", ELSE),
+        ("node-controller", "get nodes", ELSE),
+    ],
+)
+def test_why_a_request_is_sent(who: str, what: str, purpose: str) -> None:
+    assert purpose_of(who, what) == purpose
+
+
+def a_bill(**profile: float) -> dict[str, Any]:
+    """Two groups: four pods created and updated, two reads of the garbage collector."""
+    return {
+        "cpu": {"kube-apiserver": 6.0},
+        "requests": [
+            ["statefulset-controller", "create pods", 4, 0.1],
+            ["kwok", "update pods/status", 4, 0.1],
+            ["generic-garbage-collector", "get pods", 2, 0.1],
+        ],
+        "profile": profile,
+    }
+
+
+def test_each_verb_and_review_and_event_has_its_price() -> None:
+    profile = {"create": 0.4, "update": 0.4, "get": 0.2, REVIEWS: 0.2, WATCHES: 0.8, OVERHEAD: 1.0, REST: 0.5}
+    found = costs(a_bill(**profile), groups=2, has_reviews=True)
+    # One request in ten takes 0.1 s as such. What is known comes to 3 s, half of all: the rest serves it.
+    assert found[PODS].cpu == pytest.approx(1000 * 2 * (0.4 + 0.4 + 0.8 + 0.8) / 2)
+    assert found[FOREGROUND].cpu == pytest.approx(1000 * 2 * (0.2 + 0.2) / 2)
+    assert found[REVIEWED].cpu == pytest.approx(1000 * 2 * 0.2 / 2)
+    assert sum(each.cpu for each in found.values()) == pytest.approx(3000)
+    assert [found[each].requests for each in (PODS, FOREGROUND, REVIEWED)] == [4, 1, 2]
+
+
+def test_without_webhooks_nobody_is_asked() -> None:
+    assert costs(a_bill(create=1.0), groups=2, has_reviews=False)[REVIEWED].requests == 0
+
+
+def test_nothing_known_costs_nothing() -> None:
+    assert all(each.cpu == 0 for each in costs(a_bill(), groups=2, has_reviews=True).values())
+    assert tuple(costs(a_bill(), groups=2, has_reviews=True)) == PURPOSES
+
+
+def _entry(verb: str, user: str, seconds: float, stage: str = "ResponseComplete") -> dict[str, Any]:
+    return {
+        "verb": verb,
+        "stage": stage,
+        "user": {"username": user},
+        "requestURI": "/api/v1/pods",
+        "objectRef": {"resource": "pods"},
+        "requestReceivedTimestamp": "2026-01-01T00:00:00.000000Z",
+        "stageTimestamp": f"2026-01-01T00:00:{seconds:09.6f}Z",
+    }
+
+
+def test_requests_are_counted_by_who_and_what_but_streams_are_not() -> None:
+    account = "system:serviceaccount:kube-system:statefulset-controller"
+    found = tally(
+        [
+            _entry("create", account, 0.25),
+            _entry("create", account, 0.5),
+            _entry("watch", account, 30.0),
+            _entry("get", "system:kube-scheduler", 1.0, "ResponseStarted"),
+        ]
+    )
+    assert {key: (each.count, each.seconds) for key, each in found.items()} == {
+        ("statefulset-controller", "create pods"): (2, 0.75)
+    }

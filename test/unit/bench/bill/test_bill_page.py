@@ -1,0 +1,68 @@
+"""What the page shows of bills."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.bench.bill.measure import BACKGROUND, BARE, OURS, SERVED
+from test.bench.bill.page import BEGIN, END, section, write_page
+from test.bench.bill.requests import OURS as MANAGER
+from test.bench.bill.settings import SETTINGS, TOLD
+
+
+def a_bill(seconds: float) -> dict[str, Any]:
+    return {
+        "seconds": seconds,
+        "cpu": dict.fromkeys(("kube-apiserver", "kube-controller-manager", "etcd", "kube-scheduler"), 2.0),
+        "requests": [
+            ["generic-garbage-collector", "get pods", 60, 1.2],
+            ["endpoint-controller", "update endpoints", 10, 0.1],
+            [MANAGER, "delete pods", 10, 0.5],
+            ["node-controller", "get nodes", 1, 0.1],
+        ],
+        "profile": {"get": 1.0, "update": 0.5},
+    }
+
+
+def a_result(setting: str, *names: str) -> dict[str, Any]:
+    bills = {name: a_bill(10.0 * (1 + number)) for number, name in enumerate(names)}
+    header = {"shape": "1x10x4", "groups": 10, "commit": "d" * 40, "machine": {"others": 0.25}}
+    return {"setting": setting, **header, "bills": bills}
+
+
+WHOLE = a_result("usual", BACKGROUND, BARE, SERVED, OURS)
+
+
+def test_seconds_are_beside_the_floor_and_all_else_is_for_each_group() -> None:
+    text = section([WHOLE])
+    assert f"| {OURS} | 2.00 | 1.00 | 8.1 | 200 | 200 | 200 | 200 |" in text
+    assert "| generic-garbage-collector | get pods | 6.0 | 6.0 | 6.0 | 6.0 |" in text
+    assert "node-controller" not in text
+
+
+def test_settings_are_beside_each_other_in_their_order() -> None:
+    text = section([a_result("both", OURS), a_result("usual", OURS), WHOLE])
+    assert text.index(TOLD["usual"]) < text.index(TOLD["both"])
+    assert f"| {TOLD['both']} | 200 | 200 | 200 | 8.1 | 1.00 | 6.0 |" in text
+
+
+@pytest.mark.parametrize("results", [[], [a_result("usual", OURS)]])
+def test_without_the_floors_there_is_no_bill(results: list[dict[str, Any]]) -> None:
+    assert "Not measured yet" in section(results)
+
+
+def test_what_stands_around_the_marks_stays(tmp_path: Path) -> None:
+    (tmp_path / "1x10x4.json").write_text(json.dumps(WHOLE))
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{BEGIN}\n{END}\nafter\n")
+    write_page(page, tmp_path)
+    assert page.read_text().startswith(f"before\n{BEGIN}\n\nA rollout of 1 × 10 × 4")
+    assert page.read_text().endswith(f"{END}\nafter\n")
+
+
+def test_every_setting_has_words() -> None:
+    assert list(SETTINGS) == list(TOLD)

@@ -1,0 +1,68 @@
+"""Rollouts of slow pods by name, and how long their pods take."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from test.bench.manifests import NEW
+from test.bench.paced.cases import ALL, DEFAULT, is_paced, parse_cases
+from test.bench.paced.startups import ANNOTATION, FIXED, INSTANT, TAIL, UNIFORM
+
+FIRST = [12.0, 16.0, 11.25, 11.0]
+
+
+def test_one_by_its_name() -> None:
+    (case,) = parse_cases("1x40x4-uniform")
+    assert (case.unavailable, case.surge, case.budget, case.startup) == (4, 0, 4, UNIFORM)
+    assert list(case.order) == list(reversed(range(40)))
+    limits = case.made["rolloutStrategy"]["rollingUpdateConfiguration"]
+    assert limits == {"maxUnavailable": 4, "maxSurge": 0}
+
+
+def test_a_surge_comes_first_and_is_all_there_is() -> None:
+    (case,) = parse_cases("1x40x4-tail-surge2")
+    assert (case.unavailable, case.surge, case.budget) == (0, 2, 2)
+    assert list(case.order)[:3] == [41, 40, 39]
+
+
+def test_all_of_them() -> None:
+    assert [case.name for case in parse_cases(ALL)] == list(DEFAULT)
+    assert all(map(is_paced, (*DEFAULT, ALL)))
+    assert not any(map(is_paced, ("1x400x4", "ds2x2x2x2")))
+
+
+@pytest.mark.parametrize(
+    "text", ["1x40x4-", "1x40x4-often", "40-uniform", "1x40x4-uniform-surge", "2x4x4-tail"]
+)
+def test_no_rollout(text: str) -> None:
+    with pytest.raises(ValueError, match=r"x|set"):
+        parse_cases(text)
+
+
+def test_leaders_take_their_time_and_workers_none() -> None:
+    (case,) = parse_cases("1x40x4-fixed")
+    template = case.rolled(NEW)["spec"]["leaderWorkerTemplate"]
+    assert template["leaderTemplate"]["metadata"]["annotations"] == {ANNOTATION: "12s"}
+    assert "metadata" not in template["workerTemplate"]
+    assert case.made["leaderWorkerTemplate"]["leaderTemplate"]["metadata"]["annotations"] == {}
+
+
+def test_a_pod_takes_what_its_name_says() -> None:
+    """The same in every run: nothing is drawn when it starts."""
+    assert [UNIFORM.of(f"set-0-{index}") for index in range(4)] == FIRST
+    assert (INSTANT.of("any"), FIXED.of("any")) == (0.0, 12.0)
+
+
+def test_one_in_twenty_is_slow() -> None:
+    found = Counter(TAIL.of(f"set-0-{index}") for index in range(400))
+    assert set(found) == {12.0, 60.0}
+    assert 15 <= found[60.0] <= 25
+
+
+def test_neighbours_differ() -> None:
+    found = [UNIFORM.of(f"set-0-{index}") for index in range(100)]
+    assert len(set(found)) > 25
+    assert (min(found), max(found)) == (8.0, 16.0)
+    assert 11.0 < sum(found) / len(found) < 13.0

@@ -1,0 +1,129 @@
+"""What is made of rollouts of slow pods: verdicts, the page, the guard."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from test.bench import guard
+from test.bench.paced.cases import parse_cases
+from test.bench.paced.figures import Turn
+from test.bench.paced.goals import paced_verdicts
+from test.bench.paced.measure import figures as figures_of
+from test.bench.paced.page import keep, paced_section, write_paced_page
+
+
+def figures(**more: float) -> dict[str, Any]:
+    """Of one rollout that reaches everything."""
+    return {
+        "seconds": 100.0,
+        "ideal": 98.0,
+        "of_ideal": 0.98,
+        "of_same_turns": 0.99,
+        "utilisation": 0.97,
+        "turnaround": 0.25,
+        "repeated": 0,
+        "steps": 38,
+        "writes_per_group": 4.0,
+        "cpu_per_group": 0.02,
+        "control_plane_cpu": 30.0,
+        **more,
+    }
+
+
+def _result(**cases: dict[str, Any]) -> dict[str, Any]:
+    machine = {"cores": 2, "memory_gib": 8, "python": "3.11.7", "others": 0.0}
+    return {"commit": "0123456789ab", "machine": machine, "cases": cases, "against": {}}
+
+
+def test_what_is_missed_is_named() -> None:
+    assert all(each.holds for each in paced_verdicts(figures()))
+    text = paced_section(_result(one=figures(), two=figures(utilisation=0.86)))
+    assert "Of 4 figures with a bound, 3 hold. Missed:\n\n- two, utilisation: 0.860, to reach ≥ 0.95" in text
+    assert "hold." in paced_section(_result(one=figures()))
+    assert "busy" not in text
+
+
+def test_two_controllers_stand_below_each_other() -> None:
+    text = paced_section({**_result(one=figures()), "against": {"one": figures(seconds=150.0)}})
+    assert text.index("| one | 100.0") < text.index("| one | 150.0")
+
+
+def test_the_page_keeps_what_stands_around_its_figures(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- paced: written by make bench -->\nformer figures\n<!-- end -->\nafter\n")
+    write_paced_page(page, tmp_path)
+    assert "Not measured yet" in page.read_text()
+    keep(tmp_path, _result(one=figures()))
+    write_paced_page(page, tmp_path)
+    text = page.read_text()
+    assert text.startswith("before\n") and text.endswith("after\n") and "| one |" in text
+    assert "former figures" not in text
+
+
+def test_the_published_page_says_what_was_kept() -> None:
+    docs = Path(__file__).parents[4] / "docs" / "operations"
+    kept = json.loads((docs / "performance" / "paced.json").read_text("utf-8"))
+    assert paced_section(kept) in (docs / "performance-startup.md").read_text("utf-8")
+
+
+def test_rollouts_of_one_commit_are_kept_together(tmp_path: Path) -> None:
+    keep(tmp_path, _result(one=figures(), two=figures()))
+    keep(tmp_path, _result(two=figures(seconds=90.0)))
+    found = json.loads((tmp_path / "paced.json").read_text())
+    assert {name: each["seconds"] for name, each in found["cases"].items()} == {"one": 100.0, "two": 90.0}
+    keep(tmp_path, {**_result(three=figures()), "commit": f"{found['commit']}+"})
+    kept = json.loads((tmp_path / "paced.json").read_text())
+    assert (list(kept["cases"]), kept["commit"]) == (["one", "two", "three"], found["commit"])
+    keep(tmp_path, {**_result(two=figures()), "commit": "another"})
+    assert list(json.loads((tmp_path / "paced.json").read_text())["cases"]) == ["two"]
+
+
+@pytest.mark.parametrize(("utilisation", "code"), [(0.95, 0), (0.94, 1)])
+def test_the_guard_holds_the_use_of_the_budget(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], utilisation: float, code: int
+) -> None:
+    monkeypatch.setattr(guard, "counts_of_one", lambda _: {})
+    monkeypatch.setattr(guard, "measure_failures", lambda *_: {})
+    monkeypatch.setattr(guard, "measure", lambda _: None)
+    monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(json.loads(guard.BUDGET.read_text()), 0.0))
+    monkeypatch.setattr(guard, "measure_paired", lambda _: {})
+    monkeypatch.setattr(guard, "paired_counts", lambda _: ())
+    found = figures(utilisation=utilisation, of_ideal=0.1)
+    monkeypatch.setattr(guard, "measure_paced", lambda _: {"cases": {"one": found}})
+    assert guard.main() == code
+    assert ("beyond the budget" in capsys.readouterr().out) is bool(code)
+
+
+def test_the_guard_counts_steps_apart() -> None:
+    """How many there are depends on how long a machine takes; what each group costs does not."""
+    phase = {
+        "writes": 281,
+        "writes_per_group": 2.81,
+        "events_per_group": 0.5,
+        "groups": 100,
+        "seconds": 52.0,
+        "passes": {"pod": 500},
+        "objects_listed": {},
+        "requests": {"patch statefulsets": 39},
+    }
+    none = {"writes": 0}
+    found = guard.counts({"phases": {"rollout": phase}, "settled": none, "restart": none})
+    assert found["rollout: writes beside steps, per group"] == pytest.approx(2.03)
+    assert found["rollout: steps per second"] == pytest.approx(0.75)
+    named = json.loads(guard.BUDGET.read_text())
+    assert {each for each in named if each.startswith("rollout")} <= found.keys()
+
+
+def test_figures_of_turns() -> None:
+    """Ten groups, one at a time; each turn is one second longer than its start, and a slot waits two."""
+    (case,) = parse_cases("1x10x4-fixed")
+    turns = {index: Turn(15.0 * place, 15.0 * place + 13.0) for place, index in enumerate(case.order)}
+    found = figures_of(case, turns, 0.0)
+    assert (found["seconds"], found["ideal"], found["turnaround"]) == (148.0, 120.0, 1.0)
+    assert found["of_ideal"] == pytest.approx(120 / 148)
+    assert found["of_same_turns"] == pytest.approx(130 / 148)
+    assert found["utilisation"] == pytest.approx(13 / 15)

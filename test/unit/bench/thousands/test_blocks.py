@@ -1,0 +1,29 @@
+"""Where samples of a manager's stack are counted."""
+
+from __future__ import annotations
+
+import pytest
+
+from test.bench.thousands.blocks import DECODING, OTHER, shares
+
+
+@pytest.mark.parametrize(
+    ("stack", "block"),
+    [
+        ("runners.run;informer.run;informer._watch;responses.decoded;responses._json", DECODING),
+        ("runners.run;informer.run;informer._take;store.put", "streams: trim, store, route"),
+        ("runners.run;loop._work;loop._reconcile;apply.apply;connection._request", "writes"),
+        ("runners.run;loop._work;loop._reconcile;observer.observe_group", "passes over groups"),
+        ("runners.run;loop._work;plan.plan;plan._plan_group;plan._plan_workers", "passes over groups"),
+        ("runners.run;loop._work;plan.plan;assessment.assess", "passes over sets: deciding"),
+        ("runners.run;ssl.read", "TLS"),
+        ("runners.run;client_proto.data_received", OTHER),
+    ],
+)
+def test_a_stack_counts_to_the_first_block_that_knows_one_of_its_frames(stack: str, block: str) -> None:
+    assert shares({stack: 3}) == {block: 1.0}
+
+
+def test_imports_and_the_measuring_itself_are_no_work() -> None:
+    stacks = {"a.b;<frozen importlib._bootstrap>._load": 5, "runners.run;loop_lag._answer": 1}
+    assert shares({**stacks, "x.y": 3, "ssl.read": 1}) == {OTHER: 0.75, "TLS": 0.25}
