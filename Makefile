@@ -18,7 +18,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux known-version test-versions demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node release clean help
+.PHONY: on-linux known-version test-versions demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node bench-node release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -136,6 +136,8 @@ lock: $(READY) ## Resolve the locked requirements anew.
 		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/build.txt
 	@$(BIN)/uv pip compile --group kind -c requirements/dev.txt --universal --python-version 3.11 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/kind.txt
+	@$(BIN)/uv pip compile --group engines --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/engines.txt
 
 cluster: on-linux $(READY) ## A local control plane to play with, until Ctrl-C (NODE=real: with a real node, as root).
 	@$(BIN)/python -m $(if $(filter real,$(NODE)),tools.realnode --product,tools.localcluster)
@@ -149,8 +151,11 @@ test-image: on-linux $(READY) ## Build the image for real, and look at it: needs
 # The first counts from outside what a node leaves behind; the others run inside of the node's namespaces.
 test-node: on-linux $(READY) ## The image and the chart on a real node, as users install them: needs root and what `make image` needs.
 	@$(BIN)/python -m pytest test/node/test_leftovers.py $(PYTEST_ARGS)
-	@$(BIN)/python -m tools.realnode --product --or-skip $(BIN)/python -m pytest test/node \
+	@$(BIN)/python -m tools.realnode --product --engines --or-skip $(BIN)/python -m pytest test/node \
 		--ignore=test/node/test_image.py --ignore=test/node/test_leftovers.py $(PYTEST_ARGS)
+
+bench-node: on-linux $(READY) ## How long a group takes to be made again on a real node after a worker's process was killed, as root.
+	@$(BIN)/python -m tools.realnode --product $(BIN)/python -m test.node.recreation
 
 release: on-linux $(READY) ## Every artifact of a release, into dist/ (IMAGE_REPOSITORY=…, PROJECT_URL=…, TAG=v…; WITHOUT_IMAGE=1, and what `make image` takes).
 	@IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" PROJECT_URL="$(PROJECT_URL)" TAG="$(TAG)" WITHOUT_IMAGE="$(WITHOUT_IMAGE)" \

@@ -14,7 +14,9 @@ from collections.abc import Iterator
 import pytest
 
 from test.node.groups import Groups
+from test.node.recreation import AUDIT
 from tools.deployment import CHART, NAMESPACE
+from tools.localcluster import Options
 from tools.realnode.__main__ import MISSING
 from tools.realnode.cluster import RealCluster
 from tools.realnode.kit import VARIABLE, read_kit
@@ -27,7 +29,7 @@ def node() -> Iterator[RealCluster]:
         pytest.skip(missing)
     if VARIABLE not in os.environ:
         pytest.skip("runs inside of the namespaces of a node: make test-node")
-    with RealCluster(read_kit()) as cluster:
+    with RealCluster(read_kit(), Options(audit_policy=AUDIT)) as cluster:
         yield cluster
 
 

@@ -19,6 +19,12 @@ from tools.realnode.images import MEMBERS
 NAME_LABEL = "leaderworkerset.sigs.k8s.io/name"
 SECONDS = 240.0
 
+RESTART, AFTER_START, NONE = "RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"
+POLICIES = (RESTART, AFTER_START, NONE)
+SHORT_NAMES = {RESTART: "restart", AFTER_START: "after", NONE: "none"}
+# Long enough for a wrong deletion to be seen: a group is recreated at once, the first time.
+QUIET_SECONDS = 5.0
+
 Pod = dict[str, Any]
 HEALTHY = {"httpGet": {"path": "/healthz", "port": 8080}, "periodSeconds": 1, "failureThreshold": 1}
 
@@ -50,6 +56,11 @@ def manifest(name: str, spec: Mapping[str, Any], pod: Mapping[str, Any], size: i
     }
 
 
+def with_policy(policy: str, **template: Any) -> dict[str, Any]:
+    """The part of a set's spec that says so."""
+    return {"leaderWorkerTemplate": {"restartPolicy": policy, **template}}
+
+
 @dataclass(frozen=True)
 class Groups:
     """The sets of one namespace."""
@@ -75,9 +86,9 @@ class Groups:
         found = self.cluster.pods.matching(self.namespace, f"{NAME_LABEL}={name}")
         return {pod["metadata"]["name"]: pod for pod in found}
 
-    def ready(self, name: str, count: int) -> dict[str, Pod]:
+    def ready(self, name: str, count: int, seconds: float = SECONDS) -> dict[str, Pod]:
         """The pods of a set, once `count` exist and all are ready."""
-        self.cluster.pods.wait_ready(self.namespace, f"{NAME_LABEL}={name}", count, SECONDS)
+        self.cluster.pods.wait_ready(self.namespace, f"{NAME_LABEL}={name}", count, seconds)
         return self.pods(name)
 
     def recreated(self, name: str, before: Mapping[str, Pod]) -> dict[str, Pod]:
@@ -92,13 +103,21 @@ class Groups:
             SECONDS,
         )
 
+    def status(self, name: str) -> dict[str, Any]:
+        """The status of a set."""
+        found = self.cluster.kubectl("get", "lws", name, "-n", self.namespace, "-o", "json")
+        return dict(json.loads(found)["status"])
+
     def told(self, name: str) -> list[str]:
         """The reasons of the Events about a set."""
+        return [each["reason"] for each in self._events(name)]
+
+    def _events(self, name: str) -> list[dict[str, Any]]:
         selector = f"involvedObject.kind=LeaderWorkerSet,involvedObject.name={name}"
         events = self.cluster.kubectl(
             "get", "events", "-n", self.namespace, "--field-selector", selector, "-o", "json"
         )
-        return [each["reason"] for each in json.loads(events)["items"]]
+        return list(json.loads(events)["items"])
 
     def log(self, pod: str) -> str:
         try:

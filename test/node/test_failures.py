@@ -12,7 +12,12 @@ import pytest
 from test.harness.waiting import eventually, stays
 from test.node.groups import (
     HEALTHY,
+    NONE,
+    POLICIES,
+    QUIET_SECONDS,
+    RESTART,
     SECONDS,
+    SHORT_NAMES,
     Groups,
     Pod,
     is_ready,
@@ -21,15 +26,11 @@ from test.node.groups import (
     restarts,
     statuses,
     uids,
+    with_policy,
 )
 from tools.realnode.cluster import RealCluster
 from tools.realnode.images import MEMBERS
-from tools.realnode.members import devour, end, sicken
-
-RESTART, AFTER_START, NONE = "RecreateGroupOnPodRestart", "RecreateGroupAfterStart", "None"
-POLICIES = (RESTART, AFTER_START, NONE)
-# Long enough for a wrong deletion to be seen: a group is recreated at once, the first time.
-QUIET_SECONDS = 5.0
+from tools.realnode.members import devour, end, fill, sicken
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,7 @@ CASES = [(failure, policy) for failure in FAILURES for policy in POLICIES]
 
 
 def name_of(failure: str, policy: str) -> str:
-    return f"{failure}-{ {RESTART: 'restart', AFTER_START: 'after', NONE: 'none'}[policy] }"
-
-
-def with_policy(policy: str, **template: Any) -> dict[str, Any]:
-    return {"leaderWorkerTemplate": {"restartPolicy": policy, **template}}
+    return f"{failure}-{SHORT_NAMES[policy]}"
 
 
 @pytest.fixture(scope="module")
@@ -158,6 +155,76 @@ def test_an_init_container_that_fails(groups: Groups, policy: str) -> None:
     assert statuses(worker_pod)["init"]["restartCount"] > 0
     stays("the group", lambda: uids(groups.pods("init")), QUIET_SECONDS)
     assert uids(groups.pods("init")) == uids(first)
+
+
+def test_a_slow_start_is_no_failure(groups: Groups) -> None:
+    """Its startup probe gives it the time that its liveness probe would not."""
+    slow = member(env=[{"name": "MEMBER_WARMUP", "value": "6"}], livenessProbe=HEALTHY, startupProbe=STARTED)
+    groups.apply(
+        *(manifest(SHORT_NAMES[each], with_policy(each), {"containers": [slow]}) for each in POLICIES)
+    )
+    for name in SHORT_NAMES.values():
+        first = eventually("both pods", lambda name=name: groups.pods(name), lambda pods: len(pods) == 2)
+        pods = groups.ready(name, 2)
+        assert uids(pods) == uids(first)
+        assert [restarts(pod) for pod in pods.values()] == [{"member": 0}] * 2
+        assert "RecreateGroup" not in groups.told(name)
+
+
+def test_a_start_that_takes_too_long(groups: Groups) -> None:
+    """The kubelet ends the worker's container when its startup probe gives up. Its pod is running by then."""
+    never = member(env=[{"name": "MEMBER_WARMUP", "value": "100000"}], startupProbe=HEALTHY)
+    bodies = {"leaderTemplate": member(), "workerTemplate": never}
+    templates = {
+        name: {"spec": {"terminationGracePeriodSeconds": 1, "containers": [body]}}
+        for name, body in bodies.items()
+    }
+    groups.apply(*(manifest(SHORT_NAMES[each], with_policy(each, **templates), {}) for each in POLICIES))
+    for policy, name in SHORT_NAMES.items():
+        first = eventually("both pods", lambda name=name: groups.pods(name), lambda pods: len(pods) == 2)
+        if policy != NONE:
+            eventually(
+                "its Event",
+                lambda name=name: groups.told(name),
+                lambda reasons: "RecreateGroup" in reasons,
+                SECONDS,
+            )
+            continue
+        eventually(
+            "the container to restart",
+            lambda name=name: groups.pods(name)[f"{name}-0-1"],
+            lambda pod: restarts(pod)["member"] > 0,
+            SECONDS,
+        )
+        stays("the group", lambda name=name: uids(groups.pods(name)), QUIET_SECONDS)
+        assert uids(groups.pods(name)) == uids(first)
+        assert "RecreateGroup" not in groups.told(name)
+
+
+def test_a_worker_fills_its_own_disk(groups: Groups) -> None:
+    """It is evicted without the condition DisruptionTarget: a failure of its own, which is counted."""
+    small = member(resources={"limits": {"ephemeral-storage": "16Mi"}})
+    groups.apply(
+        *(manifest(SHORT_NAMES[each], with_policy(each), {"containers": [small]}) for each in POLICIES)
+    )
+    before = {name: groups.ready(name, 2) for name in SHORT_NAMES.values()}
+    for name, pods in before.items():
+        fill(pods[f"{name}-0-1"], 64)
+    for policy, name in SHORT_NAMES.items():
+        if policy != NONE:
+            groups.recreated(name, before[name])
+            assert "RecreateGroup" in groups.told(name)
+            assert groups.status(name)["restarts"]
+            continue
+        after = eventually(
+            "another worker",
+            lambda name=name: groups.pods(name),
+            lambda pods, name=name: (
+                len(pods) == 2 and uids(pods) != uids(before[name]) and all(map(is_ready, pods.values()))
+            ),
+            SECONDS,
+        )
+        assert after[f"{name}-0"]["metadata"]["uid"] == before[name][f"{name}-0"]["metadata"]["uid"]
 
 
 @pytest.mark.parametrize("policy", POLICIES)

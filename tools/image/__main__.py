@@ -114,7 +114,8 @@ def clear_remains(cache: Path, mounts: Path = Path("/proc/self/mounts")) -> None
 
 
 @contextmanager
-def _only_one(cache: Path) -> Iterator[None]:
+def only_one(cache: Path) -> Iterator[None]:
+    """Wait until no other process builds with this cache, and keep them waiting meanwhile."""
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -132,7 +133,7 @@ def build_all(machine: Machine) -> None:
     for directory in (cache, RESULTS):
         require_space(directory, _NEEDED_BYTES)
     identity = identify(REPOSITORY, os.environ.get("IMAGE", ""))
-    with _only_one(cache), tempfile.TemporaryDirectory(prefix=".build-", dir=cache) as scratch:
+    with only_one(cache), tempfile.TemporaryDirectory(prefix=".build-", dir=cache) as scratch:
         tools = Builder(builder, cache / "store", Path(scratch))
         steps = Steps(RESULTS / "build.log", LinePrinter())
         shop = Workshop(machine, tools, steps, cache)

@@ -53,6 +53,7 @@ def _parsed(given: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--build-only", action="store_true", help="fetch and build what is missing, and exit")
     parser.add_argument("--product", action="store_true", help="the node has this checkout's image, too")
+    parser.add_argument("--engines", action="store_true", help="the node has engines that are not ours, too")
     parser.add_argument("--enter", action="store_true", help="run the command in a node that runs already")
     parser.add_argument("command", nargs=argparse.REMAINDER, help="default: a cluster until Ctrl-C")
     return parser.parse_args(given)
@@ -68,7 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return enter(arguments.command or ["bash"])
     system = require_machine(temporary_folder())
     report = LinePrinter()
-    archives = _product() if arguments.product else []
+    archives = [*(_product() if arguments.product else []), *(_engines() if arguments.engines else [])]
     with own_state() as state:
         kit = prepare(state, system, archives, report)
         if arguments.build_only:
@@ -80,6 +81,12 @@ def _product() -> Sequence[Path]:
     from tools.image.current import current_archive
 
     return [current_archive()]
+
+
+def _engines() -> Sequence[Path]:
+    from tools.engines.archive import engines_archive
+
+    return [engines_archive()]
 
 
 def _failed(error: Exception) -> int:

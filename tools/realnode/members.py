@@ -73,6 +73,11 @@ def devour(pod: Mapping[str, Any], port: int = PORT) -> None:
     _tell(pod, "/devour", port)
 
 
+def fill(pod: Mapping[str, Any], megabytes: int) -> None:
+    """Have it write so much into its own file system; returns when that is on the disk."""
+    _ask(pod, "POST", f"/fill?megabytes={megabytes}")
+
+
 def _tell(pod: Mapping[str, Any], path: str, port: int) -> None:
     try:
         _ask(pod, "POST", path, port)

@@ -2,11 +2,12 @@
 //
 //	member serve [arguments …]   prints what it was given as one line of JSON, and answers on port 8080:
 //	    GET  /                   the same JSON
-//	    GET  /healthz            200, or 500 after /sicken
+//	    GET  /healthz            200, or 500 after /sicken and in its first $MEMBER_WARMUP seconds
 //	    GET  /resolve?name=N     the addresses of N, as JSON; 502 where there are none
 //	    POST /exit?code=N        ends with N
 //	    POST /sicken             its health is bad from now on
 //	    POST /devour             takes memory until it is killed
+//	    POST /fill?megabytes=N   writes so much into its own file system
 //	member exit N                ends with N at once
 //
 // SIGTERM ends it with 0, after $MEMBER_GRACE seconds.
@@ -99,9 +100,10 @@ func serve(seen given) error {
 	fmt.Println(string(text))
 	go endWhenTold()
 	var sick atomic.Bool
+	warm := time.Now().Add(time.Duration(number(os.Getenv("MEMBER_WARMUP"))) * time.Second)
 	http.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) })
 	http.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		if sick.Load() {
+		if sick.Load() || time.Now().Before(warm) {
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	})
@@ -115,6 +117,11 @@ func serve(seen given) error {
 	http.HandleFunc("POST /sicken", func(http.ResponseWriter, *http.Request) { sick.Store(true) })
 	http.HandleFunc("POST /exit", func(_ http.ResponseWriter, r *http.Request) { os.Exit(number(r.URL.Query().Get("code"))) })
 	http.HandleFunc("POST /devour", func(http.ResponseWriter, *http.Request) { devour() })
+	http.HandleFunc("POST /fill", func(w http.ResponseWriter, r *http.Request) {
+		if err := fill("/filled", number(r.URL.Query().Get("megabytes"))); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+		}
+	})
 	port := os.Getenv("MEMBER_PORT")
 	if port == "" {
 		port = "8080"
@@ -132,6 +139,20 @@ func devour() {
 		}
 		held = append(held, block)
 	}
+}
+
+func fill(path string, megabytes int) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	for block := make([]byte, 1<<20); megabytes > 0; megabytes-- {
+		if _, err := file.Write(block); err != nil {
+			return err
+		}
+	}
+	return file.Sync()
 }
 
 func endWhenTold() {

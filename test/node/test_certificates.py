@@ -1,0 +1,146 @@
+"""Certificates of webhooks on a real node: rotated by the manager itself, and by cert-manager."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from test.harness.waiting import eventually
+from test.node.cert_manager import CertManager
+from test.node.certificates import NAME, SECRET, authority, server, shown_by, store
+from test.node.groups import Groups, Pod, manifest, member
+from test.node.managers import (
+    DEPLOYMENT,
+    SECONDS,
+    all_ready,
+    is_answered,
+    managers,
+    ready_managers,
+    reviewed,
+    standing,
+    upgrade,
+)
+from test.node.monitoring import targets_of
+from test.node.operators import define
+from tools.deployment import NAMESPACE, SERVICE_ACCOUNT
+from tools.localcluster import CommandError
+from tools.realnode.cluster import RealCluster
+
+SHORT = timedelta(hours=1)
+LONG = timedelta(days=300)
+SERVING, METRICS = "lws-serving-cert", "lws-metrics-cert"
+MONITOR = "lws-controller-manager-metrics-monitor"
+
+
+def scaled(cluster: RealCluster, count: int) -> dict[str, Pod]:
+    """The managers, once there are as many."""
+    cluster.kubectl("scale", "deployment", DEPLOYMENT, "-n", NAMESPACE, f"--replicas={count}")
+    return eventually(
+        f"{count} managers", lambda: managers(cluster), lambda pods: all_ready(pods, count), SECONDS
+    )
+
+
+def ends(pods: dict[str, Pod]) -> list[datetime]:
+    return [shown_by(pod).not_valid_after_utc for pod in pods.values()]
+
+
+def test_what_ends_soon_is_replaced_while_reviews_are_answered(groups: Groups) -> None:
+    """CA and certificate end within the hour. A manager serves with them, and loses no review over it."""
+    cluster = groups.cluster
+    ready_managers(cluster)
+    scaled(cluster, 0)
+    signer = authority(SHORT)
+    short = server([NAME, f"{NAME}.cluster.local"], SHORT, signer)
+    pairs = {"ca": signer, "tls": short}
+    contents = {f"{name}.crt": pair.pem for name, pair in pairs.items()}
+    store(cluster, SECRET, contents | {f"{name}.key": pair.key_pem for name, pair in pairs.items()})
+    (first,) = scaled(cluster, 1)
+    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    with reviewed(groups) as lost:
+        pods = scaled(cluster, 2)
+        eventually(
+            "both to show one that lasts",
+            lambda: ends(pods),
+            lambda seen: min(seen) > datetime.now(UTC) + LONG,
+            SECONDS,
+        )
+        # Its CA is another one, too: callers have to connect anew.
+        eventually("the new one to be used", lambda: is_answered(groups))
+    assert lost == []
+    assert standing(managers(cluster)) == standing(pods)
+    said = cluster.kubectl("logs", "-n", NAMESPACE, first)
+    lasting = ends({first: pods[first]})
+    served = [f"ends on {each}" for each in (short.certificate.not_valid_after_utc, *lasting)]
+    assert -1 < said.find(served[0]) < said.find(served[1]), said
+
+
+@pytest.fixture(scope="module")
+def by_cert_manager(product: RealCluster) -> Iterator[CertManager]:
+    """The chart with enableCertManager; afterwards as it was before."""
+    define(product, "Certificate", "Issuer", "ServiceMonitor")
+    with CertManager(product).running() as issuer:
+        upgrade(product, "--set=enableCertManager=true,enablePrometheus=true")
+        ready_managers(product)
+        yield issuer
+    upgrade(product, "--set=enableCertManager=false,enablePrometheus=false")
+    ready_managers(product)
+
+
+def test_reviews_are_answered_with_what_cert_manager_issues(
+    by_cert_manager: CertManager, groups: Groups
+) -> None:
+    issued = by_cert_manager.issued(SERVING).certificate
+    pods = ready_managers(groups.cluster)
+    assert [shown_by(pod) for pod in pods.values()] == [issued] * 2
+    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    with reviewed(groups) as lost:
+        groups.apply(manifest("admitted", {}, {"containers": [member()]}))
+        groups.ready("admitted", 2)
+    assert lost == []
+
+
+def test_the_manager_may_neither_read_secrets_nor_change_webhooks(
+    by_cert_manager: CertManager, product: RealCluster
+) -> None:
+    account = f"--as=system:serviceaccount:{NAMESPACE}:{SERVICE_ACCOUNT}"
+    for verb, what in (
+        ("get", f"secret/{SECRET}"),
+        ("update", f"secret/{SECRET}"),
+        ("patch", "validatingwebhookconfiguration/lws-validating-webhook-configuration"),
+    ):
+        with pytest.raises(CommandError):
+            product.kubectl("auth", "can-i", verb, what, account, "-n", NAMESPACE)
+
+
+def test_metrics_are_scraped_with_the_ca_of_cert_manager(
+    by_cert_manager: CertManager, product: RealCluster
+) -> None:
+    ready_managers(product)
+    targets = eventually("both managers", lambda: targets_of(product, MONITOR), lambda found: len(found) == 2)
+    assert [target.scraped().value("lws_build_info") for target in targets] == [1, 1]
+
+
+def test_a_renewed_certificate_is_picked_up_by_managers_that_run(
+    by_cert_manager: CertManager, groups: Groups
+) -> None:
+    cluster = groups.cluster
+    before = ready_managers(cluster)
+    by_cert_manager.renew(SERVING)
+    renewed = by_cert_manager.issued(SERVING).certificate
+    for name in before:
+        # The kubelet writes what a Secret holds when it looks at a pod: once a minute, or when that changes.
+        cluster.kubectl("annotate", "pod", name, "-n", NAMESPACE, "lws-test/looked-at=again")
+    eventually(
+        "both to show it",
+        lambda: [shown_by(pod) for pod in before.values()],
+        lambda shown: shown == [renewed] * 2,
+        SECONDS,
+    )
+    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    with reviewed(groups) as lost:
+        groups.apply(manifest("admitted", {}, {"containers": [member()]}))
+        groups.ready("admitted", 2)
+    assert lost == []
+    assert standing(managers(cluster)) == standing(before)

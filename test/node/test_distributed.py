@@ -1,0 +1,51 @@
+"""Engines that are not ours, distributed over groups: they answer, and go on answering while they are rolled.
+
+For that they are given what docs/tasks/serving.md says.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from test.harness.waiting import eventually
+from test.node.clients import Asked, asking
+from test.node.distributed import ENGINES, LABEL, PORT, Engine, keys
+from test.node.groups import SECONDS, Groups, Pod
+from test.node.managers import get
+from tools.engines.archive import NAME, TAG
+
+REVISION = f"{LABEL}/template-revision-hash"
+NEXT = f"{TAG}-next"
+
+
+@pytest.mark.parametrize("engine", ENGINES, ids=[each.name for each in ENGINES])
+def test_an_engine_is_rolled_and_loses_no_answer(groups: Groups, engine: Engine) -> None:
+    groups.cluster.ctr("images", "tag", "--force", f"{NAME}:{TAG}", f"{NAME}:{NEXT}")
+    groups.apply(keys(), *engine.objects(TAG))
+    before = groups.ready(engine.name, engine.replicas * engine.size)
+    service = get(groups.cluster, "service", engine.service, "-n", groups.namespace)
+    address = f"{service['spec']['clusterIP']}:{PORT}"
+    eventually("an answer", lambda: _answered(address), seconds=SECONDS)
+
+    with asking(address) as asked:
+        groups.apply(*engine.objects(NEXT))
+        after = groups.recreated(engine.name, before)
+    print(engine.name, len(asked.answers), "answers,", len(asked.lost), "lost; slowest", asked.slowest)
+    assert asked.lost == []
+    # Whole groups answered, old ones and new ones.
+    answering = {(answer["revision"], tuple(sorted(answer["hosts"]))) for answer in asked.answers}
+    assert {revision for revision, _ in answering} == {_revision(before), _revision(after)}
+    for _, hosts in answering:
+        leader = hosts[0]
+        assert hosts == (leader, *(f"{leader}-{index}" for index in range(1, engine.size)))
+
+
+def _answered(address: str) -> bool:
+    asked = Asked()
+    asked.once(address)
+    return not asked.lost
+
+
+def _revision(pods: dict[str, Pod]) -> str:
+    (key,) = {pod["metadata"]["labels"][REVISION] for pod in pods.values()}
+    return str(key)

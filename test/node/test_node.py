@@ -1,0 +1,159 @@
+"""What happens to a whole node, under each restart policy: programs restart, it reboots, its disk is full.
+
+By its name it runs after the tests of what managers do: theirs are restarted here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from test.harness.waiting import eventually, stays
+from test.node import kubelet
+from test.node.groups import (
+    AFTER_START,
+    NONE,
+    POLICIES,
+    QUIET_SECONDS,
+    RESTART,
+    SECONDS,
+    SHORT_NAMES,
+    Groups,
+    Pod,
+    is_ready,
+    manifest,
+    member,
+    restarts,
+    uids,
+    with_policy,
+)
+from test.node.managers import get, ready_managers, upgrade
+from tools.realnode.cluster import RealCluster
+from tools.realnode.members import fill, given_to
+
+PRIORITY = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "goes-first"},
+    "value": -1,
+    "description": "What is evicted before anything else on the node.",
+}
+
+
+@pytest.fixture(scope="module")
+def running(product: RealCluster) -> Iterator[Groups]:
+    """A set for each policy. Managers are not evicted: what goes while none runs counts as a failure."""
+    upgrade(product, "--set=priorityClassName=system-cluster-critical")
+    with Groups(product, "node").in_own_namespace() as groups:
+        groups.apply(PRIORITY)
+        pod = {"containers": [member()], "priorityClassName": PRIORITY["metadata"]["name"]}
+        groups.apply(*(manifest(SHORT_NAMES[policy], with_policy(policy), pod) for policy in POLICIES))
+        all_ready(groups)
+        yield groups
+
+
+def all_ready(groups: Groups) -> dict[str, dict[str, Pod]]:
+    """Policy -> the pods of its set, once all are ready, the product's own among them."""
+    ready_managers(groups.cluster)
+    return {policy: groups.ready(SHORT_NAMES[policy], 2) for policy in POLICIES}
+
+
+def everybody(pods: Mapping[str, Mapping[str, Pod]]) -> dict[str, tuple[set[str], list[dict[str, int]]]]:
+    return {policy: (uids(each), [restarts(pod) for pod in each.values()]) for policy, each in pods.items()}
+
+
+def test_kubelet_and_containerd_restart_and_nobody_notices(running: Groups) -> None:
+    before = all_ready(running)
+    kubelet.stop_programs(running.cluster)
+    try:
+        # Processes do not need them.
+        assert [given_to(pod).hostname for pod in before[RESTART].values()] == list(before[RESTART])
+    finally:
+        kubelet.start_programs(running.cluster)
+    former = _renewed(running.cluster)
+    eventually("the kubelet to say so", lambda: _renewed(running.cluster), lambda now: now != former)
+    stays("the groups", lambda: everybody(_pods(running)), QUIET_SECONDS)
+    assert everybody(all_ready(running)) == everybody(before)
+
+
+def test_the_disk_is_full(running: Groups) -> None:
+    """The kubelet evicts workers, the largest first, and taints the node; no group's restart is counted."""
+    before = all_ready(running)
+    for pods in before.values():
+        fill(pods[max(pods)], 64)
+    kubelet.pin_images(running.cluster)
+    # Until the node has its taint, its kubelet refuses new pods.
+    with (
+        kubelet.cordoned(running.cluster),
+        kubelet.other_settings(running.cluster, {"evictionHard": {"nodefs.available": "99.9%"}}),
+    ):
+        eventually(
+            "the node to be tainted",
+            lambda: get(running.cluster, "nodes")["items"][0]["spec"].get("taints", []),
+            lambda taints: any(each["key"] == "node.kubernetes.io/disk-pressure" for each in taints),
+            SECONDS,
+        )
+        eventually(
+            "a worker of each set to be evicted",
+            lambda: _evicted(running),
+            lambda names: {f"{SHORT_NAMES[policy]}-0-1" for policy in POLICIES} <= names,
+            SECONDS,
+        )
+        # Its Event comes first; a kubelet that ends then forgets what it was about to do.
+        eventually("them to be gone", lambda: _serving(running, before), lambda names: not names, SECONDS)
+    after = all_ready(running)
+    for policy in (RESTART, AFTER_START):
+        assert not uids(after[policy]) & uids(before[policy]), policy
+        assert not running.status(SHORT_NAMES[policy]).get("restarts"), policy
+
+
+def test_the_node_reboots(running: Groups) -> None:
+    """Every container starts again, which two policies take for a failure of the group."""
+    before = all_ready(running)
+    kubelet.cut_power(running.cluster)
+    kubelet.start_programs(running.cluster)
+    for policy in (RESTART, AFTER_START):
+        running.recreated(SHORT_NAMES[policy], before[policy])
+        # Counted, as an eviction is not.
+        assert running.status(SHORT_NAMES[policy])["restarts"], policy
+    alone = eventually(
+        "the containers to restart",
+        lambda: running.pods(SHORT_NAMES[NONE]),
+        lambda pods: all(is_ready(pod) and restarts(pod)["member"] for pod in pods.values()),
+        SECONDS,
+    )
+    assert uids(alone) == uids(before[NONE])
+    all_ready(running)
+
+
+def _evicted(groups: Groups) -> set[str]:
+    """The pods that the kubelet says it has evicted."""
+    chosen = ("--field-selector", "involvedObject.kind=Pod,reason=Evicted")
+    events = get(groups.cluster, "events", "-n", groups.namespace, *chosen)["items"]
+    return {each["involvedObject"]["name"] for each in events}
+
+
+def _serving(groups: Groups, before: Mapping[str, Mapping[str, Pod]]) -> list[str]:
+    """The workers of before that have neither failed nor gone."""
+    now = {uid: pod for pods in _pods(groups).values() for uid, pod in _by_uid(pods).items()}
+    former = [pods[max(pods)]["metadata"] for pods in before.values()]
+    return [
+        each["name"]
+        for each in former
+        if each["uid"] in now and now[each["uid"]]["status"]["phase"] != "Failed"
+    ]
+
+
+def _by_uid(pods: Mapping[str, Pod]) -> dict[str, Pod]:
+    return {pod["metadata"]["uid"]: pod for pod in pods.values()}
+
+
+def _renewed(cluster: RealCluster) -> str:
+    """When the kubelet was heard from."""
+    (lease,) = get(cluster, "leases", "-n", "kube-node-lease")["items"]
+    return str(lease["spec"]["renewTime"])
+
+
+def _pods(groups: Groups) -> dict[str, dict[str, Pod]]:
+    return {policy: groups.pods(SHORT_NAMES[policy]) for policy in POLICIES}

@@ -1,0 +1,110 @@
+"""The steps of docs/operations/handover.md on a real node, there and back, while sets serve.
+
+The release of the original is played: its chart by a stand-in of the same names, selectors, Secret and
+webhook entries, its manager by ours, started as that chart starts it. What differs between two managers on
+the same objects is played in test/integration/takeover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import pytest
+
+from test.harness.repeating import repeated
+from test.harness.waiting import eventually
+from test.integration.release import CHART, DEFINITION, DEPLOYMENT, GO_STAND_IN, SECRET, Release
+from test.node.groups import Groups, Pod, manifest, member, uids
+from test.node.managers import SECONDS, all_ready, is_answered, managers, ready_managers
+from tools.deployment import NAMESPACE, SERVICE_ACCOUNT
+from tools.realnode.cluster import RealCluster
+from tools.realnode.members import end, given_to
+
+LEASE = ("lease", "b8b2488c.x-k8s.io")
+TO_OURS = ("--namespace", NAMESPACE, "--reset-values", "--take-ownership", "--wait", "--timeout", "300s")
+_RIGHTS = "rights-of-the-stand-in"
+
+
+@pytest.fixture
+def original(product: RealCluster) -> Iterator[Release]:
+    """The release of the original in place of ours; ours with its defaults afterwards."""
+    (image,) = {pod["spec"]["containers"][0]["image"] for pod in ready_managers(product).values()}
+    release = Release(product)
+    release.uninstall()
+    # Releases since 0.8 have not recorded that the definition is Helm's.
+    product.kubectl("label", *DEFINITION, "app.kubernetes.io/managed-by-")
+    product.kubectl("annotate", *DEFINITION, "meta.helm.sh/release-name-", "meta.helm.sh/release-namespace-")
+    # What the original may do is for how it does things.
+    account = f"--serviceaccount={NAMESPACE}:{SERVICE_ACCOUNT}"
+    product.kubectl("create", "clusterrolebinding", _RIGHTS, "--clusterrole=cluster-admin", account)
+    settings = f"image={image},pullPolicy=Never,cpu=100m"
+    release.install("--skip-crds", "--set", settings, "--wait", "--timeout", "300s", chart=GO_STAND_IN)
+    yield release
+    product.kubectl("delete", "clusterrolebinding", _RIGHTS)
+    product.helm("upgrade", "lws", str(CHART), *TO_OURS)
+    ready_managers(product)
+
+
+def test_there_and_back_while_sets_serve(original: Release, groups: Groups) -> None:
+    cluster = groups.cluster
+    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+    groups.apply(manifest("serving", {"replicas": 2}, {"containers": [member()]}))
+    before = groups.ready("serving", 4)
+    kept = {what: original.uid(*what) for what in (DEFINITION, DEPLOYMENT, LEASE)}
+    authority = original.certificates()["ca.crt"]
+    stored = original.list("leaderworkersets", groups.namespace)
+
+    with served(before) as lost:
+        cluster.helm("upgrade", "lws", str(CHART), *TO_OURS)
+        ours = ready_managers(cluster)
+        assert {pod["spec"]["containers"][0]["command"][0] for pod in ours.values()} == {"lws"}
+        assert_kept(original, groups, kept, authority)
+
+        cluster.helm("rollback", "lws", "1", "--namespace", NAMESPACE, "--wait", "--timeout", "300s")
+        theirs = eventually(
+            "theirs alone", lambda: managers(cluster), lambda pods: all_ready(pods, 1), SECONDS
+        )
+        assert {pod["spec"]["containers"][0]["command"][0] for pod in theirs.values()} == {"/manager"}
+        assert_kept(original, groups, kept, authority)
+    assert lost == []
+    assert uids(groups.pods("serving")) == uids(before)
+    assert [each["spec"] for each in original.list("leaderworkersets", groups.namespace)] == [
+        each["spec"] for each in stored
+    ]
+
+    # Whoever has come back looks after them.
+    end(before["serving-1-1"], 3)
+    eventually(
+        "another group 1",
+        lambda: groups.pods("serving"),
+        lambda pods: len(pods) == 4 and len(uids(pods) - uids(before)) == 2,
+        SECONDS,
+    )
+    groups.ready("serving", 4)
+
+
+def assert_kept(
+    release: Release, groups: Groups, kept: Mapping[tuple[str, str], str], authority: str
+) -> None:
+    """What must outlive each step; and writes to sets are answered after it."""
+    assert {what: release.uid(*what) for what in kept} == kept
+    assert release.get(*SECRET)["data"]
+    assert release.certificates()["ca.crt"] == authority
+    eventually("an answer", lambda: is_answered(groups), seconds=SECONDS)
+
+
+@contextmanager
+def served(pods: Mapping[str, Pod]) -> Iterator[list[str]]:
+    """A client asks all of these processes, ten times a second; what was not answered, in the end."""
+    lost = list[str]()
+
+    def ask() -> None:
+        for name, pod in pods.items():
+            try:
+                given_to(pod)
+            except OSError as error:
+                lost.append(f"{name}: {error}")
+
+    with repeated(ask, 0.1):
+        yield lost

@@ -1,0 +1,17 @@
+"""From the death of a worker's process to new pods: each stretch is seen. `make bench-node` says how long."""
+
+from __future__ import annotations
+
+from test.node.groups import Groups
+from test.node.recreation import OURS, STRETCHES, measured, table
+
+
+def test_every_stretch_of_a_recreation_is_seen(groups: Groups) -> None:
+    found = measured(groups, 3)
+    for each in found:
+        assert all(seconds >= 0 for seconds in each.stretches.values())
+        assert abs(sum(each.stretches.values()) - each.total) < 0.001
+        assert each.ours < each.total
+    lines = table(found)
+    assert [line.split(" | ")[0].strip("| ") for line in lines[2:-2]] == list(STRETCHES)
+    assert set(OURS) < set(STRETCHES)
