@@ -18,10 +18,13 @@ _HOST = "127.0.0.1"
 
 
 class Endpoint:
-    """Use it as a context manager. `managers` may be replaced at any time."""
+    """Use it as a context manager. `managers` may be replaced at any time. `latency`: seconds that bytes take
+    in each direction, none without it.
+    """
 
     def __init__(self, managers: Sequence[ManagerProcess] = ()) -> None:
         self.managers = managers
+        self.latency = 0.0
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="endpoint", daemon=True)
@@ -65,7 +68,8 @@ class Endpoint:
             # The end of all; asyncio would report a connection that ends so.
             return
         finally:
-            writer.transport.abort()
+            # What was passed on arrives: an abort would drop what is still buffered.
+            writer.close()
 
     async def _join(
         self,
@@ -76,21 +80,21 @@ class Endpoint:
     ) -> None:
         """Either end closes both."""
         ways = {
-            asyncio.ensure_future(_pass_on(reader, far_writer)),
-            asyncio.ensure_future(_pass_on(far_reader, writer)),
+            asyncio.ensure_future(self._pass_on(reader, far_writer)),
+            asyncio.ensure_future(self._pass_on(far_reader, writer)),
         }
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for way in ways:
                 way.cancel()
-            far_writer.transport.abort()
+            far_writer.close()
 
-
-async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    try:
-        while chunk := await reader.read(2**16):
-            writer.write(chunk)
-            await writer.drain()
-    except OSError:
-        return
+    async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while chunk := await reader.read(2**16):
+                await asyncio.sleep(self.latency)
+                writer.write(chunk)
+                await writer.drain()
+        except OSError:
+            return

@@ -8,7 +8,6 @@ from __future__ import annotations
 import http.client
 import itertools
 import random
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +17,7 @@ from test.harness.disaggregated import standing
 from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles, roles
 from test.harness.groups import images_of, settle, unsettled
 from test.harness.manifests import a_set, new_image, rolling
+from test.harness.repeating import repeated
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from tools.localcluster import ApiError
@@ -31,8 +31,11 @@ FLEET: dict[str, Object] = {
     "one": a_set("one", replicas=4, size=2),
     "surging": a_set("surging", replicas=2, size=2, rolloutStrategy=rolling(maxUnavailable=0, maxSurge=1)),
     "wide": a_set("wide", replicas=5, size=1, rolloutStrategy=rolling(maxUnavailable=2, maxSurge=1)),
+    "sole": a_set("sole", replicas=1, size=3),
 }
-"""One group at a time; one on top at a time; several at a time."""
+"""One group at a time; one on top at a time; several at a time; the only one there is, template and turn at
+once.
+"""
 PAIR = "pair"
 """A DisaggregatedSet of two roles, one group on top at a time."""
 
@@ -76,21 +79,14 @@ def changing_its_mind(
 @contextmanager
 def _changing(world: World, turns: Iterator[str], seconds: float) -> Iterator[None]:
     """turns: whose turn it is, "" for nobody's."""
-    done = threading.Event()
     images = (f"server:{number}" for number in itertools.count(2))
 
-    def work() -> None:
-        while not done.wait(seconds):
-            if name := next(turns):
-                change(world, name, next(images))
+    def turn() -> None:
+        if name := next(turns):
+            change(world, name, next(images))
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with repeated(turn, seconds):
         yield
-    finally:
-        done.set()
-        thread.join()
 
 
 def is_at_rest(world: World, name: str) -> bool:
@@ -132,4 +128,4 @@ def settle_all(world: World, names: Sequence[str], seconds: float) -> None:
 
 def floors_of(names: Sequence[str]) -> dict[str, int]:
     """How many groups of each have to serve, always."""
-    return {name: {"one": 3, "surging": 2, "wide": 3}[name] for name in names}
+    return {name: {"one": 3, "surging": 2, "wide": 3, "sole": 0}[name] for name in names}

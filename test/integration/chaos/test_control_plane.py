@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ import pytest
 
 from test.harness.control_plane import awaken
 from test.harness.proxied import Stage
+from test.harness.repeating import repeated
 from test.harness.world import World
 from test.integration.chaos.load import create_fleet, create_pair, floors_of, roll_to_the_end, rolling_out
 from test.integration.chaos.record import Record
@@ -56,18 +56,11 @@ def test_api_server_and_etcd_die_in_the_middle_of_rollouts(
 @contextmanager
 def kept_running(manager: ManagerProcess) -> Iterator[None]:
     """As its Deployment would: a manager may end where its stream of sets cannot go on."""
-    done = threading.Event()
 
-    def work() -> None:
-        while not done.wait(0.5):
-            if not manager.is_running:
-                print("the manager has ended:", manager.last_words(3))
-                manager.start()
+    def keep() -> None:
+        if not manager.is_running:
+            print("the manager has ended:", manager.last_words(3))
+            manager.start()
 
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with repeated(keep, 0.5):
         yield
-    finally:
-        done.set()
-        thread.join()

@@ -92,8 +92,17 @@ def assert_never_below_the_budget(
 ) -> None:
     """Where no pod was lost, the groups that serve were never fewer than the budget allows."""
     fewest = {name: fewest_ready(steps, since) for name, steps in played.items()}
-    if any(least is None or least < floors[name] for name, least in fewest.items()):
+    short = [name for name, least in fewest.items() if least is None or least < floors[name]]
+    for name in short:
+        worst = next((at for at, step in enumerate(played[name]) if _is_worst(step, since, fewest[name])), -1)
+        print(f"{name}, until the worst moment:", *told(name, played[name][: worst + 1]), sep="\n  ")
+    if short:
         pytest.fail(f"groups that served at the worst moment: {fewest}, promised were {floors}")
+
+
+def _is_worst(step: Step, since: datetime, fewest: int | None) -> bool:
+    """No fewer groups served at any moment since then."""
+    return step.entry.at >= since and len(step.after.ready) == fewest
 
 
 def assert_one_acts(
