@@ -20,7 +20,6 @@ from tools.localcluster.api import Api, ApiError, Call
 STATEFULSETS, SETS, DISAGGREGATED = "statefulsets", "leaderworkersets", "disaggregatedsets"
 
 _GROUPS = {STATEFULSETS: "apps/v1", SETS: API_VERSION, DISAGGREGATED: DISAGGREGATED_VERSION}
-_TOO_MANY, _STORAGE_SECONDS = 429, 60.0
 _WATCH_SECONDS = "3000"
 _REST, _LONGEST_REST_SECONDS = 20, 0.5
 
@@ -110,21 +109,10 @@ class Ledger:
         return f"/apis/{_GROUPS[kind]}{where}/{kind}"
 
     def _list(self, kind: str) -> str:
-        found = self._listed(kind)
+        found = self._api.get(self._path(kind))
         for item in found["items"]:
             self._take(kind, "ADDED", item)
         return str(found["metadata"]["resourceVersion"])
-
-    def _listed(self, kind: str) -> dict[str, Any]:
-        """For some seconds after a definition was created the API server is still making its storage."""
-        deadline = time.monotonic() + _STORAGE_SECONDS
-        while True:
-            try:
-                return self._api.get(self._path(kind))
-            except ApiError as refusal:
-                if refusal.status != _TOO_MANY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.2)
 
     def _follow(self, kind: str, version: str) -> None:
         while not self._closed:

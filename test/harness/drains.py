@@ -27,7 +27,7 @@ def evict(world: World, pod: str) -> bool:
     """One eviction; False where the budget refuses it."""
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": pod}}
     try:
-        world.api.create(f"{world.path('Pod', pod)}/eviction", eviction)
+        world.api.send(Call("POST", f"{world.path('Pod', pod)}/eviction", eviction, waits=False))
     except ApiError as refusal:
         if refusal.status == _REFUSED:
             return False

@@ -9,6 +9,7 @@ import http.client
 import json
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ class ApiError(RuntimeError):
 
 @dataclass(frozen=True)
 class Call:
-    """One request; `query` is appended to `path`."""
+    """One request; `query` is appended to `path`. waits: asks again where the server says when."""
 
     method: str
     path: str
@@ -39,10 +40,25 @@ class Call:
     query: Mapping[str, str] | None = None
     content_type: str = "application/json"
     accept: str = "application/json"
+    waits: bool = True
 
     @property
     def target(self) -> str:
         return f"{self.path}?{urlencode(self.query)}" if self.query else self.path
+
+
+@dataclass(frozen=True)
+class _Answer:
+    status: int
+    payload: bytes
+    retry_after: str | None
+
+    @property
+    def pause(self) -> float | None:
+        """Seconds after which to ask again; None where the server did not ask for that."""
+        if self.status != http.client.TOO_MANY_REQUESTS or self.retry_after is None:
+            return None
+        return float(self.retry_after)
 
 
 class Api:
@@ -69,15 +85,19 @@ class Api:
         return self.send(Call("DELETE", path, options or {}))
 
     def send(self, call: Call) -> dict[str, Any]:
-        """Return the answer as JSON; ApiError when refused, OSError or HTTPException when nobody answers."""
+        """Return the answer as JSON; ApiError when refused, OSError or HTTPException when nobody answers.
+
+        Like client-go it comes back later where it is asked to, for a minute: an API server that has just
+        started, or has just got a definition, refuses what it has not read yet.
+        """
         connection = self._own_connection()
-        try:
-            status, payload = self._ask(connection, call)
-        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
-            # A kept connection that the server has closed meanwhile says nothing about the server now.
-            status, payload = self._ask(connection, call)
-        _raise_for_status(status, payload)
-        found: dict[str, Any] = json.loads(payload)
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        while (pause := (answer := self._ask_again(connection, call)).pause) is not None and call.waits:
+            if time.monotonic() + pause > deadline:
+                break
+            time.sleep(pause)
+        _raise_for_status(answer.status, answer.payload)
+        found: dict[str, Any] = json.loads(answer.payload)
         return found
 
     def close(self) -> None:
@@ -101,11 +121,18 @@ class Api:
         finally:
             connection.close()
 
-    def _ask(self, connection: http.client.HTTPSConnection, call: Call) -> tuple[int, bytes]:
-        """Return status and body; after a failure the connection is closed, so that it can be used again."""
+    def _ask_again(self, connection: http.client.HTTPSConnection, call: Call) -> _Answer:
+        try:
+            return self._ask(connection, call)
+        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+            # A kept connection that the server has closed meanwhile says nothing about the server now.
+            return self._ask(connection, call)
+
+    def _ask(self, connection: http.client.HTTPSConnection, call: Call) -> _Answer:
+        """After a failure the connection is closed, so that it can be used again."""
         try:
             answer = self._exchange(connection, call)
-            return answer.status, answer.read()
+            return _Answer(answer.status, answer.read(), answer.getheader("Retry-After"))
         except BaseException:
             connection.close()
             raise

@@ -23,7 +23,7 @@ PROVIDER = ("--set", "gangSchedulingManagement.schedulerProvider=scheduler-plugi
 DEFINITION = Path(__file__).with_name("crds") / "podgroups.scheduling.x-k8s.io.yaml"
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 TIMEOUT = {"scheduling.x-k8s.io/schedule-timeout-seconds": "120"}
-_NOT_YET = (404, 429, 503)
+_NOT_YET = (404, 503)
 
 Object = dict[str, Any]
 

@@ -13,8 +13,9 @@ from tools.localcluster.credentials import write_credentials
 
 
 class Answer:
-    def __init__(self, status: int, body: Any) -> None:
+    def __init__(self, status: int, body: Any, **headers: str) -> None:
         self.status = status
+        self.getheader = headers.get
         self._body = body if isinstance(body, bytes) else json.dumps(body).encode()
 
     def read(self) -> bytes:
@@ -97,6 +98,48 @@ def test_refusal(answer: Answer, message: str, ca: bytes, monkeypatch: pytest.Mo
     with pytest.raises(ApiError, match=message) as caught:
         api.get("/a")
     assert caught.value.status == answer.status
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Pauses that were asked for; time passes by them alone."""
+    pauses: list[float] = []
+    monkeypatch.setattr("tools.localcluster.api.time.sleep", pauses.append)
+    monkeypatch.setattr("tools.localcluster.api.time.monotonic", lambda: sum(pauses))
+    return pauses
+
+
+def later(seconds: str) -> Answer:
+    return Answer(429, {"message": "storage is (re)initializing"}, **{"Retry-After": seconds})
+
+
+def test_it_comes_back_when_it_is_asked_to(
+    ca: bytes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
+) -> None:
+    api, _ = connected(ca, monkeypatch, later("1"), later("2"), Answer(200, {"ok": True}))
+    assert api.get("/a") == {"ok": True}
+    assert slept == [1, 2]
+
+
+def test_it_comes_back_for_a_minute_only(
+    ca: bytes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
+) -> None:
+    api, connection = connected(ca, monkeypatch, *[later("20")] * 10)
+    with pytest.raises(ApiError, match="429: storage"):
+        api.get("/a")
+    assert len(connection.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("answer", "waits"), [(Answer(429, {}), True), (later("1"), False)], ids=["no time", "unwanted"]
+)
+def test_it_does_not_come_back(
+    answer: Answer, waits: bool, ca: bytes, monkeypatch: pytest.MonkeyPatch, slept: list[float]
+) -> None:
+    api, _ = connected(ca, monkeypatch, answer)
+    with pytest.raises(ApiError, match="429"):
+        api.send(Call("POST", "/eviction", {}, waits=waits))
+    assert not slept
 
 
 def test_close_closes_what_was_kept(ca: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
