@@ -56,6 +56,15 @@ def cordoned(cluster: RealCluster) -> Iterator[None]:
         cluster.kubectl("uncordon", REAL_NODE)
 
 
+def written(cluster: RealCluster) -> dict[str, int]:
+    """UID -> bytes in the file systems of a pod's containers, as the kubelet counts them: seconds late."""
+    found = cluster.api.get(f"/api/v1/nodes/{REAL_NODE}/proxy/stats/summary")
+    return {
+        pod["podRef"]["uid"]: sum(each.get("rootfs", {}).get("usedBytes", 0) for each in pod["containers"])
+        for pod in found["pods"]
+    }
+
+
 def pin_images(cluster: RealCluster) -> None:
     """Have the kubelet keep them all, whatever it lacks: they cannot be pulled again."""
     for name in cluster.images():

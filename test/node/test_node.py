@@ -32,6 +32,7 @@ from test.node.managers import get, ready_managers, upgrade
 from tools.realnode.cluster import RealCluster
 from tools.realnode.members import fill, given_to
 
+_MEGABYTES = 64
 PRIORITY = {
     "apiVersion": "scheduling.k8s.io/v1",
     "kind": "PriorityClass",
@@ -80,8 +81,16 @@ def test_kubelet_and_containerd_restart_and_nobody_notices(running: Groups) -> N
 def test_the_disk_is_full(running: Groups) -> None:
     """The kubelet evicts workers, the largest first, and taints the node; no group's restart is counted."""
     before = all_ready(running)
-    for pods in before.values():
-        fill(pods[max(pods)], 64)
+    workers = [pods[max(pods)] for pods in before.values()]
+    for pod in workers:
+        fill(pod, _MEGABYTES)
+    # A kubelet that has not seen it evicts any of them, and then no worker is evicted of a group that goes.
+    eventually(
+        "the kubelet to see that",
+        lambda: kubelet.written(running.cluster),
+        lambda sizes: all(sizes.get(pod["metadata"]["uid"], 0) >= _MEGABYTES << 20 for pod in workers),
+        SECONDS,
+    )
     kubelet.pin_images(running.cluster)
     # Until the node has its taint, its kubelet refuses new pods.
     with (
