@@ -55,7 +55,7 @@ class _Error(Refusal):
 def diff(name: NamedSet, old: int | None, new: int | None, output: str | None, target: Target) -> int:
     """Show the differences between two revisions of a set.
 
-    Only differences that a pod depends on are shown, not another spelling of the same template.
+    Only differences that a pod depends on are shown: the same template written in another way is none.
     """
     try:
         return run(target, lambda session: _diff(session, name, (old, new), output))
