@@ -6,7 +6,6 @@ until they are as wanted.
 
 from __future__ import annotations
 
-import http.client
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,12 +14,12 @@ from typing import Any
 
 from lws_api.disaggregatedset.v1 import API_VERSION as DISAGGREGATED_VERSION
 from lws_api.leaderworkerset.v1 import API_VERSION
-from tools.localcluster.api import Api, ApiError, Call
+from test.bench.watching import watched
+from tools.localcluster.api import Api, ApiError
 
 STATEFULSETS, SETS, DISAGGREGATED = "statefulsets", "leaderworkersets", "disaggregatedsets"
 
 _GROUPS = {STATEFULSETS: "apps/v1", SETS: API_VERSION, DISAGGREGATED: DISAGGREGATED_VERSION}
-_WATCH_SECONDS = "3000"
 _REST, _LONGEST_REST_SECONDS = 20, 0.5
 
 
@@ -71,6 +70,7 @@ class Ledger:
         self._namespace = namespace
         self._news = threading.Condition()
         self._closed = False
+        self._failed: ApiError | None = None
         self.statefulsets: dict[str, StatefulSet] = {}
         self.sets: dict[str, Set] = {}
         # The generation as which they are available, 0 for none.
@@ -86,7 +86,7 @@ class Ledger:
     def wait(self, missing: Callable[[], str], seconds: float) -> float:
         """Return when nothing is `missing` (one sentence) any more, with the time.monotonic() of that.
 
-        Raises TooLate.
+        Raises TooLate, and ApiError where a stream cannot go on.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -97,6 +97,8 @@ class Ledger:
                 if not why:
                     return ended
                 self.check()
+                if self._failed is not None:
+                    raise self._failed
                 if ended > deadline:
                     raise TooLate(f"after {seconds:.0f} s: {why}")
                 self._news.wait(max(0.0, min(deadline - ended, 1.0)))
@@ -115,15 +117,11 @@ class Ledger:
         return str(found["metadata"]["resourceVersion"])
 
     def _follow(self, kind: str, version: str) -> None:
-        while not self._closed:
-            query = {"watch": "1", "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS}
-            try:
-                for event in self._api.watch(Call("GET", self._path(kind), query=query)):
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    self._take(kind, event["type"], event["object"])
-            except (ApiError, OSError, http.client.HTTPException, ValueError):
-                # An idle stream is cut after a while; at the end of a run the cluster goes first.
-                time.sleep(0.05)
+        try:
+            for event in watched(self._api, self._path(kind), {}, version, lambda: self._closed):
+                self._take(kind, event["type"], event["object"])
+        except ApiError as refusal:
+            self._failed = refusal
 
     def _take(self, kind: str, what: str, obj: Mapping[str, Any]) -> None:
         kept: dict[str, tuple[dict[str, Any], Callable[[Mapping[str, Any]], Any]]] = {

@@ -5,9 +5,7 @@ In: the API server. Out: events and bytes, as they come in one line each of a wa
 
 from __future__ import annotations
 
-import http.client
 import threading
-import time
 from collections import Counter
 from typing import Any
 
@@ -16,12 +14,10 @@ import orjson
 from lws.cluster.client.resources import LEADERWORKERSETS, Resource
 from lws.cluster.workloads import LEADER_WORKER_SET
 from lws_api.leaderworkerset.v1 import NAME_LABEL
+from test.bench.watching import watched
 from tools.localcluster.api import Api, ApiError, Call
 
 STREAMS: tuple[Resource, ...] = (LEADERWORKERSETS, *LEADER_WORKER_SET.children)
-
-_WATCH_SECONDS = "3000"
-_RETRY_SECONDS = 0.05
 
 
 class Taps:
@@ -62,25 +58,11 @@ class Taps:
         self._closed = True
 
     def _follow(self, resource: Resource, version: str) -> None:
-        while not self._closed:
-            query = {
-                **_query(resource),
-                "watch": "1",
-                "resourceVersion": version,
-                "timeoutSeconds": _WATCH_SECONDS,
-            }
-            try:
-                for event in self._api.watch(Call("GET", resource.path(), query=query)):
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    self._count(resource.plural, event)
-            except ApiError as error:
-                # What came meanwhile is not told any more: a count without it would be wrong.
-                self._lost = f"the stream of {resource.plural} cannot go on: {error}"
-                return
-            except (OSError, http.client.HTTPException, ValueError):
-                # An idle stream is cut after a while; it goes on where it was.
-                pass
-            time.sleep(_RETRY_SECONDS)
+        try:
+            for event in watched(self._api, resource.path(), _query(resource), version, lambda: self._closed):
+                self._count(resource.plural, event)
+        except ApiError as error:
+            self._lost = f"the stream of {resource.plural} cannot go on: {error}"
 
     def _count(self, kind: str, event: dict[str, Any]) -> None:
         with self._lock:

@@ -5,7 +5,6 @@ In: the stream of one set's leader pods. Out: a turn of each group, and which we
 
 from __future__ import annotations
 
-import http.client
 import threading
 import time
 from collections import defaultdict
@@ -14,9 +13,8 @@ from typing import Any
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, WORKER_INDEX_LABEL
 from test.bench.paced.figures import Turn
+from test.bench.watching import watched
 from tools.localcluster.api import Api, ApiError, Call
-
-_WATCH_SECONDS = "3000"
 
 
 class Turns:
@@ -94,24 +92,12 @@ class Turns:
             self._news.notify_all()
 
     def _watch(self, version: str) -> None:
-        while not self._closed:
-            query = {
-                **self._query,
-                "watch": "1",
-                "resourceVersion": version,
-                "timeoutSeconds": _WATCH_SECONDS,
-            }
-            try:
-                for event in self._api.watch(Call("GET", self._path, query=query)):
-                    version = event["object"]["metadata"]["resourceVersion"]
-                    if event["type"] in ("ADDED", "MODIFIED"):
-                        self.take(event["object"])
-            except (OSError, http.client.HTTPException, ValueError):
-                # An idle stream is cut after a while; at the end of a run the cluster goes first.
-                time.sleep(0.05)
-            except ApiError as refusal:
-                self._failed = refusal
-                return
+        try:
+            for event in watched(self._api, self._path, self._query, version, lambda: self._closed):
+                if event["type"] in ("ADDED", "MODIFIED"):
+                    self.take(event["object"])
+        except ApiError as refusal:
+            self._failed = refusal
 
 
 def _is_ready(pod: Mapping[str, Any]) -> bool:

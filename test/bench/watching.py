@@ -1,0 +1,32 @@
+"""How is a collection followed for as long as a measurement takes?
+
+In: a collection, and the version from which on. Out: every event of it; ApiError where the API server has
+forgotten what came meanwhile, so that nothing is counted that is not known.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from tools.localcluster.api import Api, Call
+
+_WATCH_SECONDS = "3000"
+_RETRY_SECONDS = 0.05
+
+
+def watched(
+    api: Api, path: str, query: Mapping[str, str], version: str, is_closed: Callable[[], bool]
+) -> Iterator[dict[str, Any]]:
+    """Yield events until `is_closed`. version: what was listed. Raises ApiError."""
+    while not is_closed():
+        beginning = {"watch": "1", "resourceVersion": version, "timeoutSeconds": _WATCH_SECONDS}
+        try:
+            for event in api.watch(Call("GET", path, query={**query, **beginning})):
+                version = event["object"]["metadata"]["resourceVersion"]
+                yield event
+        except (OSError, http.client.HTTPException, ValueError):
+            # An idle stream is cut after a while; at the end of a run the cluster goes first.
+            time.sleep(_RETRY_SECONDS)
