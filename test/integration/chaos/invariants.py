@@ -8,7 +8,7 @@ it may have seen: the world as it was at any time within `_UNSEEN`. Its own acti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -20,6 +20,8 @@ STATEFULSET_CONTROLLER = "system:serviceaccount:kube-system:statefulset-controll
 _UNSEEN = timedelta(seconds=3)
 # A write that a manager was entitled to may take that long to the API server's door, on a machine under load.
 _ON_ITS_WAY = timedelta(seconds=3)
+# Between an answer and its entry in the log, likewise.
+_UNLOGGED = timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,19 @@ def violations(name: str, steps: Sequence[Step]) -> list[Violation]:
     ]
 
 
-def fewest_ready(steps: Iterable[Step], began: datetime) -> int | None:
-    """The least number of groups that served at any moment since `began`; None if nothing happened."""
-    return min((len(step.after.ready) for step in steps if step.entry.at >= began), default=None)
+def fewest_ready(steps: Iterable[Step], began: datetime, deaths: Collection[datetime] = ()) -> int | None:
+    """The least number of groups that served at any moment since `began`; None if nothing happened.
+
+    deaths: of the API server. It writes down what it did after it has answered: what came right before a
+    death is known from the snapshot that follows.
+    """
+    blind = [(died - _UNLOGGED, died) for died in deaths]
+    judged = (
+        step
+        for step in steps
+        if step.entry.at >= began and not any(first <= step.entry.at <= last for first, last in blind)
+    )
+    return min((len(step.after.ready) for step in judged), default=None)
 
 
 def _too_many_groups(name: str, steps: Sequence[Step]) -> Iterator[Violation]:

@@ -5,7 +5,7 @@ In: a record and the sets in it. Out: nothing, or a failure that names every pro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -88,21 +88,28 @@ def _shown(name: str, frame: Frame) -> str:
 
 
 def assert_never_below_the_budget(
-    played: Mapping[str, Sequence[Step]], since: datetime, floors: Mapping[str, int]
+    played: Mapping[str, Sequence[Step]],
+    since: datetime,
+    floors: Mapping[str, int],
+    deaths: Collection[datetime] = (),
 ) -> None:
-    """Where no pod was lost, the groups that serve were never fewer than the budget allows."""
-    fewest = {name: fewest_ready(steps, since) for name, steps in played.items()}
+    """Where no pod was lost, the groups that serve were never fewer than the budget allows.
+
+    deaths: of the API server.
+    """
+    fewest = {name: fewest_ready(steps, since, deaths) for name, steps in played.items()}
     short = [name for name, least in fewest.items() if least is None or least < floors[name]]
     for name in short:
-        worst = next((at for at, step in enumerate(played[name]) if _is_worst(step, since, fewest[name])), -1)
+        worst = _worst(played[name], since, deaths)
         print(f"{name}, until the worst moment:", *told(name, played[name][: worst + 1]), sep="\n  ")
     if short:
         pytest.fail(f"groups that served at the worst moment: {fewest}, promised were {floors}")
 
 
-def _is_worst(step: Step, since: datetime, fewest: int | None) -> bool:
-    """No fewer groups served at any moment since then."""
-    return step.entry.at >= since and len(step.after.ready) == fewest
+def _worst(steps: Sequence[Step], since: datetime, deaths: Collection[datetime]) -> int:
+    """The first step after which no fewer groups ever served; -1 where nothing happened."""
+    fewest = fewest_ready(steps, since, deaths)
+    return next((at for at, step in enumerate(steps) if fewest_ready([step], since, deaths) == fewest), -1)
 
 
 def assert_one_acts(

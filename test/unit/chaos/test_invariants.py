@@ -185,6 +185,18 @@ def test_groups_that_serve_are_counted_at_every_moment() -> None:
     assert fewest_ready(played.steps(), BEGAN + timedelta(seconds=60)) == 3
 
 
+def test_what_came_right_before_a_death_of_the_api_server_is_not_judged() -> None:
+    played = Played()
+    played.set_status("web-2-1", conditions=[{"type": "Ready", "status": "False"}])
+    fell = played.steps()[-1].entry.at
+    played.wait(5)
+    played.set_status("web-2-1", conditions=[{"type": "Ready", "status": "True"}])
+    found = [
+        fewest_ready(played.steps(), fell, [fell + timedelta(seconds=each)]) for each in (-0.1, 0, 0.9, 1.1)
+    ]
+    assert found == [3, 4, 4, 3]
+
+
 def wrote(seconds: float, who: str, resource: str = PODS, holder: str = "") -> Entry:
     answer = {"spec": {"holderIdentity": holder}} if resource == LEASES else {}
     at = BEGAN + timedelta(seconds=seconds)
