@@ -10,6 +10,7 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -44,6 +45,19 @@ def other_settings(cluster: RealCluster, settings: Mapping[str, Any]) -> Iterato
         yield
     finally:
         _restart_kubelet(cluster, path, former)
+
+
+def free_bytes() -> int:
+    """Of the disk that pods are on."""
+    return shutil.disk_usage(Files(read_kit()).kubelet_state).free
+
+
+@contextmanager
+def filled(size: int) -> Iterator[None]:
+    """So many bytes of that disk are taken meanwhile."""
+    with tempfile.TemporaryFile(dir=Files(read_kit()).kubelet_state) as taken:
+        os.posix_fallocate(taken.fileno(), 0, size)
+        yield
 
 
 @contextmanager

@@ -33,6 +33,8 @@ from tools.realnode.cluster import RealCluster
 from tools.realnode.members import fill, given_to
 
 _MEGABYTES = 64
+# Others write to the same disk meanwhile.
+_MARGIN = 2 << 30
 PRIORITY = {
     "apiVersion": "scheduling.k8s.io/v1",
     "kind": "PriorityClass",
@@ -84,37 +86,25 @@ def test_the_disk_is_full(running: Groups) -> None:
     workers = [pods[max(pods)] for pods in before.values()]
     for pod in workers:
         fill(pod, _MEGABYTES)
-    # A kubelet that has not seen it evicts any of them, and then no worker is evicted of a group that goes.
-    eventually(
-        "the kubelet to see that",
-        lambda: kubelet.written(running.cluster),
-        lambda sizes: all(sizes.get(pod["metadata"]["uid"], 0) >= _MEGABYTES << 20 for pod in workers),
-        SECONDS,
-    )
     kubelet.pin_images(running.cluster)
-    # Until the node has its taint, its kubelet refuses new pods.
-    with (
-        kubelet.cordoned(running.cluster),
-        kubelet.other_settings(running.cluster, {"evictionHard": {"nodefs.available": "99.9%"}}),
-    ):
+    least = kubelet.free_bytes() - _MARGIN
+    limit = {"evictionHard": {"nodefs.available": str(least)}}
+    # Until the node has its taint, its kubelet refuses new pods; one that starts refuses its own, too.
+    with kubelet.cordoned(running.cluster), kubelet.other_settings(running.cluster, limit):
+        # Before that it evicts any pod, and of a group that goes no worker.
         eventually(
-            "the node to be tainted",
-            lambda: get(running.cluster, "nodes")["items"][0]["spec"].get("taints", []),
-            lambda taints: any(each["key"] == "node.kubernetes.io/disk-pressure" for each in taints),
+            "the kubelet to count what was written",
+            lambda: kubelet.written(running.cluster),
+            lambda sizes: all(sizes.get(pod["metadata"]["uid"], 0) >= _MEGABYTES << 20 for pod in workers),
             SECONDS,
         )
-        eventually(
-            "a worker of each set to be evicted",
-            lambda: _evicted(running),
-            lambda names: {f"{SHORT_NAMES[policy]}-0-1" for policy in POLICIES} <= names,
-            SECONDS,
-        )
-        # Its Event comes first; a kubelet that ends then forgets what it was about to do.
-        eventually("them to be gone", lambda: _serving(running, before), lambda names: not names, SECONDS)
-    after = all_ready(running)
+        with kubelet.filled(2 * _MARGIN):
+            _evict_workers(running, before)
+    # A worker that was replaced in a group that had started counts once it has left Pending.
     for policy in (RESTART, AFTER_START):
-        assert not uids(after[policy]) & uids(before[policy]), policy
+        running.recreated(SHORT_NAMES[policy], before[policy])
         assert not running.status(SHORT_NAMES[policy]).get("restarts"), policy
+    all_ready(running)
 
 
 def test_the_node_reboots(running: Groups) -> None:
@@ -134,6 +124,24 @@ def test_the_node_reboots(running: Groups) -> None:
     )
     assert uids(alone) == uids(before[NONE])
     all_ready(running)
+
+
+def _evict_workers(running: Groups, before: Mapping[str, Mapping[str, Pod]]) -> None:
+    """Returns once the node has its taint, and a worker of each set is gone."""
+    eventually(
+        "the node to be tainted",
+        lambda: get(running.cluster, "nodes")["items"][0]["spec"].get("taints", []),
+        lambda taints: any(each["key"] == "node.kubernetes.io/disk-pressure" for each in taints),
+        SECONDS,
+    )
+    eventually(
+        "a worker of each set to be evicted",
+        lambda: _evicted(running),
+        lambda names: {f"{SHORT_NAMES[policy]}-0-1" for policy in POLICIES} <= names,
+        SECONDS,
+    )
+    # Its Event comes first; a kubelet that ends then forgets what it was about to do.
+    eventually("them to be gone", lambda: _serving(running, before), lambda names: not names, SECONDS)
 
 
 def _evicted(groups: Groups) -> set[str]:
