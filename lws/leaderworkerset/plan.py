@@ -7,7 +7,7 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +34,6 @@ from lws.leaderworkerset.children.pod_retries import plan_retries
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.memory.members import current_members
 from lws.leaderworkerset.memory.restarts import given_up
-from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status import node_loss
@@ -83,9 +82,9 @@ def plan(snapshot: SetSnapshot) -> Plan:
             *events.problems(snapshot.lws, problems),
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
         ),
-        again_after=soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, groups))),
+        again_after=soonest((*waits, snapshot.look_again, _unseen_pods(snapshot, rollout.ready))),
         standing=_standing(status),
-        figures=_figures(snapshot, groups, status),
+        figures=_figures(snapshot, rollout.ready, status),
     )
     waiting_for = next((child.waiting_for for child in children if child.waiting_for), "")
     return replace(together(*children, own), waiting_for=waiting_for)
@@ -96,9 +95,8 @@ def _standing(status: SetStatus) -> frozenset[str]:
     return frozenset(each for each in (UPDATE_IN_PROGRESS, STALLED) if is_true(conditions, each))
 
 
-def _figures(snapshot: SetSnapshot, groups: Sequence[GroupState], status: SetStatus) -> Figures:
+def _figures(snapshot: SetSnapshot, ready: Collection[int], status: SetStatus) -> Figures:
     failed = len(given_up(snapshot))
-    ready = {group.index for group in groups if group.ready}
     made = figures_of(snapshot.lws, status.intended, snapshot.spec.replicas, failed)
     return replace(made, groups=starts_of(snapshot.groups, ready))
 
@@ -136,7 +134,7 @@ def _status(
     lws = snapshot.lws
     leader_status = (snapshot.leader or {}).get("status") or {}
     is_ours = snapshot.leader is not None and is_controlled_by(snapshot.leader, uid_of(lws))
-    ready = {group.index for group in rollout.groups if group.ready}
+    ready = rollout.ready
     status = set_status(
         snapshot.spec,
         Observed(
@@ -151,7 +149,12 @@ def _status(
             rollout=_position_to_tell(lws, revisions, step),
             has_moved=step.has_moved,
             given_up=given_up(snapshot),
-            waits=tuple(wait for each in snapshot.groups if each.index not in ready for wait in each.waits),
+            waits=tuple(
+                wait
+                for each in snapshot.groups
+                if each.waits and each.index not in ready
+                for wait in each.waits
+            ),
         ),
     )
     return replace(status, announce=(*status.announce, *_taken_over(snapshot, revisions)))
@@ -173,10 +176,9 @@ def _position_to_tell(lws: Object, revisions: Revisions, step: Step) -> Mapping[
     return position.stored if current != position.revision else None
 
 
-def _unseen_pods(snapshot: SetSnapshot, groups: Sequence[GroupState]) -> float | None:
+def _unseen_pods(snapshot: SetSnapshot, ready: Collection[int]) -> float | None:
     """Pods of workers do not wake the pass over the set, and their stream may be behind that of
     StatefulSets.
     """
-    ready = {group.index for group in groups if group.ready}
     is_behind = any(group.index in ready and not group.is_complete for group in snapshot.groups)
     return timing.LOOK_AGAIN_SECONDS if is_behind else None

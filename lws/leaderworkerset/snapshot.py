@@ -6,14 +6,15 @@ and `status`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 from lws.actions import Object
 from lws.children import Owner
-from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference
+from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference, uid_of
 from lws.kube.nodes import NodeLossPolicy
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
@@ -50,6 +51,21 @@ class GroupFacts:
     worker_uids: tuple[str, ...] = ()
     going: bool = False
     waits: tuple[NodeWait, ...] = ()
+
+    @cached_property
+    def uid(self) -> str:
+        """Of the leader."""
+        return uid_of(self.leader)
+
+    @cached_property
+    def created(self) -> str:
+        """When the leader was, as the API server writes it; empty where nothing says it."""
+        return self.leader["metadata"].get("creationTimestamp") or ""
+
+    @cached_property
+    def judged(self) -> dict[Hashable, Any]:
+        """What was decided about the group, by what it was measured by. For who decides it to keep there."""
+        return {}
 
     @cached_property
     def leader_terminating(self) -> bool:

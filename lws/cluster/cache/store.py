@@ -35,11 +35,15 @@ class _Index:
         self._key_of = key_of
         # Apart by kind: a set has one revision beside a thousand StatefulSets, and every group asks for it.
         self._buckets: dict[tuple[str, Hashable], dict[Key, Object]] = {}
+        # What `unchanged` has answered, until that changes.
+        self._answers: dict[tuple[str, Hashable], tuple[Object, ...]] = {}
 
     def add(self, obj: Object) -> None:
         key = self._key_of(obj)
         if key is not None:
-            self._buckets.setdefault((obj["kind"], key), {})[_key(obj)] = obj
+            place = (obj["kind"], key)
+            self._buckets.setdefault(place, {})[_key(obj)] = obj
+            self._answers.pop(place, None)
 
     def remove(self, obj: Object) -> None:
         key = self._key_of(obj)
@@ -47,11 +51,22 @@ class _Index:
         bucket = self._buckets.get(place) if key is not None else None
         if bucket is not None:
             bucket.pop(_key(obj), None)
+            self._answers.pop(place, None)
             if not bucket:
                 del self._buckets[place]
 
     def find(self, key: Hashable, kind: str) -> list[Object]:
         return list(self._buckets.get((kind, key), {}).values())
+
+    def unchanged(self, key: Hashable, kind: str) -> tuple[Object, ...]:
+        place = (kind, key)
+        found = self._answers.get(place)
+        if found is None:
+            bucket = self._buckets.get(place)
+            if bucket is None:
+                return ()
+            found = self._answers[place] = tuple(bucket.values())
+        return found
 
 
 class Store:
@@ -95,6 +110,10 @@ class Store:
     def controlled_by(self, uid: str, kind: str) -> list[Object]:
         """Objects of a kind whose controller reference has this UID."""
         return self._by_owner.find(uid, kind)
+
+    def owned_by(self, uid: str, kind: str) -> tuple[Object, ...]:
+        """The same: the very same tuple as long as none of these objects has changed."""
+        return self._by_owner.unchanged(uid, kind)
 
     def labelled(self, label: str, namespace: str, value: str, kind: str) -> list[Object]:
         """Objects of a kind that carry a label with this value, regardless of owner; not Pods, and of

@@ -197,6 +197,6 @@ def _creation(obj: Object) -> tuple[str, str]:
 def carried_keys(leader: Object | None, groups: Iterable[GroupFacts]) -> frozenset[str]:
     """Keys that the leader StatefulSet, leaders and worker StatefulSets carry."""
     keys = {key_of_template(leader)} if leader is not None else set()
-    for group in groups:
-        keys |= {group.leader_key, group.worker_key}
+    known = tuple(groups)
+    keys.update([group.leader_key for group in known], [group.worker_key for group in known])
     return frozenset(key for key in keys if key)

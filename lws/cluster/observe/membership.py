@@ -5,8 +5,9 @@ In: a set or a leader pod, and the store. Out: facts about groups; ownership dec
 
 from __future__ import annotations
 
-from collections.abc import Container
-from dataclasses import replace
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from lws.actions import Object
 from lws.cluster.cache.store import Store
@@ -43,6 +44,26 @@ from lws_api.leaderworkerset.v1 import (
     SubdomainPolicy,
 )
 
+_INDEX = attrgetter("index")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What was read off a group, and off which objects.
+
+    named: the revision that its leader names, made: whose key that has. is_member: its leader has the name of
+    one. is_open: its neighbours have to be looked at each time.
+    """
+
+    pod: Object
+    workers: Object | None
+    pods: tuple[Object, ...]
+    named: str
+    made: str | None
+    facts: GroupFacts
+    is_member: bool
+    is_open: bool
+
 
 class Membership:
     """Looks in the store only. going: UIDs of pods that some pass is deleting at the moment."""
@@ -51,10 +72,9 @@ class Membership:
         self._store = store
         self._owners = Owners(store, LEADER_WORKER_SET)
         self._going = going
-        # By set, by UID of the leader pod: what a group was read off, what was read, and whether more has to
-        # be looked at. Of a thousand groups few have changed since the last pass, and the store never changes
-        # an object in place.
-        self._known: dict[tuple[str, str], dict[str, tuple[list[object], GroupFacts, bool]]] = {}
+        # By set, by UID of the leader pod. Of a thousand groups few have changed since the last pass, and the
+        # store never changes an object in place.
+        self._known: dict[tuple[str, str], dict[str, _Read]] = {}
 
     def leader_pods_of(self, lws: Object) -> list[Object]:
         """Leader pods of a set, in no order."""
@@ -77,33 +97,36 @@ class Membership:
 
     def groups_of(self, leader: Object) -> tuple[GroupFacts, ...]:
         """Groups whose leader pods this StatefulSet controls, by index."""
-        owner = leader["metadata"]
+        owner, owned_by = leader["metadata"], self._store.owned_by
         place = (owner["namespace"], owner["name"])
         before, now = self._known.get(place, {}), {}
         # All leaders together name one or two.
         made_by: dict[str, str | None] = {}
         facts = []
-        for pod in self._store.controlled_by(owner["uid"], "Pod"):
+        for pod in owned_by(owner["uid"], "Pod"):
             metadata = pod["metadata"]
             workers = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
-            pods = self._store.controlled_by(workers["metadata"]["uid"], "Pod") if workers is not None else []
-            named = labels_of(pod).get(STATEFULSET_REVISION_LABEL, "")
+            pods = owned_by(workers["metadata"]["uid"], "Pod") if workers is not None else ()
+            uid = metadata["uid"]
+            known = before.get(uid)
+            if known is not None and known.pod is pod:
+                named = known.named
+            else:
+                known, named = None, labels_of(pod).get(STATEFULSET_REVISION_LABEL, "")
             if named not in made_by:
                 made_by[named] = self._made_from(named, leader)
             made = made_by[named]
-            seen: list[object] = [made, pod, workers, *pods]
-            known = before.get(metadata["uid"])
-            # Lists of the very same objects are equal at once.
-            if known is None or known[0] != seen:
+            if known is None or known.workers is not workers or known.pods is not pods or known.made != made:
                 found = _facts_of(pod, workers, pods, made)
-                known = (seen, found, _may_be_obstructed(found, workers))
-            now[metadata["uid"]] = known
-            _, found, is_open = known
-            if found.index >= 0 and metadata["name"] == f"{owner['name']}-{found.index}":
-                is_open |= metadata["uid"] in self._going
-                facts.append(self._with_neighbours(found, workers) if is_open else found)
+                is_member = found.index >= 0 and metadata["name"] == f"{owner['name']}-{found.index}"
+                is_open = _may_be_obstructed(found, workers)
+                known = _Read(pod, workers, pods, named, made, found, is_member, is_open)
+            now[uid] = known
+            if known.is_member:
+                is_open = known.is_open or uid in self._going
+                facts.append(self._with_neighbours(known.facts, workers) if is_open else known.facts)
         self._known[place] = now
-        return tuple(sorted(facts, key=lambda group: group.index))
+        return tuple(sorted(facts, key=_INDEX))
 
     def hides_workers(self, pod: Object) -> bool:
         """The StatefulSet of a leader's workers is not seen, but one of its pods is, which stays: it may have
@@ -175,7 +198,7 @@ def own_workers(pod: Object, workers: Object | None) -> Object | None:
     return workers if workers is not None and is_controlled_by(workers, pod["metadata"]["uid"]) else None
 
 
-def _facts_of(pod: Object, workers: Object | None, pods: list[Object], made: str | None) -> GroupFacts:
+def _facts_of(pod: Object, workers: Object | None, pods: Sequence[Object], made: str | None) -> GroupFacts:
     """workers: the StatefulSet that has the name of the pod; pods: those that it controls. made: the key of
     the template that the pod was made from, as far as its own StatefulSet shows it.
     """

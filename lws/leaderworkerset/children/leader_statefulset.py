@@ -193,8 +193,10 @@ def _telling_leftovers(
 
 
 def _replace_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> tuple[Action, ...]:
-    pods = {group.index: group.leader for group in snapshot.groups if group.index in rollout.replace}
-    in_vain = equal_keys(snapshot, choice) if pods else ()
+    if not rollout.replace:
+        return ()
+    pods = {group.index: group.leader for group in snapshot.groups}
+    in_vain = equal_keys(snapshot, choice)
     return tuple(
         Delete(
             Reference.to(pods[index]),

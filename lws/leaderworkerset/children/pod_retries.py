@@ -38,6 +38,8 @@ def plan_retries(snapshot: SetSnapshot) -> Plan:
 
 def _refused(snapshot: SetSnapshot) -> list[Object]:
     """StatefulSets of the set that are short of pods for that, the leaders' first."""
+    if not snapshot.refused_at:
+        return []
     leader, uid = snapshot.leader, uid_of(snapshot.lws)
     # Any write that succeeds would count as the end of a refusal of what the leaders' is to be told.
     may_change = leader is not None and is_controlled_by(leader, uid) and not snapshot.leaders_refused

@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from lws.actions import Object
 from lws.leaderworkerset.snapshot import SetSnapshot
@@ -21,7 +21,8 @@ _REMEMBERED = 16384
 _MEMBERS = re.compile(r"([0-9a-f]{8})-([0-9a-f]{8})")
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: its text is kept with it.
+@dataclass(frozen=True)
 class Members:
     """A leader and its workers, each as 8 hexadecimal digits of a hash over UIDs; as text `leader-workers`.
 
@@ -37,6 +38,11 @@ class Members:
         return cls(_hash(leader_uid), _hash(",".join(sorted(worker_uids))))
 
     def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def text(self) -> str:
+        """As it is stored."""
         return f"{self.leader}-{self.workers}"
 
 
@@ -73,7 +79,7 @@ def current_members(snapshot: SetSnapshot, ready: Collection[int]) -> dict[int, 
     stored = _stored(snapshot.lws)
     current: dict[int, Members] = {}
     for group in snapshot.groups:
-        uid, before = group.leader["metadata"]["uid"], _read(stored.get(str(group.index)))
+        uid, before = group.uid, _read(stored.get(str(group.index)))
         if before is not None and before.leader == _hash(uid):
             current[group.index] = before
         elif group.index in ready and group.is_complete:

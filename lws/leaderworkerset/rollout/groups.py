@@ -6,9 +6,11 @@ and status decide from, without any object in them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
+from operator import attrgetter
 
 from lws import timing
 from lws.actions import Object
@@ -21,8 +23,11 @@ from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
 
 FIELD_MANAGER = "lws"
 
+_INDEX = attrgetter("index")
 
-@dataclass(frozen=True, slots=True)
+
+# No slots: what follows from it is kept with it.
+@dataclass(frozen=True)
 class GroupState:
     """One group that has a leader pod. A group without one has no state at all: it is missing.
 
@@ -43,15 +48,14 @@ class GroupState:
     leader_ready: bool = False
     replaceable: bool = False
 
-    @property
+    @cached_property
     def updated(self) -> bool:
         """Leader and workers exist and carry the wanted key."""
         return self.formed and not self.outdated
 
-    @property
+    @cached_property
     def settled(self) -> bool:
         """Ready and on the wanted revision."""
-        # Asked of every group several times in each pass over its set.
         return self.ready and self.formed and not self.outdated
 
     @property
@@ -105,7 +109,20 @@ class Wanted:
 
 def group_states(facts: Iterable[GroupFacts], wanted: Wanted) -> tuple[GroupState, ...]:
     """The state of every group that has a leader pod, by index; measured by the size of its own revision."""
-    return tuple(_group_state(group, wanted) for group in sorted(facts, key=lambda group: group.index))
+    marks: dict[str | None, Hashable] = {}
+    found = []
+    for group in sorted(facts, key=_INDEX):
+        key = group.leader_key
+        if key not in marks:
+            marks[key] = (wanted.key, wanted.update_revision, wanted.size_of.get(key or ""))
+        # Of a thousand groups few have changed since the last pass over their set, and nothing else tells.
+        state = group.judged.get(marks[key])
+        if state is None:
+            state = _group_state(group, wanted)
+            group.judged.clear()
+            group.judged[marks[key]] = state
+        found.append(state)
+    return tuple(found)
 
 
 def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderStatefulSet:

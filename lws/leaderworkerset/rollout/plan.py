@@ -107,7 +107,7 @@ def _window(moment: Moment) -> int:
     while tail > 0 and moment.is_settled(tail - 1):
         tail -= 1
     lowest = max(0, tail - step)
-    candidate = lowest + sum(not moment.is_ready(index) for index in range(lowest))
+    candidate = lowest + moment.unready_below(lowest)
     for index in reversed(range(lowest, min(candidate + 1, replicas))):
         if moment.is_serving_outdated(index):
             break
@@ -126,9 +126,9 @@ def _surged(moment: Moment) -> int:
     """Groups wanted plus as much surge as outdated and unready ones among them still call for."""
     unsettled = moment.wanted
     if moment.stored.is_current:
-        if not any(moment.is_outdated(index) for index in range(moment.wanted)):
+        if not moment.is_any_outdated(moment.wanted):
             return moment.wanted
-        unsettled = sum(not moment.is_settled(index) for index in range(moment.wanted))
+        unsettled = moment.unsettled_among(range(moment.wanted))
     if unsettled > moment.state.budget.surge:
         return moment.ceiling
     return moment.wanted + max(0, unsettled - moment.state.budget.unavailable)

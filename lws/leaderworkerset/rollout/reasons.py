@@ -50,7 +50,8 @@ def waiting_for(moment: Moment, replicas: int) -> str:
     """What has to happen before there is a next step; empty if nothing has to."""
     if moment.state.outdated and not moment.stored.observed:
         return "the StatefulSet controller to report on the last change"
-    unready = [index for index in range(replicas) if not moment.is_ready(index)]
+    ready = moment.state.ready
+    unready = [index for index in range(replicas) if index not in ready]
     return f"{named(unready)} to be ready" if unready else ""
 
 

@@ -21,7 +21,8 @@ class Budget:
     surge: int
 
 
-@dataclass(frozen=True, slots=True)
+# No slots: what is counted is counted once.
+@dataclass(frozen=True)
 class RolloutState:
     """All that a rollout is decided from.
 
@@ -41,11 +42,21 @@ class RolloutState:
     reached: int | None = None
     is_refused: bool = False
 
-    @property
+    @cached_property
+    def ready(self) -> frozenset[int]:
+        """Groups that are ready, whether they are wanted or not."""
+        return frozenset([group.index for group in self.groups if group.ready])
+
+    @cached_property
+    def settled(self) -> frozenset[int]:
+        """Groups that are ready and on the wanted revision, whether they are wanted or not."""
+        return frozenset([group.index for group in self.groups if group.settled])
+
+    @cached_property
     def outdated(self) -> tuple[int, ...]:
         """Groups that the rollout replaces, in time."""
         wanted = range(self.floor, self.replicas)
-        return tuple(group.index for group in self.groups if group.outdated and group.index in wanted)
+        return tuple([group.index for group in self.groups if group.outdated and group.index in wanted])
 
     @property
     def pinned(self) -> tuple[int, ...]:
@@ -136,7 +147,7 @@ class Moment:
     @cached_property
     def ready(self) -> int:
         """Ready groups among those that the StatefulSet is to have, surge included."""
-        return sum(self.is_ready(index) for index in range(self.stored.replicas))
+        return self.stored.replicas - self.unready_below(self.stored.replicas)
 
     @cached_property
     def allowance(self) -> int:
@@ -150,11 +161,11 @@ class Moment:
 
     def is_ready(self, index: int) -> bool:
         """The group exists and is ready."""
-        return index in self.groups and self.groups[index].ready
+        return index in self.state.ready
 
     def is_settled(self, index: int) -> bool:
         """The group exists, is ready and on the wanted revision."""
-        return index in self.groups and self.groups[index].settled
+        return index in self.state.settled
 
     def is_outdated(self, index: int) -> bool:
         """The group exists and is on another revision than the wanted one."""
@@ -168,6 +179,18 @@ class Moment:
         """Replacing the group costs availability."""
         return index in self.groups and self.groups[index].serves_outdated
 
+    def unready_below(self, end: int) -> int:
+        """How many groups below this index are missing or not ready."""
+        return end - len(self.state.ready.intersection(range(end)))
+
+    def unsettled_among(self, indices: range) -> int:
+        """How many of these groups are missing, not ready or on another revision."""
+        return len(indices) - len(self.state.settled.intersection(indices))
+
+    def is_any_outdated(self, end: int) -> bool:
+        """Whether any group below this index is on another revision."""
+        return any(group.outdated for index, group in self.groups.items() if index < end)
+
     @cached_property
     def risk_budget(self) -> int:
         """How many broken outdated groups may be tried on the new revision, besides those that the partition
@@ -178,7 +201,7 @@ class Moment:
         so long. Surge groups do not count: they may be waiting for the room that broken ones take up.
         """
         tried = range(self.stored.partition, min(self.wanted, self.stored.replicas))
-        unproven = sum(not self.is_settled(index) for index in tried)
+        unproven = self.unsettled_among(tried)
         if unproven == 0:
             return self.stored.replicas
         return max(0, self.state.budget.unavailable - unproven)
@@ -190,18 +213,26 @@ class Moment:
         that is worth the risk.
         """
         needed, risk_budget = self.stored.partition, self.risk_budget
-        for index in reversed(range(self.stored.replicas)):
-            if self.is_serving_outdated(index):
+        for group in self._outdated_from_the_top:
+            index = group.index
+            if group.ready:
                 if allowance == 0:
                     return index + 1, needed
                 allowance -= 1
-            elif not self.is_broken(index):
+            elif group.terminating:
                 continue
             elif index < self.stored.partition:
                 risk_budget -= 1
             if risk_budget >= 0:
                 needed = index
         return 0, needed
+
+    @cached_property
+    def _outdated_from_the_top(self) -> list[GroupState]:
+        """Those that the StatefulSet is to have."""
+        known = range(self.stored.replicas)
+        found = [group for group in self.groups.values() if group.outdated and group.index in known]
+        return sorted(found, key=lambda group: -group.index)
 
     def shrunk(self, fewest: int, partition: int) -> int:
         """Groups to go down to: `fewest`, or as many more as it takes to keep those ready that must stay.
@@ -214,13 +245,13 @@ class Moment:
         for replicas in range(self.stored.replicas):
             if replicas >= fewest and staying >= self.must_stay:
                 return replicas
-            is_going = replicas >= partition and self.is_outdated(replicas)
-            staying += self.is_ready(replicas) and not is_going
+            if replicas in self.state.ready:
+                staying += not (replicas >= partition and self.is_outdated(replicas))
         return self.stored.replicas
 
     def _only_broken_groups_hold_up(self) -> bool:
         stored = self.stored
-        broken = [index for index in range(stored.replicas) if self.is_broken(index)]
+        broken = [group.index for group in self._outdated_from_the_top if group.broken]
         if not broken or stored.replicas <= self.must_stay or self.ready + len(broken) < stored.replicas:
             return False
         covered, _ = self.reach(0)

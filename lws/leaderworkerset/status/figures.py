@@ -62,11 +62,7 @@ def figures_of(lws: Object, status: Mapping[str, Any], replicas: int, failed: in
 
 def starts_of(groups: Iterable[GroupFacts], ready: Collection[int]) -> dict[str, str]:
     """By UID of each leader, when it was created if its group is ready, else nothing. ready: indices."""
-    leaders = ((group.index, group.leader["metadata"]) for group in groups)
-    return {
-        leader["uid"]: leader.get("creationTimestamp") or "" if index in ready else ""
-        for index, leader in leaders
-    }
+    return {group.uid: group.created if group.index in ready else "" for group in groups}
 
 
 def recreated(lws: Object, reason: str) -> Tally:

@@ -178,8 +178,8 @@ def _memory(stored: Mapping[str, Any], observed: Observed) -> dict[str, Any]:
     """What cannot be found out again. Restarts are counted by passes over groups; those of groups that are no
     longer wanted have nobody else to forget them.
     """
-    here = {group.index for group in observed.groups}
     counted = stored.get("restarts") or {}
+    here = {group.index for group in observed.groups} if counted else set()
     indices = {each: index for each in counted if (index := whole_number(each)) is not None}
     wanted = (each for each, index in indices.items() if index in here or index < observed.replicas)
     kept = {each: counted[each] for each in wanted}
@@ -207,27 +207,27 @@ def _counters(lws: Object, observed: Observed) -> dict[str, Any]:
     selector = f"{NAME_LABEL}={lws['metadata']['name']},{WORKER_INDEX_LABEL}=0"
     return {
         "replicas": observed.existing,
-        "readyReplicas": sum(group.ready for group in observed.groups),
-        "updatedReplicas": sum(group.updated for group in observed.groups),
+        "readyReplicas": sum([group.ready for group in observed.groups]),
+        "updatedReplicas": sum([group.updated for group in observed.groups]),
         "hpaPodSelector": (lws.get("status") or {}).get("hpaPodSelector") or selector,
         **{field: value for field, value in remembered.items() if value is not None},
     }
 
 
 def _scope(observed: Observed) -> _Scope:
-    wanted = [group for group in observed.groups if group.index < observed.replicas]
+    replicas, floor = observed.replicas, observed.floor
+    wanted = [group for group in observed.groups if group.index < replicas]
     return _Scope(
-        replicas=observed.replicas,
-        ready=sum(group.ready for group in wanted),
-        updated=sum(group.updated for group in wanted),
-        is_updating=any(group.outdated for group in wanted if group.index >= observed.floor),
-        is_settled=_are_settled(observed.groups, range(observed.floor, observed.replicas)),
+        replicas=replicas,
+        ready=sum([group.ready for group in wanted]),
+        updated=sum([group.updated for group in wanted]),
+        is_updating=any(group.outdated and group.index >= floor for group in wanted),
+        is_settled=_are_settled(observed.groups, range(floor, replicas)),
     )
 
 
 def _are_settled(groups: Sequence[GroupState], indices: range) -> bool:
-    settled = {group.index for group in groups if group.settled}
-    return all(index in settled for index in indices)
+    return {group.index for group in groups if group.settled}.issuperset(indices)
 
 
 def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[Condition]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import Any
 
 from lws.leaderworkerset.rollout.groups import GroupState
@@ -67,14 +68,15 @@ def summarise(groups: Iterable[GroupState], replicas: int, floor: int, paused: b
     """What the status says. replicas: groups that the user wants. floor: groups below this index keep their
     revision, and are where they should be.
     """
-    states: Counter[str] = Counter()
-    unsettled: list[GroupStanding] = []
-    for index, state, reason in _stands(groups, replicas, floor, paused):
-        states[state] += 1
-        if state != READY and not (state == OUTDATED and index < floor):
-            unsettled.append(GroupStanding(index, state, reason))
-    unsettled.sort(key=lambda each: (_WORST_FIRST.index(each.state), each.index))
-    return Summary(dict(sorted(states.items())), tuple(unsettled[:MOST_NAMED]))
+    standing = tuple(_stands(groups, replicas, floor, paused))
+    states = Counter([state for _, state, _ in standing])
+    unsettled = [
+        (_WORST_FIRST.index(state), index, state, reason)
+        for index, state, reason in standing
+        if state != READY and not (state == OUTDATED and index < floor)
+    ]
+    named = (each[1:] for each in nsmallest(MOST_NAMED, unsettled))
+    return Summary(dict(sorted(states.items())), tuple(GroupStanding(*each) for each in named))
 
 
 def group_standings(rollout: RolloutState) -> tuple[GroupStanding, ...]:
@@ -88,7 +90,11 @@ def _stands(
 ) -> Iterator[tuple[int, str, str]]:
     known = {group.index: group for group in groups}
     for index in sorted({*range(replicas), *known}):
-        state, reason = _stand(known.get(index))
+        group = known.get(index)
+        if group is not None and group.settled:
+            yield index, READY, ""
+            continue
+        state, reason = _stand(group)
         if state == OUTDATED and index < min(floor, replicas):
             reason = f"it keeps its revision: the partition is {floor}"
         elif state == OUTDATED and paused:
@@ -101,8 +107,6 @@ def _stands(
 def _stand(group: GroupState | None) -> tuple[str, str]:
     if group is None:
         return _MISSING, "it has no leader pod"
-    if group.settled:
-        return READY, ""
     if group.terminating:
         return _TERMINATING, "its leader pod is being deleted"
     if group.serves_outdated:

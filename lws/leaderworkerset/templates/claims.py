@@ -7,7 +7,7 @@ parts of StatefulSet specs; writes that say whose the claims are.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from lws.actions import Object, Reference, SetOwner
@@ -98,13 +98,15 @@ def risk_of_claims(statefulsets: Sequence[str]) -> str:
     )
 
 
-def plan_owners(lws: Object, groups: Iterable[int], claims: Iterable[Object]) -> tuple[SetOwner, ...]:
+def plan_owners(lws: Object, groups: Iterable[int], claims: Collection[Object]) -> tuple[SetOwner, ...]:
     """Have claims of workers go with the set where it says so, and stay where it does not.
 
     groups: indices of those that exist: claims of others may be left from another set of this name. claims:
     all that carry the name of the set. Claims that a StatefulSet controls follow that alone.
     """
     is_wanted = (retention_of(lws) or {}).get("whenDeleted") == DELETE
+    if not claims:
+        return ()
     existing = {str(index) for index in groups}
     reference = {key: owner_reference(lws)[key] for key in ("apiVersion", "kind", "name", "uid")}
     found = []

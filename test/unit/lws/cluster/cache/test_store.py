@@ -281,6 +281,23 @@ def test_objects_move_between_indices_when_their_owner_or_label_changes(store: S
     )
 
 
+def test_what_an_owner_has_is_the_very_same_answer_until_something_of_it_changes(store: Store) -> None:
+    assert store.owned_by("p-1", "Service") == ()
+    store.put(_service(1, "s-1", "one", "p-1"))
+    store.put(_service(2, "s-2", "two", "p-2"))
+    first = store.owned_by("p-1", "Service")
+    assert list(first) == store.controlled_by("p-1", "Service")
+    store.put(_service(3, "s-2", "two", "p-2", set_name=None))
+    assert store.owned_by("p-1", "Service") is first
+
+    store.put(_service(4, "s-2", "two", "p-1"))
+    assert list(store.owned_by("p-1", "Service")) == store.controlled_by("p-1", "Service") != list(first)
+    assert store.owned_by("p-2", "Service") == ()
+    for uid, name in (("s-1", "one"), ("s-2", "two")):
+        store.drop(_service(9, uid, name, "p-1"))
+    assert store.owned_by("p-1", "Service") == ()
+
+
 def test_what_was_given_is_not_changed_and_not_kept(store: Store) -> None:
     given = _whole(5)
     before = copy.deepcopy(given)

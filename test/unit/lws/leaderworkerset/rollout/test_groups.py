@@ -148,6 +148,20 @@ def test_replaceable(revision: str, replaceable: bool) -> None:
     assert state_of(make_group(revision=revision)).replaceable is replaceable
 
 
+def test_a_state_is_kept_until_the_group_is_measured_by_something_else() -> None:
+    facts = make_group()
+    (first,) = group_states([facts], WANTED)
+    assert group_states([facts], replace(WANTED))[0] is first
+    for wanted in (
+        replace(WANTED, key="key-b"),
+        replace(WANTED, update_revision="another"),
+        replace(WANTED, size_of={KEY: 1}),
+    ):
+        (other,) = group_states([facts], wanted)
+        assert other == group_states([replace(facts)], wanted)[0]
+        assert group_states([facts], WANTED) == (first,)
+
+
 def test_groups_come_by_index() -> None:
     states = group_states([make_group(index=index) for index in (10, 2, 0)], WANTED)
     assert [state.index for state in states] == [0, 2, 10]

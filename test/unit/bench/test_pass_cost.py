@@ -1,0 +1,26 @@
+"""Does the pass that is measured decide what the phase is named for?"""
+
+from __future__ import annotations
+
+import pytest
+
+from lws.actions import Action, Apply, Delete, Merge
+from test.bench.pass_cost import LargeSet, measure
+
+
+@pytest.mark.parametrize(
+    ("phase", "written"),
+    [("at rest", []), ("rollout", [Merge, Delete, Apply]), ("create", [])],
+)
+def test_every_other_pass_meets_groups_that_have_become_ready(
+    phase: str, written: list[type[Action]]
+) -> None:
+    subject = LargeSet(40, 4, phase)
+    subject.pass_()
+    assert subject.planned.waiting_for.endswith("to be ready")
+    subject.pass_()
+    assert [type(action) for sequence in subject.planned.sequences for action in sequence] == written
+
+
+def test_both_halves_take_time() -> None:
+    assert all(each > 0 for each in measure(4, 2, "rollout"))
