@@ -6,6 +6,7 @@ gone, as after a power cut.
 
 from __future__ import annotations
 
+import http.client
 import os
 import shutil
 import signal
@@ -20,6 +21,7 @@ from typing import Any
 import yaml
 
 from test.harness.waiting import eventually
+from tools.localcluster import ApiError
 from tools.localcluster.credentials import REAL_NODE
 from tools.realnode.cgroups import hierarchies
 from tools.realnode.cluster import RealCluster
@@ -71,8 +73,16 @@ def cordoned(cluster: RealCluster) -> Iterator[None]:
 
 
 def written(cluster: RealCluster) -> dict[str, int]:
-    """UID -> bytes in the file systems of a pod's containers, as the kubelet counts them: seconds late."""
-    found = cluster.api.get(f"/api/v1/nodes/{REAL_NODE}/proxy/stats/summary")
+    """UID -> bytes in the file systems of a pod's containers, as the kubelet counts them: seconds late.
+
+    Nothing from a kubelet that has just started and has not counted yet.
+    """
+    try:
+        found = cluster.api.get(f"/api/v1/nodes/{REAL_NODE}/proxy/stats/summary")
+    except ApiError as refusal:
+        if refusal.status != http.client.INTERNAL_SERVER_ERROR:
+            raise
+        return {}
     return {
         pod["podRef"]["uid"]: sum(each.get("rootfs", {}).get("usedBytes", 0) for each in pod["containers"])
         for pod in found["pods"]
