@@ -55,9 +55,10 @@ AT_ONCE = -1.0
 ENDING_SECONDS = 2.0
 """Changes of a group on its way out wait for one another: what matters is whether a lost node holds it."""
 
-STARTING_SECONDS = 1.0
-"""So do changes of workers that are being made: a pass only notes who they are. That one goes is never put
-off. Both waits: 11.0 → 5.2 passes per group in a rollout of 100 groups, 6.4 → 3.6 while they are created.
+STARTING_SECONDS, HALFWAY_SECONDS = 1.0, 5.0
+"""So do changes of workers that are being made, and for a pass over the set whatever becomes of a group until
+it is ready again. That one goes is never put off. 11.0 → 5.2 passes per group in a rollout of 100 groups,
+6.4 → 3.6 while they are created, and 22 → 13 for each of sixty sets of one group that are rolled.
 """
 
 PASS_BACKOFF = Backoff(0.05, 30.0)

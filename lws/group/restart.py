@@ -6,6 +6,7 @@ is decided in `failures`, how often the group was recreated in `lws.leaderworker
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -129,8 +130,12 @@ def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_
 
 def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
     """Waits for the budget of a rollout, None where there is room."""
-    until = _at_the_latest(group, incident)
-    if until <= group.now or _is_affordable(group):
+    # Looked through once: there may be a thousand of them.
+    states = group_states(group.siblings, Wanted(group.wanted_key, {}))
+    if _is_affordable(group, states):
+        return None
+    until = _at_the_latest(group, incident, states)
+    if until <= group.now:
         return None
     return Plan(
         again_after=min(timing.SIBLINGS_SECONDS, (until - group.now).total_seconds()),
@@ -139,13 +144,13 @@ def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
     )
 
 
-def _at_the_latest(group: GroupSnapshot, incident: Incident) -> datetime:
+def _at_the_latest(group: GroupSnapshot, incident: Incident, states: Sequence[GroupState]) -> datetime:
     """A rollout that is stuck never makes room: nothing waits longer for it than for the longest back-off,
     counted from when the last group went that is not back yet. So those that wait go one at a time, and none
     of them waits for more turns than there are groups.
     """
     longest, replicas = timedelta(seconds=timing.RESTART_DELAY.longest), group.spec.replicas
-    ready = {state.index for state in _states(group) if state.ready}
+    ready = {state.index for state in states if state.ready}
     down = (each for each in group.siblings if each.index < replicas and each.index not in ready)
     away = [_went_at(group, each) for each in down]
     return min(max((incident.since, *away)) + longest, incident.since + longest * max(1, replicas))
@@ -159,13 +164,12 @@ def _went_at(group: GroupSnapshot, other: GroupFacts) -> datetime:
     return asked or moment_of(other.leader["metadata"].get("creationTimestamp")) or group.now
 
 
-def _is_affordable(group: GroupSnapshot) -> bool:
+def _is_affordable(group: GroupSnapshot, states: Sequence[GroupState]) -> bool:
     """During a rollout a group that serves goes only where the others leave room for it.
 
     One that is down costs nothing. The budget counts as one group at least: where all others are ready, a
     restart is never put off.
     """
-    states = _states(group)
     index = index_by_name(group.leader)
     serves = any(state.index == index and state.ready for state in states)
     if not serves or not any(state.outdated for state in states):
@@ -173,7 +177,3 @@ def _is_affordable(group: GroupSnapshot) -> bool:
     replicas = group.spec.replicas
     unavailable = max(1, budget_of(group.spec).unavailable)
     return sum(state.ready for state in states) > replicas - unavailable
-
-
-def _states(group: GroupSnapshot) -> tuple[GroupState, ...]:
-    return group_states(group.siblings, Wanted(group.wanted_key, {}))

@@ -19,6 +19,11 @@ def wanted_replicas(statefulset: Mapping[str, Any]) -> int:
     return 1 if replicas is None else int(replicas)
 
 
+def existing_replicas(statefulset: Mapping[str, Any]) -> int:
+    """How many pods its controller has counted, 0 before its first report."""
+    return int(_status(statefulset).get("replicas") or 0)
+
+
 def partition_of(statefulset: Mapping[str, Any]) -> int:
     """The ordinal from which pods move to the new template, 0 where it is absent (StatefulSet API)."""
     return int(_rolling_update(statefulset).get("partition") or 0)
@@ -69,7 +74,7 @@ def is_observed(statefulset: Mapping[str, Any]) -> bool:
     """
     if not _leaves_generation_out(statefulset):
         return has_seen_template(statefulset)
-    return int(_status(statefulset).get("replicas") or 0) == wanted_replicas(statefulset)
+    return existing_replicas(statefulset) == wanted_replicas(statefulset)
 
 
 def is_settled(statefulset: Mapping[str, Any]) -> bool:
@@ -86,9 +91,8 @@ def is_settled(statefulset: Mapping[str, Any]) -> bool:
 
 def is_short(statefulset: Mapping[str, Any]) -> bool:
     """True if its controller has seen the spec as it stands and has not made all pods of it."""
-    existing = int(_status(statefulset).get("replicas") or 0)
     has_counted = _leaves_generation_out(statefulset) or is_observed(statefulset)
-    return has_counted and existing < wanted_replicas(statefulset)
+    return has_counted and existing_replicas(statefulset) < wanted_replicas(statefulset)
 
 
 def last_applied(statefulset: Mapping[str, Any], manager: str) -> datetime | None:

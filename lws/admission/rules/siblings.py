@@ -30,7 +30,8 @@ def clash_errors(
     errors = []
     for other in others:
         its_name = str(metadata_of(other).get("name"))
-        if its_name == name or is_terminating(other):
+        # Names of objects begin with that of their set: to look closer at each of 200 sets would cost 2 ms.
+        if not (its_name.startswith(f"{name}-") or name.startswith(f"{its_name}-")) or is_terminating(other):
             continue
         parent, index = parent_and_ordinal(name)
         if parent == its_name and index in _indices(other) and not old:

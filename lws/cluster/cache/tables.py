@@ -112,7 +112,11 @@ _STATEFULSET = Table(
         Field("metadata.resourceVersion", NOBODY),
         Field("metadata.managedFields", NOBODY, excerpts.our_applies, []),
         Field("metadata.annotations", _on_annotations),
-        Field("status", SET),
+        *(Field(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+        *(Field(f"status.{name}", SET) for name in ("currentRevision", "updateRevision")),
+        # Groups are judged by their pods, which come sooner.
+        *(Field(f"status.{name}", NOBODY) for name in ("readyReplicas", "availableReplicas")),
+        *(Field(f"status.{name}", NOBODY) for name in ("currentReplicas", "updatedReplicas")),
     ),
     others=ALL,
     variant=(_is_of_group, _STATEFULSET_OF_GROUP),

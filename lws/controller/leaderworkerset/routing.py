@@ -12,6 +12,7 @@ from lws.cluster.cache.fields import Wakes
 from lws.cluster.cache.store import Store
 from lws.cluster.cache.tables import wakes
 from lws.controller.election.election import Scope
+from lws.controller.leaderworkerset import delays
 from lws.controller.leaderworkerset.routes import ROUTED, keys_of
 from lws.controller.triggers.coalescing import delay_of
 from lws.controller.triggers.keys import Key, Route, Wake
@@ -41,7 +42,7 @@ class Routing:
             # It can only be in the way of what is there; most is in nobody's (Services and revisions of
             # DisaggregatedSets: 10 passes in a rollout of two roles).
             keys = filter(self._is_there, keys)
-        return [(key, self._delay(key, before, after) if key.kind == "group" else 0.0) for key in keys]
+        return [(key, self._delay(key, before, after)) for key in keys]
 
     def _is_there(self, key: Key) -> bool:
         kind = KIND if key.kind == "set" else "Pod"
@@ -71,10 +72,12 @@ class Routing:
                 yield from (key for key, _ in self._of_groups(lws))
 
     def _delay(self, key: Key, before: Object | None, after: Object | None) -> float:
-        leader = self._store.get("Pod", key.namespace, key.name)
-        if leader is None:
-            return 0.0
-        return delay_of(before, after, leader, self._store.get("StatefulSet", key.namespace, key.name))
+        # The StatefulSet of workers has the name of their leader.
+        name = key.name if key.kind == "group" else (after or before or {})["metadata"]["name"]
+        leader, workers = (self._store.get(kind, key.namespace, name) for kind in ("Pod", "StatefulSet"))
+        if key.kind == "set":
+            return delays.delay_of(before, after, leader, workers)
+        return 0.0 if leader is None else delay_of(before, after, leader, workers)
 
     def _of_groups(self, lws: Object) -> Iterator[Wake]:
         # What a set asks for concerns its groups too: restart policy, startup policy.

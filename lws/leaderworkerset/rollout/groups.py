@@ -24,6 +24,8 @@ from lws_api.leaderworkerset.v1 import REPLICAS_ANNOTATION, SIZE_ANNOTATION
 FIELD_MANAGER = "lws"
 
 _INDEX = attrgetter("index")
+# Passes over the set, and over a group of it that fails, judge all groups, each by marks of their own.
+_ASKERS = 2
 
 
 # No slots: what follows from it is kept with it.
@@ -119,7 +121,8 @@ def group_states(facts: Iterable[GroupFacts], wanted: Wanted) -> tuple[GroupStat
         state = group.judged.get(marks[key])
         if state is None:
             state = _group_state(group, wanted)
-            group.judged.clear()
+            if len(group.judged) == _ASKERS:
+                group.judged.clear()
             group.judged[marks[key]] = state
         found.append(state)
     return tuple(found)

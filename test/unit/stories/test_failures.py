@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +154,6 @@ STORIES = {
     "again-and-again": again_and_again,
     "evicted": evicted,
 }
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    with asyncio.Runner() as runner:
-        yield runner.get_loop()
 
 
 @pytest.mark.parametrize("name", STORIES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from itertools import groupby
 from typing import cast
 
@@ -18,12 +17,6 @@ from lws_api.leaderworkerset.v1 import KIND
 from test.unit.stories.fake_cluster import NAME, NAMESPACE
 from test.unit.stories.truth import ready_groups
 from test.unit.stories.world import World
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    with asyncio.Runner() as runner:
-        yield runner.get_loop()
 
 
 @pytest.mark.parametrize("unavailable", [0, "25%"])

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -157,13 +155,6 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "world") and self.world.is_sound:
             self.world.settle()
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 def test_every_rollout_keeps_its_promises_and_ends(loop: asyncio.AbstractEventLoop) -> None:

@@ -5,7 +5,7 @@ without one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -112,12 +112,6 @@ class World:
         """Group → its restarts on this revision, and in a row."""
         stored = self.status.get("restarts") or {}
         return {index: ".".join(text.split(".")[:2]) for index, text in stored.items()}
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    with asyncio.Runner() as runner:
-        yield runner.get_loop()
 
 
 def failing_at(number: int, failure: Exception) -> Callable[[], None]:

@@ -539,3 +539,33 @@ def test_what_a_disaggregatedset_remembers_on_a_set_wakes_none_of_its_groups(
         for each, at in (({SIZE_ANNOTATION: "4"}, "7"), (annotations, "8"))
     )
     assert wakes(before, after) is woken
+
+
+@pytest.mark.parametrize(
+    ("status", "woken"),
+    [
+        pytest.param({"readyReplicas": 2, "availableReplicas": 2}, Wakes.NOBODY, id="ready ones"),
+        pytest.param({"currentReplicas": 2, "updatedReplicas": 2}, Wakes.NOBODY, id="by revision"),
+        pytest.param({"replicas": 2}, Wakes.SET, id="that are there"),
+        pytest.param({"observedGeneration": 3}, Wakes.SET, id="acted on"),
+        pytest.param({"currentRevision": "b"}, Wakes.SET, id="all moved"),
+        pytest.param({"updateRevision": "b"}, Wakes.SET, id="a new template"),
+    ],
+)
+def test_of_what_the_statefulset_of_leaders_counts_pods_tell_sooner(
+    status: dict[str, Any], woken: Wakes
+) -> None:
+    known = {"replicas": 1, "observedGeneration": 2, "currentRevision": "a", "updateRevision": "a"}
+    before, after = (
+        trim(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "StatefulSet",
+                "metadata": _metadata(ownerReferences=_owned_by("LeaderWorkerSet"), resourceVersion=at),
+                "spec": {"replicas": 3},
+                "status": {**known, **each},
+            }
+        )
+        for each, at in (({}, "7"), (status, "8"))
+    )
+    assert wakes(before, after) is wakes(after, before) is woken

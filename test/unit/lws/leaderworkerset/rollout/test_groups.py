@@ -162,6 +162,14 @@ def test_a_state_is_kept_until_the_group_is_measured_by_something_else() -> None
         assert group_states([facts], WANTED) == (first,)
 
 
+def test_a_pass_over_a_set_and_one_over_its_group_do_not_judge_all_groups_in_turns() -> None:
+    """Each measures them by something else."""
+    facts, of_group = make_group(), replace(WANTED, update_revision="")
+    former = [*group_states([facts], WANTED), *group_states([facts], of_group)]
+    again = [*group_states([facts], WANTED), *group_states([facts], of_group)]
+    assert all(one is two for one, two in zip(former, again, strict=True))
+
+
 def test_groups_come_by_index() -> None:
     states = group_states([make_group(index=index) for index in (10, 2, 0)], WANTED)
     assert [state.index for state in states] == [0, 2, 10]

@@ -1,0 +1,14 @@
+"""What stories share: an event loop of their own, which they run step by step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    with asyncio.Runner() as runner:
+        yield runner.get_loop()
