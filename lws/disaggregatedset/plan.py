@@ -8,6 +8,8 @@ file of its own.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 
 from lws.actions import Object, Plan, Reference, Status, soonest, together
 from lws.children import adopt
@@ -41,7 +43,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
         return plan_left_alone(snapshot)
     target = target_revision(snapshot)
     wanted = Wanted(snapshot, parse(snapshot.obj), target.key, target.records)
-    if target.actions:
+    if target.actions and (snapshot.orphans or not target.is_all_that_is_recorded):
         return _plan_record(wanted, target)
     if snapshot.orphans:
         # They count in every step: nothing else is done before they are ours.
@@ -50,10 +52,10 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
 
 
 def _plan_record(wanted: Wanted, target: Target) -> Plan:
-    """No child carries a key that is not recorded: what is recorded starts the next pass."""
+    """What runs is recorded, and only a look at the history that there is then shows what comes next."""
     snapshot = wanted.snapshot
     broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
-    recording = Plan((target.actions,), announce=broken)
+    recording = Plan((target.actions,), announce=broken, again_after=0.0)
     if not snapshot.obstructions:
         return recording
     return together(recording, _status(wanted, target, courses(wanted), recording))
@@ -69,11 +71,20 @@ def _plan_whole(wanted: Wanted, target: Target) -> Plan:
         plan_removed_slices(snapshot, spec),
         plan_services(snapshot, spec, target.key, roles),
         *_upkeep(wanted, target),
-        plan_history_upkeep(snapshot, target),
-        plan_pruning(snapshot, target, spec.history_limit),
+        *_history(wanted, target),
         Plan(announce=events.broken_revisions(snapshot.obj, snapshot.revisions)),
     )
+    if target.actions:
+        # No child carries a key that is not recorded, whatever fails in between.
+        planned = replace(planned, sequences=((*target.actions, *chain(*planned.sequences)),))
     return together(planned, _status(wanted, target, steps, planned))
+
+
+def _history(wanted: Wanted, target: Target) -> Iterator[Plan]:
+    """What is put back on revisions, and which go. What is yet to be recorded is none of them."""
+    if not target.actions:
+        yield plan_history_upkeep(wanted.snapshot, target)
+        yield plan_pruning(wanted.snapshot, target, wanted.spec.history_limit)
 
 
 def _upkeep(wanted: Wanted, target: Target) -> Iterator[Plan]:

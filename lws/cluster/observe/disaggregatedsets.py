@@ -67,7 +67,8 @@ class DisaggregatedObserver:
         scalers = tuple(self._store.controlled_by(uid, SCALER_KIND))
         wanted = _Wanted(obj, children, revisions)
         # What is made or adopted now would be made in vain for a set whose end the stream has missed.
-        in_doubt = bool(orphans) or wanted.lacks_any(children, scalers)
+        has_orphans = bool(orphans) or any(each.is_orphan for each in revisions)
+        in_doubt = has_orphans or wanted.lacks_any(children, scalers)
         reread = await self._lookup.reread(obj) if in_doubt else None
         if in_doubt and (reread is None or is_terminating(reread)):
             return DisaggregatedSnapshot(reread, now) if reread is not None else None
@@ -146,15 +147,22 @@ class DisaggregatedObserver:
 class _Wanted:
     """Which names the set gives, as far as its spec, its children and its history show."""
 
-    def __init__(self, obj: Object, children: Iterable[ChildFacts], revisions: Iterable[Recorded]) -> None:
+    def __init__(self, obj: Object, children: Iterable[ChildFacts], revisions: Collection[Recorded]) -> None:
         self._obj, self._name = obj, obj["metadata"]["name"]
         self._spec = spec.parse(obj)
+        self._recorded = {each.name for each in revisions}
         newest = max(revisions, key=lambda each: each.number, default=None)
         self._target = newest.key if newest is not None else ""
         self._keys = {each.key for each in children} | ({self._target} - {""})
 
     def lacks_any(self, children: Iterable[ChildFacts], scalers: Iterable[Object]) -> bool:
-        """Something is yet to be made."""
+        """Something is yet to be made, or may be: whether an edit needs a new revision is decided later."""
+        status = self._obj.get("status") or {}
+        if status.get("observedGeneration") != self._obj["metadata"].get("generation", 0):
+            return True
+        if status.get("updateRevision") not in (None, *self._recorded):
+            # The pass that said so could not record it.
+            return True
         there = {(each.slice_index, each.role) for each in children if each.key == self._target}
         slices, roles = range(self._spec.slices), self._spec.roles
         if any((index, role.name) not in there for index in slices for role in roles):

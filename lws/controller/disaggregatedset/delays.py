@@ -44,6 +44,17 @@ class Delays:
             return delay if before is None else min(delay, self._of_report(before, after))
         return self._of_report(before, after)
 
+    def of_groups_gone(self, child: Object) -> float:
+        """Seconds, where groups of a child have gone. Its siblings lose theirs at the same time, and one pass
+        over all of them is enough.
+        """
+        return 0.0 if self._is_last(child, self._has_no_more_than_wanted) else timing.CHILD_SECONDS
+
+    def _has_no_more_than_wanted(self, child: Object) -> bool:
+        metadata = child["metadata"]
+        leaders = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
+        return groups_of(leaders) <= number_of(child, fields.REPLICAS)
+
     def _of_report(self, before: Object, after: Object) -> float:
         """What only its status says."""
         if groups_of(after) < groups_of(before) and not self._shows_groups(after):

@@ -65,9 +65,10 @@ class Routes:
         return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
 
     def _of_revision(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """One that is recorded comes before all else; one that we have pruned is waited for by nobody."""
-        is_pruned = after is None and before is not None and self._is_ours(before)
-        return self._woken(before, after, timing.CHILD_REPORT_SECONDS if is_pruned else 0.0)
+        """What follows from one that we have made or pruned is in the same plan."""
+        is_changed = before is not None and after is not None
+        is_news = is_changed or not self._is_ours(after or before or {})
+        return self._woken(before, after, 0.0 if is_news else timing.CHILD_REPORT_SECONDS)
 
     def _of_service(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
         """No step waits for one, whether we or others made it or deleted it."""
@@ -84,7 +85,8 @@ class Routes:
         if child is None or controller_of(child) is None:
             return ()
         has_gone = after is None or groups_of(after) < groups_of(before)
-        return self._woken(None, child, 0.0 if has_gone else timing.CHILD_REPORT_SECONDS)
+        delay = self._delays.of_groups_gone(child) if has_gone else timing.CHILD_REPORT_SECONDS
+        return self._woken(None, child, delay)
 
     def _of_pod(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
         """Leader pods are what groups are counted by, and their stream may be behind that of StatefulSets:

@@ -72,6 +72,11 @@ class Target:
         """The wanted revision is recorded in this very pass."""
         return not self.revision.uid
 
+    @property
+    def is_all_that_is_recorded(self) -> bool:
+        """It is new, and whatever runs has been recorded before."""
+        return self.is_new and len(self.actions) == 1 and self.generation is None
+
 
 @dataclass(frozen=True, slots=True)
 class _Orphan:

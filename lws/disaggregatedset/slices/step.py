@@ -52,7 +52,7 @@ class Slice:
 def plan_step(within: Slice, state: SliceState, step: Step) -> Plan:
     """The writes of one step."""
     created, waits = _creations(within, state, step)
-    actions: list[Action] = [*(_baselines(within) if step.starts else ()), *created]
+    actions: list[Action] = [*_baselines(within, step.starts), *created]
     raised, lowered = _counts(within, step)
     actions += [*raised, *lowered, *_drained(within, step.drained)]
     if within.is_rolling and created and len(state.missing) == len(within.spec.roles):
@@ -67,14 +67,19 @@ def baseline(within: Slice, roles: Roles, lost: Mapping[str, int]) -> Memory:
     return Memory(within.key, initial, {each.name: each.target for each in roles.targets})
 
 
-def _baselines(within: Slice) -> Iterator[Action]:
-    """As the original writes them, and on children that the wanted revision has already, too."""
+def _baselines(within: Slice, starts: bool) -> Iterator[Action]:
+    """As the original writes them, and on children that the wanted revision has already, too. What a pass has
+    remembered in the status and could not write on a child, the next one writes.
+    """
+    memory = within.memory
+    initial = memory.initial if memory is not None and memory.key == within.key else {}
     for each in within.children:
-        if each.is_leaving:
+        is_owed = starts or (within.is_rolling and each.name in initial)
+        if each.is_leaving or not is_owed:
             continue
         others = _others(within, each.role) if each.key == within.key else None
         wanted = {
-            INITIAL_REPLICAS_ANNOTATION: str(each.wanted),
+            INITIAL_REPLICAS_ANNOTATION: str(initial.get(each.name, each.wanted)),
             OTHERS_INITIAL_REPLICAS_ANNOTATION: others,
         }
         known = annotations_of(each.obj)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -15,13 +15,6 @@ from test.unit.stories.disaggregated_attack import FAULTS, Attack
 from test.unit.stories.disaggregated_world import World
 
 Edit = Callable[[dict[str, Any]], None]
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 def image(name: str) -> Edit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,13 +21,6 @@ Counts = dict[str, dict[str, int]]
 """Key → role → groups that LeaderWorkerSets want."""
 Rows = dict[int, list[Counts]]
 """Slice → counts, as they change."""
-
-
-@pytest.fixture
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
 
 
 class Watched(World):

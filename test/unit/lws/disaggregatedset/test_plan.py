@@ -6,14 +6,18 @@ from dataclasses import replace
 from datetime import timedelta
 
 from lws.actions import Create
+from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.names import Identity
 from lws.disaggregatedset.plan import plan
+from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.figures import Figures
 from lws.kube.refusals import Obstruction
 from test.unit.builders import NOW
 from test.unit.disaggregated import ROLES, make_disaggregated, make_facts, make_role
 from test.unit.lws.disaggregatedset.revisions.histories import recorded
+
+RECORDED_FIRST = ["ControllerRevision", *("LeaderWorkerSet" for _ in make_disaggregated()["spec"]["roles"])]
 
 
 def kinds(snapshot: DisaggregatedSnapshot) -> list[str]:
@@ -23,16 +27,31 @@ def kinds(snapshot: DisaggregatedSnapshot) -> list[str]:
 
 
 def test_nothing_is_made_before_what_is_wanted_is_recorded() -> None:
+    """In one sequence, which stops at its first failure."""
     obj = make_disaggregated()
     snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj)
-    assert kinds(snapshot) == ["ControllerRevision"] and not plan(snapshot).statuses
+    assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
+
+
+def test_what_runs_unrecorded_is_recorded_before_anything_else_is_decided() -> None:
+    former, obj = (
+        make_disaggregated(roles=[make_role(*each, image) for each in ROLES.items()])
+        for image in ("app:1", "app:2")
+    )
+    running = tuple(
+        make_facts(former, Identity(0, key_of(record(former).roles), role), count)
+        for role, count in ROLES.items()
+    )
+    snapshot = DisaggregatedSnapshot(obj, NOW, running, reread=obj)
+    assert kinds(snapshot) == ["ControllerRevision"] * 2 and not plan(snapshot).statuses
+    assert plan(snapshot).again_after == 0
 
 
 def test_a_record_that_is_refused_holds_up_everything_and_is_told() -> None:
     obj = make_disaggregated()
     refused = Obstruction("cannot create ControllerRevision demo-1", "exceeded quota")
     snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj, obstructions=(refused,))
-    assert kinds(snapshot) == ["ControllerRevision"]
+    assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
     (status,) = plan(snapshot).statuses
     (problem,) = [each for each in status.patch["conditions"] if each["type"] == "ReplicaFailure"]
     assert (problem["reason"], problem["message"]) == ("QuotaExceeded", refused.message)

@@ -61,7 +61,8 @@ class World:
 
 
 async def test_a_set_at_rest_costs_no_read() -> None:
-    world = World(make_disaggregated())
+    obj = make_disaggregated()
+    world = World({**obj, "status": {"observedGeneration": obj["metadata"]["generation"]}})
     world.record()
     for identity in (PREFILL, DECODE):
         world.put(make_child(world.obj, identity))
@@ -72,6 +73,16 @@ async def test_a_set_at_rest_costs_no_read() -> None:
     ]
     assert [each.key for each in snapshot.revisions] == [KEY]
     assert not world.reads and snapshot.reread is None and not snapshot.strangers
+
+
+async def test_a_set_that_was_edited_is_looked_at_first() -> None:
+    """What the edit needs is recorded and made in the same pass."""
+    obj = make_disaggregated()
+    world = World({**obj, "status": {"observedGeneration": obj["metadata"]["generation"] - 1}})
+    world.record()
+    for identity in (PREFILL, DECODE):
+        world.put(make_child(world.obj, identity))
+    assert (await world.look()).reread is not None and world.reads == [("DisaggregatedSet", "demo")]
 
 
 async def test_where_something_is_to_be_made_the_set_is_looked_at_first() -> None:

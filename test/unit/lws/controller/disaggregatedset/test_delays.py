@@ -34,12 +34,25 @@ FAILING = {"observedGeneration": 3, "conditions": [{"type": "ReplicaFailure", "s
 
 def delay(before: Any, after: Any, *others: Any, roles: int = 2, is_ours: bool = False) -> float:
     """others: what is there besides."""
+    store = store_of(*others, *([after] if after is not None else []), roles=roles)
+    return Delays(store, lambda obj: is_ours).of(before, after)
+
+
+def store_of(*objects: Any, roles: int = 2) -> Store:
+    """A set of so many roles, and these objects."""
     metadata = {"name": "demo", "namespace": "default", "uid": "u", "resourceVersion": "1"}
     owner = {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": {"roles": [{}] * roles}}
     store = Store(lambda before, after: None)
-    for each in (owner, *others, *([after] if after is not None else [])):
+    for each in (owner, *objects):
         store.put(each)
-    return Delays(store, lambda obj: is_ours).of(before, after)
+    return store
+
+
+def leaders(name: str, **status: int) -> dict[str, Any]:
+    """The StatefulSet of the leaders of a child."""
+    metadata = {"name": name, "namespace": "default", "uid": f"s-{name}", "resourceVersion": "1"}
+    made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {}}
+    return {**made, "status": status}
 
 
 @pytest.mark.parametrize(
@@ -119,7 +132,23 @@ def test_a_role_that_has_none_yet_may_wait_for_this_one() -> None:
 
 def test_a_statefulset_tells_sooner_that_a_group_is_gone() -> None:
     before, after = child(available("False", replicas=2)), child(available("False", replicas=1))
-    metadata = {"name": "c", "namespace": "default", "uid": "s", "resourceVersion": "1"}
-    leaders = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": metadata, "spec": {}}
     assert delay(before, after) == NOW
-    assert delay(before, after, leaders) == LATER
+    assert delay(before, after, leaders("c")) == LATER
+
+
+@pytest.mark.parametrize(
+    ("wanted", "there", "expected"),
+    [
+        pytest.param(1, 2, SOON, id="it is still to lose one"),
+        pytest.param(1, 1, NOW, id="it has as many as it wants"),
+        pytest.param(2, 1, NOW, id="it is to get one"),
+        pytest.param(1, None, NOW, id="it has none"),
+    ],
+)
+def test_groups_that_roles_lose_in_one_step_are_waited_for_together(
+    wanted: int, there: int | None, expected: float
+) -> None:
+    this, sibling = child(READY, replicas=1), child(READY, replicas=wanted, name="d")
+    known = [this, sibling, leaders("c", replicas=1)]
+    store = store_of(*known, *([leaders("d", replicas=there)] if there is not None else []))
+    assert Delays(store, lambda obj: False).of_groups_gone(this) == expected

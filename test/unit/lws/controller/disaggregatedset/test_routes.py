@@ -132,7 +132,9 @@ def test_groups_that_are_gone_are_told_at_once(former: int, replicas: int, waits
         pytest.param(
             make("Service", "s", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="service gone"
         ),
-        pytest.param(None, make("ControllerRevision", "r", OWNED), [0.0], [0.0], id="recorded"),
+        pytest.param(
+            None, make("ControllerRevision", "r", OWNED), [timing.CHILD_REPORT_SECONDS], [0.0], id="recorded"
+        ),
         pytest.param(
             make("ControllerRevision", "r", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="pruned"
         ),
@@ -152,3 +154,9 @@ def test_every_set_has_a_key_in_the_namespaces_that_are_meant() -> None:
     store.put(make(KIND, "demo"))
     assert list(Routes(store).keys(lambda namespace: namespace == "default")) == [DEMO]
     assert list(Routes(store).keys(lambda namespace: namespace == "other")) == []
+
+
+def test_a_revision_that_a_pass_has_changed_is_looked_at_again_at_once() -> None:
+    """What is adopted or renumbered is judged anew."""
+    before, after = make("ControllerRevision", "r", OWNED), make("ControllerRevision", "r", OWNED, label="x")
+    assert delays(before, after, is_ours=True) == [0.0]

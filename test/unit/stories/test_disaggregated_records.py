@@ -1,0 +1,78 @@
+"""A new revision of a DisaggregatedSet is recorded in the pass that acts on it: what if that goes wrong?"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from lws.controller.triggers.keys import Key
+from lws.kube.metadata import annotations_of, controller_of
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, KIND
+from test.unit.disaggregated import make_disaggregated
+from test.unit.stories.disaggregated_world import World
+from test.unit.stories.test_disaggregated_attacks import BUDGETS, begin, image, lose_status
+
+
+def test_an_orphaned_history_comes_along_with_a_new_revision(loop: asyncio.AbstractEventLoop) -> None:
+    world, obj = World(loop), make_disaggregated()
+    del obj["metadata"]["uid"]
+    world.cluster.add(obj)
+    world.settle()
+    revisions = world.cluster.of_kind("ControllerRevision")
+    (old,) = [each for each in revisions if (controller_of(each) or {}).get("kind") == KIND]
+    world.cluster.change(old, {"ownerReferences": []})
+    world.cluster.condemn(world.get(KIND))
+    for _ in range(5):
+        world.settle()
+        world.cluster.pass_time(60.0)
+    image("app:2")(obj["spec"])
+    world.cluster.add(obj)
+    world.settle()
+    world.manager.resync()
+    world.settle()
+    assert controller_of(world.get("ControllerRevision", old["metadata"]["name"])) is not None
+
+
+def test_a_record_that_is_tried_again_makes_nothing_for_a_set_that_is_gone(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    attack = begin(loop, BUDGETS[0])
+    world, key = attack.world, Key("disaggregatedset", "default", "demo")
+    attack.at, attack.fault = 1, "500"
+    world.edit(image("b"))
+    world.manager.read(KIND)
+    world.manager.run_pass(key)
+    world.cluster.condemn(world.get(KIND))
+    attack.writes.clear()
+    attack.at = 0
+    world.manager.queue.add(key)
+    world.manager.run_pass(key)
+    assert not [each for each in attack.writes if "create LeaderWorkerSet" in each]
+
+
+@pytest.mark.parametrize("fault", ["500", "late"])
+def test_children_say_what_a_rollout_began_with_though_its_record_failed_at_first(
+    loop: asyncio.AbstractEventLoop, fault: str
+) -> None:
+    attack = begin(loop, BUDGETS[1])
+    before = {each["metadata"]["name"] for each in attack.world.children}
+    attack.at, attack.fault = 1, fault
+    attack.world.edit(image("b"))
+    while len(attack.world.counts()) < 2:
+        attack.go(1)
+        attack.world.manager.ring()
+    old = [each for each in attack.world.children if each["metadata"]["name"] in before]
+    assert old and all(INITIAL_REPLICAS_ANNOTATION in annotations_of(each) for each in old)
+
+
+def test_a_record_whose_answer_is_lost_leaves_the_floor_where_the_status_is_lost_too(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    attack = begin(loop, BUDGETS[1])
+    attack.at, attack.fault = 1, "late"
+    attack.world.edit(image("b"))
+    attack.go(1)
+    lose_status(attack.world)
+    attack.go()
+    attack.check_end()
