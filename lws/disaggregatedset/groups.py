@@ -25,10 +25,10 @@ from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 
 
 def child_facts(
-    child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime
+    child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime, left: int = 0
 ) -> ChildFacts:
     """How a child stands. groups: those that its leader pods show; None where they are not watched, and then
-    its status says it.
+    its status says it. left: then, how many groups of a former child of its name there still are.
     """
     wanted, status = number_of(child, fields.REPLICAS), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
@@ -36,7 +36,7 @@ def child_facts(
         is_settled = has_acted and is_true(status.get("conditions"), AVAILABLE)
         # Its counters are written now and then; its conditions as soon as they change.
         ready = wanted if is_settled else min(int(status.get("readyReplicas") or 0), wanted)
-        existing, on_top, failed_on_top = int(status.get("replicas") or 0), 0, 0
+        existing, on_top, failed_on_top = max(left, int(status.get("replicas") or 0)), 0, 0
         waits: tuple[NodeWait, ...] = ()
         starting = _starting(child, {}, range(ready, wanted), now)
     else:

@@ -80,8 +80,8 @@ class DisaggregatedSnapshot:
     children, services, scalers: those that the set controls. orphans: LeaderWorkerSets that nobody controls,
     with the name and the label of a child. strangers: what has a name that the set gives, and is not its own,
     by kind and name. revisions: recorded ones that it controls or may adopt. taken: ControllerRevisions of
-    others that have names which its own were to get. lingering: leader pods that are left of children which
-    somebody has deleted, by name of the child, as far as the status remembers those.
+    others that have names which its own were to get. lingering: groups that are left of children which
+    somebody has deleted and that go after them, by name of the child, as far as the status remembers those.
     owners_alive: UIDs of controllers of `strangers` that live. reread: the set as a read past every cache
     returned it, only where something is to be made or adopted. obstructions: what the API server refuses.
     fault: why the spec cannot be read; then nothing else is known. Empty where it can.

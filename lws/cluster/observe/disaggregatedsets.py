@@ -22,17 +22,22 @@ from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
 from lws.disaggregatedset.revisions.record import Recorded, is_ours
 from lws.disaggregatedset.slices.state import remembered, remembered_children
-from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot, number_of
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating
+from lws.kube.statefulsets import wanted_replicas
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 Named = dict[tuple[str, str], Object]
 
-
 # Groups of a child that are looked for: what a status remembers may be any number.
 _MOST = 4096
+
+
+def _place_of(obj: Object) -> tuple[str, str]:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
 
 
 class DisaggregatedObserver:
@@ -94,25 +99,45 @@ class DisaggregatedObserver:
         for each in self._store.controlled_by(obj["metadata"]["uid"], CHILD_KIND):
             identity = identity_of(obj["metadata"]["name"], each["metadata"]["name"])
             if identity is not None and not self._memory.fault_of(each):
-                known.append(child_facts(each, identity, self._groups_of(each), now))
+                groups = self._groups_of(each)
+                # One that was made anew stands in the place of what its predecessor has left.
+                left = (
+                    self._left_of(_place_of(each), number_of(each, fields.REPLICAS)) if groups is None else 0
+                )
+                known.append(child_facts(each, identity, groups, now, left))
         return tuple(sorted(known, key=lambda each: each.name))
 
     def _lingering(self, obj: Object, known: Collection[str]) -> dict[str, int]:
-        """Leader pods of children that are gone, which the garbage collector takes away after them."""
-        namespace, found = obj["metadata"]["namespace"], {}
-        for name, groups in remembered_children(obj).items():
-            if name not in known:
-                pods = (
-                    self._store.get("Pod", namespace, f"{name}-{index}")
-                    for index in range(min(groups, _MOST))
-                )
-                found[name] = sum(pod is not None for pod in pods)
+        """Groups of children that are gone, which the garbage collector takes away after them."""
+        namespace = obj["metadata"]["namespace"]
+        found = {
+            name: self._left_of((namespace, name), groups)
+            for name, groups in remembered_children(obj).items()
+            if name not in known and not self._is_orphaned(namespace, name)
+        }
         return {name: count for name, count in found.items() if count}
 
+    def _left_of(self, place: tuple[str, str], groups: int) -> int:
+        """What there is, or will be, of the groups of a former child of this name. Its StatefulSet makes pods
+        until it is gone itself.
+        """
+        namespace, name = place
+        indices = range(min(groups, _MOST))
+        leaders = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
+        former = self._store.get("StatefulSet", *place)
+        owner = (controller_of(former) or {}) if former is not None else {}
+        is_strangers = bool(owner) and (owner.get("kind"), owner.get("name")) != (CHILD_KIND, name)
+        still_wanted = wanted_replicas(former) if former is not None and not is_strangers else 0
+        return max(still_wanted, sum(pod is not None for pod in leaders))
+
+    def _is_orphaned(self, namespace: str, name: str) -> bool:
+        """Whether the groups of a former child stay, for the next one of its name to take over."""
+        former = self._store.get("StatefulSet", namespace, name)
+        return former is not None and controller_of(former) is None and not is_terminating(former)
+
     def _groups_of(self, child: Object) -> Iterable[GroupFacts] | None:
-        metadata = child["metadata"]
-        leader = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
-        if leader is None or not is_controlled_by(leader, metadata["uid"]):
+        leader = self._store.get("StatefulSet", *_place_of(child))
+        if leader is None or not is_controlled_by(leader, child["metadata"]["uid"]):
             return None
         return self._members.groups_of(leader)
 

@@ -192,6 +192,36 @@ async def test_a_child_is_judged_by_its_own_groups(
     assert (found.ready, found.present, found.is_settled, found.broken_on_top) == expected
 
 
+FORMER = "former"
+PODS_OF_THREE = 3
+
+
+@pytest.mark.parametrize(
+    ("owner", "lingering", "present"),
+    [
+        pytest.param("demo-0-11111111-prefill", 3, 3, id="its StatefulSet makes pods until it is gone"),
+        pytest.param(None, 0, 3, id="orphaned, it waits for the next child"),
+        pytest.param("somebody-else", 0, 1, id="a stranger's"),
+    ],
+)
+async def test_what_a_former_child_has_left_counts(owner: str | None, lingering: int, present: int) -> None:
+    """The garbage collector comes a while after the deletion, and pods are made until then."""
+    rollouts = {"0": {"revision": KEY, "initialReplicas": {"demo-0-11111111-prefill": PODS_OF_THREE}}}
+    world = World({**make_disaggregated(), "status": {"rollouts": rollouts}})
+    former = make_child(world.obj, PREFILL, PODS_OF_THREE)
+    former["metadata"]["uid"] = FORMER
+    leader = make_leader_statefulset(former)
+    leader["metadata"]["ownerReferences"][0]["name"] = owner
+    if owner is None:
+        del leader["metadata"]["ownerReferences"]
+    world.put(leader)
+    lost = await world.look()
+    assert dict(lost.lingering) == ({former["metadata"]["name"]: lingering} if lingering else {})
+    world.put(make_child(world.obj, PREFILL, 1))
+    (made_anew,) = (await world.look()).children
+    assert (made_anew.wanted, made_anew.present) == (1, present)
+
+
 async def test_scalers_and_services_are_those_that_it_controls() -> None:
     world = World(make_disaggregated())
     reference = make_child(world.obj, PREFILL)["metadata"]["ownerReferences"]
