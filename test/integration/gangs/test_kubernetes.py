@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL
+from test.cluster import require_version
 from test.harness.groups import (
     controller_of,
     labels_of,
@@ -32,6 +33,7 @@ Object = dict[str, Any]
 @pytest.fixture(scope="module")
 def product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """The chart, and a manager that makes PodGroups of Kubernetes."""
+    require_version(cluster, "1.36", "earlier schedulers know no PodGroups")
     with running_product(cluster, tmp_path_factory.mktemp("kubernetes"), *PROVIDER) as product:
         yield product
 
