@@ -5,7 +5,7 @@ ClusterError                 something went wrong; `message` is the server's own
 ├─ NotLeading                we hold no fresh Lease, so nothing was sent
 ├─ Overtaken                 the object is not as the plan saw it any more, so nothing was written
 └─ ApiError                  the server answered with an error: `status`, `reason`
-   ├─ NotFound               404
+   ├─ NotFound               404; `is_namespace_terminating` when the whole namespace is gone
    ├─ AlreadyExists          409, reason AlreadyExists
    ├─ Conflict               409, any other: stale resourceVersion, UID precondition, field ownership
    ├─ Gone                   410: the resourceVersion is too old to watch from
@@ -50,11 +50,14 @@ class ApiError(ClusterError):
         self.reason = reason
         self.retry_after = retry_after
         self.causes: tuple[str, ...] = ()
+        self.about = ""
 
     @property
     def is_namespace_terminating(self) -> bool:
-        """The namespace is on its way out: nothing can be created in it, nobody needs to hear about it."""
-        return "NamespaceTerminating" in self.causes
+        """The namespace is on its way out, or gone: nothing can be created in it, nobody needs to hear about
+        it.
+        """
+        return "NamespaceTerminating" in self.causes or (self.status == 404 and self.about == "namespaces")
 
     @property
     def is_kind_unknown_yet(self) -> bool:
@@ -122,6 +125,7 @@ def api_error(
     error = kind(status, reason, message, seconds)
     causes = details.get("causes") or ()
     error.causes = tuple(str(cause.get("reason", "")) for cause in causes if isinstance(cause, Mapping))
+    error.about = str(details.get("kind") or "")
     return error
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -173,7 +173,7 @@ def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
         return Again(after=plan.again_after)
     if any(isinstance(error, NotLeading) for error in outcome.errors):
         return Again()
-    if all(isinstance(error, ApiError) and error.is_namespace_terminating for error in outcome.errors):
+    if _is_namespace_terminating(outcome.errors):
         return Again(after=timing.TERMINATING_NAMESPACE_SECONDS)
     if all(isinstance(error, ApiError) and error.is_kind_unknown_yet for error in outcome.errors):
         log.info("%s %s/%s waits: %s", key.kind, key.namespace, key.name, outcome.errors[0].message)
@@ -181,6 +181,12 @@ def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:
     for error in outcome.errors:
         log.warning("%s %s/%s: %s", key.kind, key.namespace, key.name, error.message)
     return Again(after=outcome.retry_after, failed=True)
+
+
+def _is_namespace_terminating(errors: Sequence[ClusterError]) -> bool:
+    """Writes to what has gone with it meanwhile are refused too, each in its own way."""
+    refusals = [error for error in errors if isinstance(error, ApiError)]
+    return len(refusals) == len(errors) and any(each.is_namespace_terminating for each in refusals)
 
 
 def _next(again: Again) -> str:

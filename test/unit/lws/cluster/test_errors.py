@@ -107,3 +107,9 @@ def test_retry_after(header: str | None, body: dict[str, Any] | None, seconds: f
 def test_namespaces_on_their_way_out(causes: list[dict[str, str]], expected: bool) -> None:
     error = api_error(403, _status("Forbidden", "no", causes=causes), "no", None)
     assert error.is_namespace_terminating is expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("namespaces", True), ("statefulsets", False), (None, False)])
+def test_a_namespace_that_is_gone(kind: str | None, expected: bool) -> None:
+    error = api_error(404, _status("NotFound", "no", name="x", kind=kind), "no", None)
+    assert error.is_namespace_terminating is expected

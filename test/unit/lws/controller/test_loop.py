@@ -152,6 +152,11 @@ def _terminating() -> ApiError:
     return api_error(403, {"reason": "Forbidden", "message": "m", "details": {"causes": causes}}, "m", None)
 
 
+def _namespace_gone() -> ApiError:
+    details = {"name": "ns", "kind": "namespaces"}
+    return api_error(404, {"reason": "NotFound", "message": "m", "details": details}, "m", None)
+
+
 RESTMAPPING = Forbidden(403, "Forbidden", "cannot find RESTMapping for LeaderWorkerSet")
 
 FAILURES = [
@@ -171,6 +176,13 @@ FAILURES = [
         ["m", "n"],
         id="namespace-terminating-and-more",
     ),
+    pytest.param(
+        [_terminating(), Conflict(409, "Conflict", "no object of this UID")],
+        Again(after=60.0),
+        [],
+        id="namespace-terminating-and-what-was-in-it-is-gone",
+    ),
+    pytest.param([_namespace_gone()], Again(after=60.0), [], id="namespace-gone"),
 ]
 
 
