@@ -3,7 +3,8 @@
 In: a shape at rest. Out: milliseconds from the status of a worker whose container was restarted to the
 deletion of its leader, and from the creation of a leader to that of its workers' StatefulSet, as the API
 server logs them, without the time that server takes to store what must be remembered before a group goes;
-the same until a null controller, which answers each of these events with a read, is heard.
+the same until a null controller, which answers each of these events with a read, is heard. And, by the
+manager's own clock, from what the stream brings to what it asks for (`own_time`).
 
     python -m test.bench.failure_path 1x400x4 100
 """
@@ -12,13 +13,17 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
+from test.bench import own_time
 from test.bench.audit import STATEFULSET_CONTROLLER, AuditLog, seconds_of
 from test.bench.ledger import SETS, STATEFULSETS, Ledger
 from test.bench.manifests import group_name
@@ -113,20 +118,24 @@ def _quantile(values: list[float], share: float) -> float:
 
 def measure(shape: Shape, times: int, say: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
     """One worker after the other fails while everything else is at rest."""
-    with LocalCluster(Options(nodes=NODES, audit_policy=AUDIT_METADATA)) as cluster:
+    options = Options(nodes=NODES, audit_policy=AUDIT_METADATA)
+    with LocalCluster(options) as cluster, tempfile.TemporaryDirectory() as folder:
         cluster.kubectl("create", "namespace", _NAMESPACE)
-        with running(cluster) as subject:
+        with running(cluster, profile=Path(folder, "manager")) as subject:
             phases = Phases(cluster.api, shape, (_NAMESPACE,), subject.check)
             say(f"create: {phases.all['create']():.1f} s")
             meter = Meter(cluster, subject, say)
             meter.until_quiet()
-            place, echo = meter.audit.end, Echo(cluster)
+            place, began, echo = meter.audit.end, time.monotonic(), Echo(cluster)
             echo.start()
             _fail(cluster, shape, times)
             meter.until_quiet()
             echo.stop()
             phases.close()
-            return {name: waits.figures() for name, waits in waits_in(meter.audit, place).items()}
+            found = {name: waits.figures() for name, waits in waits_in(meter.audit, place).items()}
+        events = [each for path in Path(folder).glob("*.own") for each in own_time.read(path)]
+    kinds = {FAILED: own_time.FAILED, MADE: own_time.MADE}
+    return {name: figures | own_time.figures(events, kinds[name], began) for name, figures in found.items()}
 
 
 def _fail(cluster: LocalCluster, shape: Shape, times: int) -> None:

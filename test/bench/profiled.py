@@ -1,8 +1,9 @@
 """Run as `python -m test.bench.profiled OUTPUT manager …`: `lws` with a look at its stack 200 times per CPU
-second, and at what waits for its event loop.
+second, at what waits for its event loop, and for how long it keeps what it hears of to itself.
 
 In: the command line of `lws`. Out: at the end, a file of folded stacks (frame;frame;frame count) whose name
-is OUTPUT and the process id, and one of waits (`loop_lag`) whose name ends in `.lag` as well.
+is OUTPUT and the process id, one of waits (`loop_lag`) whose name ends in `.lag` as well, and one of events
+(`own_time`) in `.own`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import uvloop
 
+from test.bench import own_time
 from test.bench.loop_lag import LoopLag
 
 _INTERVAL_SECONDS = 0.005
@@ -50,7 +52,9 @@ def main() -> None:
         output.write_text("".join(f"{stack} {count}\n" for stack, count in stacks.most_common()))
         for lag in lags:
             lag.write(output.with_name(f"{output.name}.lag"))
+        recorder.write(output.with_name(f"{output.name}.own"))
 
+    recorder = own_time.record()
     atexit.register(write)
     signal.signal(signal.SIGPROF, look)
     signal.setitimer(signal.ITIMER_PROF, _INTERVAL_SECONDS, _INTERVAL_SECONDS)

@@ -1,0 +1,143 @@
+"""How long does a manager keep what it hears of to itself before it asks for what follows?
+
+In: the store and the connection of a manager in this process, whose methods are called through here from
+`record` on. Out: for each worker whose container was restarted, seconds until the deletion of its leader is
+asked for; for each new leader, until the StatefulSet of its workers is; without the time in which the manager
+waits for the API server to store what it must remember before.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
+from lws_api.leaderworkerset.v1 import WORKER_INDEX_LABEL
+
+FAILED, MADE = "failed", "made"
+
+
+@dataclass(frozen=True)
+class Own:
+    """What came of one event. at: when it was heard of (time.monotonic). kind: FAILED or MADE; name: of the
+    leader. waited: seconds by the clock; spent: CPU seconds of the thread meanwhile, whatever it did.
+    """
+
+    at: float
+    kind: str
+    name: str
+    waited: float
+    spent: float
+
+
+@dataclass
+class Recorder:
+    """clock, thread_clock: seconds by the clock, and of CPU time of the thread that calls."""
+
+    clock: Callable[[], float] = time.monotonic
+    thread_clock: Callable[[], float] = time.thread_time
+    found: list[Own] = field(default_factory=list)
+    _heard: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)
+    _seen: set[str] = field(default_factory=set)
+    # Of each set, when the answers to its statuses were waited for.
+    _answers: list[tuple[float, float]] = field(default_factory=list)
+
+    def heard(self, obj: Mapping[str, Any]) -> None:
+        """The store is given an object."""
+        if obj.get("kind") != "Pod":
+            return
+        metadata = obj["metadata"]
+        index = metadata.get("labels", {}).get(WORKER_INDEX_LABEL)
+        now = self.clock(), self.thread_clock()
+        if index == "0" and metadata["uid"] not in self._seen:
+            self._seen.add(metadata["uid"])
+            self._heard[MADE, metadata["name"]] = now
+        elif index not in (None, "0") and _has_restarted(obj) and f"{metadata['uid']}!" not in self._seen:
+            self._seen.add(f"{metadata['uid']}!")
+            self._heard[FAILED, metadata["name"].rpartition("-")[0]] = now
+
+    def asked(self, kind: str, name: str) -> None:
+        """What follows from the event of this kind and leader is asked for."""
+        heard = self._heard.pop((kind, name), None)
+        if heard is None:
+            return
+        now, since = self.clock(), heard[0]
+        away = sum(end - max(began, since) for began, end in self._answers if since < end)
+        spent = self.thread_clock() - heard[1]
+        self.found.append(Own(since, kind, name, now - since - away, spent))
+
+    def answered(self, began: float) -> None:
+        """The API server has stored a status that was sent then."""
+        self._answers = [*self._answers[-99:], (began, self.clock())]
+
+    def write(self, path: Path) -> None:
+        """One event a line."""
+        lines = (f"{each.at} {each.kind} {each.name} {each.waited} {each.spent}\n" for each in self.found)
+        path.write_text("".join(lines))
+
+
+def record() -> Recorder:
+    """From now on, for every store and connection of this process."""
+    recorder = Recorder()
+    put, delete, create, merge = Store.put, Cluster.delete, Cluster.create, Cluster.merge
+
+    @functools.wraps(put)
+    def putting(store: Store, obj: Mapping[str, Any]) -> None:
+        recorder.heard(obj)
+        put(store, obj)
+
+    @functools.wraps(delete)
+    async def deleting(cluster: Cluster, target: Any, *rest: Any, **options: Any) -> dict[str, Any]:
+        if target.kind == "Pod":
+            recorder.asked(FAILED, target.name)
+        return await delete(cluster, target, *rest, **options)
+
+    @functools.wraps(create)
+    async def creating(cluster: Cluster, obj: Any) -> dict[str, Any]:
+        if obj["kind"] == "StatefulSet":
+            recorder.asked(MADE, obj["metadata"]["name"])
+        return await create(cluster, obj)
+
+    @functools.wraps(merge)
+    async def merging(cluster: Cluster, target: Any, patch: Any, subresource: str = "") -> dict[str, Any]:
+        began = recorder.clock()
+        stored = await merge(cluster, target, patch, subresource=subresource)
+        if subresource == "status":
+            recorder.answered(began)
+        return stored
+
+    Store.put = putting  # type: ignore[method-assign]
+    Cluster.delete, Cluster.create = deleting, creating  # type: ignore[method-assign]
+    Cluster.merge = merging  # type: ignore[method-assign]
+    return recorder
+
+
+def read(path: Path) -> list[Own]:
+    """What `write` has written."""
+    lines = (line.split() for line in path.read_text().splitlines())
+    return [
+        Own(float(at), kind, name, float(waited), float(spent)) for at, kind, name, waited, spent in lines
+    ]
+
+
+def figures(events: Iterable[Own], kind: str, since: float) -> dict[str, float]:
+    """Milliseconds of the events of one kind from then on: by the clock, and of CPU time; nothing without
+    any.
+    """
+    mine = [each for each in events if each.kind == kind and each.at >= since]
+    by_name = {"inside": [each.waited for each in mine], "inside, CPU": [each.spent for each in mine]}
+    return {
+        f"{name} p{100 * share:.0f}": 1000 * sorted(values)[min(len(values) - 1, int(share * len(values)))]
+        for name, values in by_name.items()
+        for share in (0.5, 0.99)
+        if values
+    }
+
+
+def _has_restarted(pod: Mapping[str, Any]) -> bool:
+    return any(each.get("restartCount") for each in pod.get("status", {}).get("containerStatuses") or ())
