@@ -119,7 +119,8 @@ def health_addresses(plan: Plan) -> dict[str, str]:
     """Return the address of every program that answers 200 once it is up."""
     ports = plan.ports
     return {
-        "etcd": f"http://{LOOPBACK}:{ports.etcd}/readyz",
+        # Its 3.5.10, which goes with Kubernetes 1.30, has no /readyz yet.
+        "etcd": f"http://{LOOPBACK}:{ports.etcd}/health",
         "kube-apiserver": f"{plan.server}/readyz",
         "kube-controller-manager": f"https://{LOOPBACK}:{ports.controller_manager}/healthz",
         "kube-scheduler": f"https://{LOOPBACK}:{ports.scheduler}/healthz",

@@ -121,7 +121,7 @@ def test_kubeconfig_names_have_no_colon() -> None:
 
 def test_every_program_has_a_health_address() -> None:
     assert health_addresses(PLAN) == {
-        "etcd": "http://127.0.0.1:1/readyz",
+        "etcd": "http://127.0.0.1:1/health",
         "kube-apiserver": "https://127.0.0.1:3/readyz",
         "kube-controller-manager": "https://127.0.0.1:4/healthz",
         "kube-scheduler": "https://127.0.0.1:5/healthz",
