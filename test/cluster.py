@@ -21,7 +21,7 @@ from tools.localcluster import AUDIT_METADATA, ClusterAccess, LocalCluster, Opti
 from tools.localcluster.build import find_programs
 from tools.localcluster.ports import LOOPBACK
 from tools.localcluster.progress import LinePrinter
-from tools.localcluster.versions import UnknownVersionError, chosen_minor
+from tools.localcluster.versions import UnknownVersionError, chosen_minor, number_of
 
 LOCAL, EXISTING, KIND = "local", "existing", "kind"
 # An autoscaler would look every 15 s.
@@ -76,7 +76,7 @@ def minor_of(cluster: ClusterAccess) -> tuple[int, int]:
 def require_version(cluster: ClusterAccess, needed: str, reason: str) -> None:
     """Skip the test on a cluster that is older than `needed`, such as "1.34"."""
     found = minor_of(cluster)
-    if found < tuple(map(int, needed.split("."))):
+    if found < number_of(needed):
         pytest.skip(f"needs Kubernetes {needed}, and this is {found[0]}.{found[1]}: {reason}")
 
 

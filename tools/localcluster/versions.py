@@ -26,3 +26,8 @@ def chosen_minor(environment: Mapping[str, str] = os.environ) -> str:
             f"{VARIABLE}={minor}: the local cluster can be one of {', '.join(RELEASES)}"
         )
     return minor
+
+
+def number_of(minor: str) -> tuple[int, ...]:
+    """Return a minor version such as "1.36" as numbers, which have an order."""
+    return tuple(map(int, minor.split(".")))
