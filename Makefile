@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PLUGIN := build/kind-plugin
 PYTEST_ARGS ?=
 # Compiling the tests takes a quarter of the unit suite's time: it is done once.
 unexport PYTHONDONTWRITEBYTECODE
@@ -66,10 +67,13 @@ suite/files:
 	@$(BIN)/python -m pytest $(wildcard test/integration/test_*.py) $(PYTEST_ARGS)
 
 # Not into .venv: the licence of the plugin is the GPL, and nothing that developers run by default needs it.
-suite/plugin:
-	@directory=$$(mktemp -d) && trap 'rm -rf "$$directory"' EXIT && \
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --target "$$directory" -r requirements/kind.txt && \
-	PYTHONPATH="$$directory" $(BIN)/python -m pytest test/unit/harness/test_kind.py -k itself $(PYTEST_ARGS)
+$(PLUGIN)/.ready: requirements/kind.txt | $(READY)
+	@rm -rf $(PLUGIN)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --target $(PLUGIN) -r requirements/kind.txt
+	@touch $@
+
+suite/plugin: $(PLUGIN)/.ready
+	@PYTHONPATH=$(PLUGIN) $(BIN)/python -m pytest test/unit/harness/test_kind.py -k itself $(PYTEST_ARGS)
 
 suite/%:
 	@$(BIN)/python -m pytest $* $(PYTEST_ARGS)
