@@ -59,8 +59,9 @@ def _real_node(cluster: LocalCluster) -> Iterator[None]:
     info = {"kubeletVersion": "v1.36.3"}
     ready = [{"type": "Ready", "status": "True"}]
     status = {"capacity": room, "allocatable": room, "nodeInfo": info, "conditions": ready}
+    metadata = {"name": REAL, "labels": {"kubernetes.io/hostname": REAL}}
     cluster.api.create(
-        "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": REAL}, "status": status}
+        "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
     )
     eventually("pods may be placed there", lambda: "taints" not in cluster.api.get(NODE)["spec"])
     yield
