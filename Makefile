@@ -5,6 +5,7 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PLUGIN := build/kind-plugin
 PYTEST_ARGS ?=
 # Compiling the tests takes a quarter of the unit suite's time: it is done once.
 unexport PYTHONDONTWRITEBYTECODE
@@ -45,7 +46,7 @@ known-version: $(READY)
 
 test: on-linux known-version lint test-unit ## Everything: lint, unit, integration and end-to-end tests (K8S=1.32 for another version of Kubernetes).
 	@$(BUILD)
-	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(addprefix suite/,$(SUITES) files test/e2e/)
+	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(addprefix suite/,$(SUITES) files plugin test/e2e/)
 
 test-unit: $(READY) ## Unit tests, no cluster.
 	@$(MAKE) --no-print-directory --output-sync=target -j2 unit/lws unit/others
@@ -64,6 +65,15 @@ test-integration: on-linux $(READY) ## Tests against a real control plane (CLUST
 
 suite/files:
 	@$(BIN)/python -m pytest $(wildcard test/integration/test_*.py) $(PYTEST_ARGS)
+
+# Not into .venv: the licence of the plugin is the GPL, and nothing that developers run by default needs it.
+$(PLUGIN)/.ready: requirements/kind.txt | $(READY)
+	@rm -rf $(PLUGIN)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --target $(PLUGIN) -r requirements/kind.txt
+	@touch $@
+
+suite/plugin: $(PLUGIN)/.ready
+	@PYTHONPATH=$(PLUGIN) $(BIN)/python -m pytest test/unit/harness/test_kind.py -k itself $(PYTEST_ARGS)
 
 suite/%:
 	@$(BIN)/python -m pytest $* $(PYTEST_ARGS)

@@ -1,7 +1,8 @@
 """Answers: on which cluster do integration and end-to-end tests run.
 
 In: $CLUSTER – `local` (the default: started here, of version $K8S), `existing` (that of $KUBECONFIG)
-or `kind` (through pytest-kind, which needs Docker). Out: fixtures, which a conftest.py imports.
+or `kind` (through pytest-kind, which needs Docker) – and $NODES: `simulated` brings the nodes for the pods of
+tests to an existing cluster, as to one of kind. Out: fixtures, which a conftest.py imports.
 """
 
 from __future__ import annotations
@@ -10,20 +11,33 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from test.harness.world import admin_kubeconfig
 from test.kind import KindError, kind_cluster
-from tools.localcluster import AUDIT_METADATA, ClusterAccess, LocalCluster, Options
+from tools.linux import NotLinuxError
+from tools.localcluster import (
+    AUDIT_METADATA,
+    BuildError,
+    ClusterAccess,
+    ComponentError,
+    LocalCluster,
+    NoGoError,
+    Options,
+)
 from tools.localcluster.build import find_programs
 from tools.localcluster.ports import LOOPBACK
 from tools.localcluster.progress import LinePrinter
-from tools.localcluster.versions import UnknownVersionError, chosen_minor
+from tools.localcluster.simulation import simulated_nodes
+from tools.localcluster.versions import UnknownVersionError, chosen_minor, number_of
 
 LOCAL, EXISTING, KIND = "local", "existing", "kind"
+SIMULATED = "simulated"
 # An autoscaler would look every 15 s.
 _FLAGS = {"kube-controller-manager": ("--horizontal-pod-autoscaler-sync-period=1s",)}
 
@@ -66,6 +80,14 @@ def chosen() -> str:
     return kind
 
 
+def simulates() -> bool:
+    """Tell whether the pods of tests come to nodes that we simulate; ends the run at an unknown $NODES."""
+    asked = os.environ.get("NODES") or ""
+    if asked not in ("", SIMULATED):
+        _end_run(f"NODES={asked}: expected {SIMULATED}, or nothing")
+    return chosen() != EXISTING or asked == SIMULATED
+
+
 def minor_of(cluster: ClusterAccess) -> tuple[int, int]:
     """Return major and minor version of a cluster's API server, such as (1, 36)."""
     version = json.loads(cluster.kubectl("get", "--raw", "/version"))
@@ -76,7 +98,7 @@ def minor_of(cluster: ClusterAccess) -> tuple[int, int]:
 def require_version(cluster: ClusterAccess, needed: str, reason: str) -> None:
     """Skip the test on a cluster that is older than `needed`, such as "1.34"."""
     found = minor_of(cluster)
-    if found < tuple(map(int, needed.split("."))):
+    if found < number_of(needed):
         pytest.skip(f"needs Kubernetes {needed}, and this is {found[0]}.{found[1]}: {reason}")
 
 
@@ -89,12 +111,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClusterAccess]
             yield local
     elif kind == EXISTING:
         address = os.environ.get("HOST_ADDRESS") or LOOPBACK
-        yield ForeignCluster(_existing_kubeconfig(), tmp_path_factory.mktemp("cluster"), address)
+        foreign = ForeignCluster(_existing_kubeconfig(), tmp_path_factory.mktemp("cluster"), address)
+        with _nodes_for(foreign):
+            yield foreign
     else:
         directory = tmp_path_factory.mktemp("cluster")
         try:
             with kind_cluster(directory) as (kubeconfig, address):
-                yield ForeignCluster(kubeconfig, directory, address)
+                foreign = ForeignCluster(kubeconfig, directory, address)
+                with _nodes_for(foreign):
+                    yield foreign
         except KindError as error:
             _end_run(f"CLUSTER={KIND}: {error}")
 
@@ -115,12 +141,31 @@ def _local_only(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(autouse=True)
+def _our_simulation(request: pytest.FixtureRequest) -> None:
+    """Skip tests marked `our_simulation` where others simulate nodes, or nobody."""
+    if request.node.get_closest_marker("our_simulation") and not simulates():
+        pytest.skip(f"its pods ask for what only nodes of CLUSTER={LOCAL} or NODES={SIMULATED} play")
+
+
+@pytest.fixture(autouse=True)
 def _new_enough(request: pytest.FixtureRequest) -> None:
     """Skip tests marked `kubernetes` on clusters that are older than they say."""
     marker = request.node.get_closest_marker("kubernetes")
     if marker is None:
         return
     require_version(request.getfixturevalue("cluster"), *marker.args)
+
+
+@contextmanager
+def _nodes_for(cluster: ForeignCluster) -> Iterator[None]:
+    if not simulates():
+        yield
+        return
+    try:
+        with simulated_nodes(admin_kubeconfig(cluster)):
+            yield
+    except (BuildError, ComponentError, NoGoError, NotLinuxError) as error:
+        _end_run(f"no simulated nodes: {error}")
 
 
 def _existing_kubeconfig() -> Path:

@@ -1,5 +1,5 @@
 """Answers: which cluster do these tests share. See test/cluster.py."""
 
-from test.cluster import _local_only, _new_enough, cluster, local_cluster
+from test.cluster import _local_only, _new_enough, _our_simulation, cluster, local_cluster
 
-__all__ = ["_local_only", "_new_enough", "cluster", "local_cluster"]
+__all__ = ["_local_only", "_new_enough", "_our_simulation", "cluster", "local_cluster"]

@@ -156,7 +156,7 @@ def test_each_slice_has_a_zone_of_its_own(world: World, path: Path) -> None:
     world.kubectl("apply", "-f", str(path))
     settle(world, *children_of(world, "slices"))
     nodes = world.api.get("/api/v1/nodes")["items"]
-    zones = {name_of(each): labels_of(each)["topology.kubernetes.io/zone"] for each in nodes}
+    zones = {name_of(each): labels_of(each).get("topology.kubernetes.io/zone", "") for each in nodes}
     found: dict[str, set[str]] = {}
     for pod in world.list("Pod", f"{DISAGGREGATED_LABEL}=slices"):
         found.setdefault(labels_of(pod)[SLICE_LABEL], set()).add(zones[pod["spec"]["nodeName"]])

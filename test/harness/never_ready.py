@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from test.cluster import LOCAL, chosen
+from test.cluster import simulates
 from test.harness.groups import name_of, pods_of
 from test.harness.manifests import Object, pod_template
 from test.harness.waiting import eventually
@@ -26,7 +26,7 @@ def never_ready(image: str = "server:1", **pod: Any) -> Object:
     Where the nodes are ours, they run and their probes fail. Elsewhere there is no node for them: other
     simulations get ready whatever has one.
     """
-    if chosen() == LOCAL:
+    if simulates():
         return pod_template(image, _FAILING_PROBES, **pod)
     return pod_template(image, nodeSelector=_NO_NODE, **pod)
 

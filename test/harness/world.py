@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -108,15 +109,21 @@ def an_admin(cluster: ClusterAccess) -> Iterator[Api]:
     if isinstance(cluster, LocalCluster):
         yield cluster.api
         return
+    access = read_access(admin_kubeconfig(cluster).read_text())
+    with closing(Api(access.server, access.ca, access.token, user_agent="lws-test")) as api:
+        yield api
+
+
+def admin_kubeconfig(cluster: ClusterAccess) -> Path:
+    """A kubeconfig with inline CA and token; on a cluster that is not ours, those of a ServiceAccount."""
+    if isinstance(cluster, LocalCluster):
+        return cluster.kubeconfig
     account = "system:serviceaccount:kube-system:lws-test"
     binding = ("create", "clusterrolebinding", "lws-test", "--clusterrole=cluster-admin", f"--user={account}")
     for command in (("create", "serviceaccount", "lws-test", "-n", "kube-system"), binding):
         manifest = cluster.kubectl(*command, "--dry-run=client", "-o", "json")
         cluster.kubectl("apply", "-f", "-", input=manifest)
-    kubeconfig = cluster.kubeconfig_for_service_account("kube-system", "lws-test")
-    access = read_access(kubeconfig.read_text())
-    with closing(Api(access.server, access.ca, access.token, user_agent="lws-test")) as api:
-        yield api
+    return cluster.kubeconfig_for_service_account("kube-system", "lws-test")
 
 
 @contextmanager

@@ -63,6 +63,12 @@ def test_every_target_that_they_make_is_there() -> None:
     assert {"lint", "test-unit", "test-integration", "test-e2e", "image", "release"} <= called
 
 
+def test_no_release_waits_for_what_nobody_has_seen_pass() -> None:
+    needed = (WORKFLOWS / "release.yaml").read_text() + (WORKFLOWS / "ci.yaml").read_text()
+    assert "CLUSTER=kind" in (WORKFLOWS / "kind.yaml").read_text()
+    assert "kind" not in re.findall(r"[\w-]+", needed)
+
+
 def test_every_action_is_pinned_by_its_commit() -> None:
     """A tag can be moved to other code by whoever gets hold of it; the version beside it is for people."""
     used = [

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import shutil
 import signal
-import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,22 +19,20 @@ from tools.linux import require_linux
 from tools.localcluster.access import ClusterAccess
 from tools.localcluster.api import Api, ApiError
 from tools.localcluster.build import find_programs
-from tools.localcluster.component import Blueprint, Component, ComponentError, Guard
+from tools.localcluster.component import Blueprint, Component, ComponentError, Guard, wait_until
 from tools.localcluster.components import PROGRAMS, Options, Plan, Ports, command_lines, health_addresses
 from tools.localcluster.credentials import write_credentials
 from tools.localcluster.kubeconfig import Access, kubeconfig_text
-from tools.localcluster.nodes import DEAD_LABEL, build_node, is_ready
+from tools.localcluster.nodes import DEAD_LABEL
 from tools.localcluster.pods import Pods
 from tools.localcluster.ports import pick_ports
 from tools.localcluster.progress import LinePrinter, Report
+from tools.localcluster.simulation import KUBELET, STAGES, add_nodes, kubelet_blueprint
 from tools.localcluster.supervisor import Supervisor
-from tools.localcluster.volumes import STORAGE_CLASS
 
 ADMIN = "admin"
-KUBELET = "kubelet"
 COMPONENTS = (*PROGRAMS, KUBELET)
 
-_REPOSITORY = Path(__file__).resolve().parents[2]
 _START_SECONDS = 240.0
 _NOT_FOUND = 404
 
@@ -193,30 +188,17 @@ class LocalCluster(ClusterAccess):
         first, then = ["etcd", "kube-apiserver"], [*self._components][2:]
         for names in (first, then):
             self._start_all(names)
-        _wait(self._has_default_service_account, "the default ServiceAccount does not appear")
-        if not self._options.node_address:
-            self._simulate_nodes()
+        wait_until(
+            self._has_default_service_account, "the default ServiceAccount does not appear", _START_SECONDS
+        )
+        if self._options.simulates:
+            add_nodes(self.api, self._options)
 
     def _start_all(self, names: Sequence[str]) -> None:
         for name in names:
             self.component(name).start()
         for name in names:
             self.component(name).wait_healthy(_START_SECONDS)
-
-    def _simulate_nodes(self) -> None:
-        self.api.create("/apis/storage.k8s.io/v1/storageclasses", STORAGE_CLASS)
-        self._create_nodes()
-        _wait(self._nodes_are_ready, "the simulated nodes do not get ready")
-
-    def _create_nodes(self) -> None:
-        options = self._options
-        nodes = [build_node(index, options.zones, options.nodes_per_pool) for index in range(options.nodes)]
-        with ThreadPoolExecutor(8) as pool:
-            for _ in pool.map(lambda node: self.api.create("/api/v1/nodes", node), nodes):
-                pass
-
-    def _nodes_are_ready(self) -> bool:
-        return all(is_ready(node) for node in self.api.get("/api/v1/nodes")["items"])
 
     def _has_default_service_account(self) -> bool:
         try:
@@ -237,7 +219,7 @@ def _prepare(state: Path, programs: dict[str, Path], options: Options) -> Plan:
     for user, token in plan.credentials.tokens.items():
         plan.kubeconfig(user).touch(mode=0o600)
         plan.kubeconfig(user).write_text(kubeconfig_text(Access(plan.server, ca, token)))
-    shutil.copyfile(Path(__file__).with_name("stages.yaml"), plan.stages)
+    shutil.copyfile(STAGES, plan.stages)
     if options.audit_policy is not None:
         plan.audit_policy.write_text(yaml.safe_dump(dict(options.audit_policy)))
     return plan
@@ -249,15 +231,6 @@ def _blueprints(plan: Plan) -> list[Blueprint]:
         Blueprint(name, command, logs / f"{name}.log", health[name])
         for name, command in command_lines(plan).items()
     ]
-    if plan.options.node_address:
+    if not plan.options.simulates:
         return known
-    command = [sys.executable, "-m", "tools.localcluster.kubelet", str(plan.kubeconfig(KUBELET))]
-    return [*known, Blueprint(KUBELET, command, logs / f"{KUBELET}.log", directory=_REPOSITORY)]
-
-
-def _wait(is_true: Callable[[], bool], complaint: str) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while not is_true():
-        if time.monotonic() > deadline:
-            raise ComponentError(f"{complaint} within {_START_SECONDS:g} s")
-        time.sleep(0.05)
+    return [*known, kubelet_blueprint(plan.kubeconfig(KUBELET), logs)]

@@ -13,7 +13,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,3 +183,12 @@ class Component:
                 self._child.wait()
             self._guard.forget(self._child.pid)
             self._child = None
+
+
+def wait_until(is_true: Callable[[], bool], complaint: str, seconds: float) -> None:
+    """Return once it is; ComponentError with the complaint when that takes too long."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > deadline:
+            raise ComponentError(f"{complaint} within {seconds:g} s")
+        time.sleep(_POLL_SECONDS)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tools.localcluster.credentials import SERVICE_RANGE, Credentials
-from tools.localcluster.nodes import DEAD_LABEL
+from tools.localcluster.nodes import DEAD_LABEL, SIMULATED_LABEL
 from tools.localcluster.ports import LOOPBACK
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok")
@@ -37,10 +37,11 @@ _POD_CIDR = "10.64.0.0/12"
 class Options:
     """What may differ between clusters.
 
-    `audit_policy`: an audit.k8s.io Policy, None for no audit log. `feature_gates` reach the API server, the
-    controller manager and the scheduler. `extra_flags`: program -> flags appended to ours; the last one wins.
-    `node_grace_seconds`: how long a node may be silent before it counts as dead. `node_address`: the address
-    of this machine at which pods of real nodes reach the API server; empty where nodes are simulated.
+    `nodes`: how many are simulated; without any, nothing simulates. `audit_policy`: an audit.k8s.io Policy,
+    None for no audit log. `feature_gates` reach the API server, the controller manager and the scheduler.
+    `extra_flags`: program -> flags appended to ours; the last one wins. `node_grace_seconds`: how long a node
+    may be silent before it counts as dead. `node_address`: the address of this machine at which pods of real
+    nodes reach the API server; empty where nodes are simulated.
     """
 
     nodes: int = 8
@@ -53,9 +54,14 @@ class Options:
     node_address: str = ""
 
     @property
+    def simulates(self) -> bool:
+        """Whether its nodes are simulated."""
+        return self.nodes > 0 and not self.node_address
+
+    @property
     def programs(self) -> tuple[str, ...]:
         """What runs, in the order in which it has to start."""
-        return tuple(name for name in PROGRAMS if name != "kwok" or not self.node_address)
+        return tuple(name for name in PROGRAMS if name != "kwok" or self.simulates)
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,7 @@ def command_lines(plan: Plan) -> dict[str, list[str]]:
         "kube-apiserver": _api_server(plan),
         "kube-controller-manager": _controller_manager(plan),
         "kube-scheduler": _scheduler(plan),
-        "kwok": _kwok(plan),
+        "kwok": kwok_flags(plan.stages, plan.kubeconfig("kwok"), plan.ports.kwok),
     }
     extra = plan.options.extra_flags
     return {
@@ -119,12 +125,33 @@ def health_addresses(plan: Plan) -> dict[str, str]:
     """Return the address of every program that answers 200 once it is up."""
     ports = plan.ports
     return {
-        "etcd": f"http://{LOOPBACK}:{ports.etcd}/readyz",
+        # Its 3.5.10, which goes with Kubernetes 1.30, has no /readyz yet.
+        "etcd": f"http://{LOOPBACK}:{ports.etcd}/health",
         "kube-apiserver": f"{plan.server}/readyz",
         "kube-controller-manager": f"https://{LOOPBACK}:{ports.controller_manager}/healthz",
         "kube-scheduler": f"https://{LOOPBACK}:{ports.scheduler}/healthz",
-        "kwok": f"http://{LOOPBACK}:{ports.kwok}/healthz",
+        "kwok": kwok_health(ports.kwok),
     }
+
+
+def kwok_flags(stages: Path, kubeconfig: Path, port: int) -> list[str]:
+    """Return the arguments of kwok on any cluster; it plays on simulated nodes only."""
+    return [
+        f"--config={stages}",
+        f"--kubeconfig={kubeconfig}",
+        # A node that gets the second label dies.
+        f"--manage-nodes-with-label-selector={SIMULATED_LABEL},!{DEAD_LABEL}",
+        # Longer leases are renewed so rarely that the node controller declares the nodes dead.
+        "--node-lease-duration-seconds=40",
+        f"--cidr={_POD_CIDR}",
+        f"--node-ip={LOOPBACK}",
+        f"--server-address={LOOPBACK}:{port}",
+    ]
+
+
+def kwok_health(port: int) -> str:
+    """Return the address at which such a kwok answers 200."""
+    return f"http://{LOOPBACK}:{port}/healthz"
 
 
 def _etcd(plan: Plan) -> list[str]:
@@ -218,20 +245,6 @@ def _scheduler(plan: Plan) -> list[str]:
         *_serving(plan, plan.ports.scheduler),
         *_QUICK,
         *_feature_gates(plan.options),
-    ]
-
-
-def _kwok(plan: Plan) -> list[str]:
-    return [
-        f"--config={plan.stages}",
-        f"--kubeconfig={plan.kubeconfig('kwok')}",
-        # A node that gets this label dies.
-        f"--manage-nodes-with-label-selector=!{DEAD_LABEL}",
-        # Longer leases are renewed so rarely that the node controller declares the nodes dead.
-        "--node-lease-duration-seconds=40",
-        f"--cidr={_POD_CIDR}",
-        f"--node-ip={LOOPBACK}",
-        f"--server-address={LOOPBACK}:{plan.ports.kwok}",
     ]
 
 

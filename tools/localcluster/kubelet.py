@@ -20,7 +20,7 @@ from typing import Any
 from tools.localcluster import podstatus
 from tools.localcluster.api import Api, ApiError
 from tools.localcluster.kubeconfig import read_access
-from tools.localcluster.nodes import DEAD_LABEL
+from tools.localcluster.nodes import DEAD_LABEL, is_simulated
 from tools.localcluster.stream import Stream
 from tools.localcluster.volumes import Provisioner
 
@@ -64,13 +64,15 @@ class Kubelet:
         self._workers = ThreadPoolExecutor(_WORKERS)
         self._ending: set[str] = set()
         self._dead: set[str] = set()
+        self._others: set[str] = set()
         self._lock = threading.Lock()
 
     def consider_node(self, node: dict[str, Any]) -> None:
-        """Take in whether a node is dead: its pods wait until it is revived."""
-        name, labels = node["metadata"]["name"], node["metadata"].get("labels") or {}
+        """Take in whether a node is dead: its pods wait until it is revived; or has a kubelet of its own."""
+        name, labels = node["metadata"]["name"], node["metadata"].get("labels", {})
         with self._lock:
             (self._dead.add if DEAD_LABEL in labels else self._dead.discard)(name)
+            (self._others.discard if is_simulated(node) else self._others.add)(name)
 
     def consider(self, pod: dict[str, Any]) -> None:
         """End a pod, of which only the metadata is needed, if it waits for that; returns at once."""
@@ -97,9 +99,12 @@ class Kubelet:
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
         while True:
             try:
-                if self._is_on_dead_node(path):
+                node, dead, others = self._place_of(path)
+                if node in dead:
                     self._end_later(_DEAD_SECONDS, metadata)
                     return
+                if node in others:
+                    break
                 if metadata.get("finalizers"):
                     self._write_last_status(path, metadata["uid"])
                 self._api.delete(path, options)
@@ -115,10 +120,12 @@ class Kubelet:
         with self._lock:
             self._ending.discard(metadata["uid"])
 
-    def _is_on_dead_node(self, path: str) -> bool:
+    def _place_of(self, path: str) -> tuple[str, set[str], set[str]]:
+        """A pod's node, the dead ones and those of others; without such ones nobody asks for the first."""
         with self._lock:
-            dead = set(self._dead)
-        return bool(dead) and self._api.get(path)["spec"].get("nodeName") in dead
+            dead, others = set(self._dead), set(self._others)
+        node = self._api.get(path)["spec"].get("nodeName", "") if dead or others else ""
+        return node, dead, others
 
     def _write_last_status(self, path: str, uid: str) -> None:
         """Show that the containers have ended, which is visible only where finalizers keep the pod."""
@@ -137,6 +144,9 @@ def main() -> None:
     api = Api(access.server, access.ca, access.token, user_agent="localcluster-kubelet")
     provisioner = Provisioner(api)
     kubelet = Kubelet(api)
+    # Before any pod is seen: one of another node is not ours to end.
+    for node in api.get("/api/v1/nodes")["items"]:
+        kubelet.consider_node(node)
     for stream in (
         Stream(api, "/api/v1/nodes", kubelet.consider_node, metadata_only=True),
         Stream(api, "/api/v1/persistentvolumeclaims", provisioner.consider_claim),

@@ -5,10 +5,12 @@ In: how many, in how many zones and pools. Out: Node objects. Pure.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 ZONE_LABEL = "topology.kubernetes.io/zone"
 POOL_LABEL = "cloud.google.com/gke-nodepool"
+SIMULATED_LABEL = "localcluster/simulated"
 DEAD_LABEL = "localcluster/dead"
 """Nodes with this label are nobody's: they send no heartbeat, and nobody starts or ends their pods."""
 
@@ -31,6 +33,7 @@ def build_node(index: int, zones: int, nodes_per_pool: int) -> dict[str, Any]:
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         "topology.kubernetes.io/region": "local",
+        SIMULATED_LABEL: "true",
         ZONE_LABEL: f"zone-{pool % zones}",
         POOL_LABEL: f"pool-{pool}",
     }
@@ -47,3 +50,17 @@ def is_ready(node: dict[str, Any]) -> bool:
     conditions = node.get("status", {}).get("conditions", [])
     ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
     return ready and not node.get("spec", {}).get("taints")
+
+
+def is_simulated(node: dict[str, Any]) -> bool:
+    """Tell whether it is a node of `build_node`."""
+    return SIMULATED_LABEL in node["metadata"].get("labels", {})
+
+
+def runs_pods(node: dict[str, Any]) -> bool:
+    """Tell whether pods may be placed on `node` and a kubelet then runs them.
+
+    Kubelets report their version, simulations none or a word: kwok's own stages say kwok-v0.8.0.
+    """
+    version = node.get("status", {}).get("nodeInfo", {}).get("kubeletVersion", "")
+    return bool(re.match(r"v\d", version)) and not node.get("spec", {}).get("unschedulable")

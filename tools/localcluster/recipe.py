@@ -66,7 +66,7 @@ _HELM = Target(
     linker_flags=helm_linker_flags(HELM_VERSION, KUBERNETES_VERSION),
     programs=("helm",),
 )
-_KWOK = Target(
+KWOK = Target(
     name="kwok",
     module=_SOURCES / "kwok",
     package="sigs.k8s.io/kwok/cmd/kwok",
@@ -112,7 +112,7 @@ def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
         sources=(_SOURCES / "control-plane" / "main.go",),
     )
     # kwok is of one version everywhere: what plays the nodes is to differ in nothing.
-    return (kubernetes, _KWOK, _HELM)
+    return (kubernetes, KWOK, _HELM)
 
 
 def target_of(program: str, minor: str = DEFAULT) -> Target:

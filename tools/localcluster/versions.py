@@ -11,6 +11,14 @@ from collections.abc import Mapping
 # The go.mod of each says which versions of its libraries go with it.
 RELEASES: Mapping[str, str] = {"1.30": "1.30.14", "1.32": "1.32.2", "1.34": "1.34.4", "1.36": "1.36.3"}
 DEFAULT = "1.36"
+INTEGRATION, END_TO_END, OTHERS = "integration", "end-to-end", "others"
+TESTED: Mapping[str, frozenset[str]] = {
+    "1.30": frozenset(),
+    "1.32": frozenset({END_TO_END}),
+    "1.34": frozenset(),
+    "1.36": frozenset({INTEGRATION, END_TO_END, OTHERS}),
+}
+"""Which suites have passed on each. Documents say the same: test/unit/docs/test_versions.py has the words."""
 VARIABLE = "K8S"
 
 
@@ -26,3 +34,8 @@ def chosen_minor(environment: Mapping[str, str] = os.environ) -> str:
             f"{VARIABLE}={minor}: the local cluster can be one of {', '.join(RELEASES)}"
         )
     return minor
+
+
+def number_of(minor: str) -> tuple[int, ...]:
+    """Return a minor version such as "1.36" as numbers, which have an order."""
+    return tuple(map(int, minor.split(".")))

@@ -1,6 +1,6 @@
 """Answers: where the volumes of simulated pods come from.
 
-In: claims of our storage class, volumes whose claim is gone. Out: a volume for each claim, none without.
+In: claims that wait for us, volumes whose claim is gone. Out: a volume for each claim, none without.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STORAGE_CLASS: dict[str, Any] = {
     "apiVersion": "storage.k8s.io/v1",
     "kind": "StorageClass",
     "metadata": {
-        "name": "standard",
+        "name": "localcluster",
         "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
     },
     "provisioner": "localcluster/volumes",
@@ -24,14 +24,16 @@ STORAGE_CLASS: dict[str, Any] = {
     "volumeBindingMode": "Immediate",
 }
 
+_PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+"""The controller manager names in it who is to make the volume of a claim."""
 _EXISTS_OR_GONE = (404, 409)
 
 
 def wants_volume(claim: dict[str, Any]) -> bool:
     """Tell whether a claim waits for our provisioner."""
-    spec = claim["spec"]
-    ours = bool(spec.get("storageClassName") == STORAGE_CLASS["metadata"]["name"])
-    return ours and not spec.get("volumeName") and "deletionTimestamp" not in claim["metadata"]
+    metadata, spec = claim["metadata"], claim["spec"]
+    ours = bool(metadata.get("annotations", {}).get(_PROVISIONER) == STORAGE_CLASS["provisioner"])
+    return ours and not spec.get("volumeName") and "deletionTimestamp" not in metadata
 
 
 def is_left_over(volume: dict[str, Any]) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+import pytest
+
 from test.harness.audit import AuditLog, Request
 from test.harness.groups import (
     images_of,
@@ -45,6 +47,7 @@ def renewals(audit: AuditLog) -> int:
     return sum(each.is_write and each.resource == LEASE for each in audit.requests())
 
 
+@pytest.mark.our_simulation
 def test_a_rollout_survives_the_death_of_the_manager(world: World, product: Product, pods: Pods) -> None:
     """New pods wait for the test: so the manager dies in the middle, however slow its killer is."""
     world.create(a_set("mid", replicas=4))

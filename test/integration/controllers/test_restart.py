@@ -166,6 +166,7 @@ def test_without_a_policy_only_the_lost_pod_comes_back(world: World, pods: Pods)
     assert restarts_told(world, "none") == []
 
 
+@pytest.mark.our_simulation
 @pytest.mark.parametrize("policy", POLICIES)
 def test_restarts_during_the_start_count_only_under_the_plain_policy(
     world: World, pods: Pods, policy: str

@@ -67,7 +67,7 @@ def test_a_set_without_progress_is_stalled_and_told_once_until_it_moves(world: W
     assert [(each.type, each.note) for each in told] == [("Warning", stalled["message"])]
 
 
-@pytest.mark.usefixtures("local_cluster")
+@pytest.mark.our_simulation
 def test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated(world: World) -> None:
     """Its pods get a node and stay unready there."""
     gated = never_ready(schedulingGates=[{"name": "example.com/quota"}])

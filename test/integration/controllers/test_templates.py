@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     NAME_LABEL,
@@ -44,6 +46,7 @@ def test_leaders_are_made_from_their_own_template(world: World) -> None:
     assert images_of(world, "two") == {0: {"leader:2", "server:1"}, 1: {"leader:2", "server:1"}}
 
 
+@pytest.mark.our_simulation
 def test_workers_wait_for_a_ready_leader_where_the_set_says_so(world: World, pods: Pods) -> None:
     leader = pod_template(annotations={"localcluster/ready": "false"})
     world.create(

@@ -23,7 +23,7 @@ GPU = "nvidia.com/gpu"
 def zones_of(world: World, topology: str = ZONE_LABEL) -> dict[tuple[str, str], set[str]]:
     """Set and slice → where its pods are; those that found no place are nowhere."""
     nodes = {
-        each["metadata"]["name"]: labels_of(each)[topology]
+        each["metadata"]["name"]: labels_of(each).get(topology, "")
         for each in world.api.get("/api/v1/nodes")["items"]
     }
     found: dict[tuple[str, str], set[str]] = {}

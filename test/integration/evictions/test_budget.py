@@ -13,7 +13,7 @@ from test.harness.groups import condition, controller_of, pods_of, settle
 from test.harness.manifests import a_set, pod_template, scaled_to
 from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
-from tools.localcluster import LocalCluster, Pods
+from tools.localcluster import Pods
 
 GROUPS, SIZE = 4, 2
 
@@ -38,6 +38,7 @@ def wait_until_allowed(world: World, name: str, evictions: int) -> None:
     )
 
 
+@pytest.mark.our_simulation
 @pytest.mark.parametrize(
     ("groups", "startup"),
     [
@@ -48,7 +49,7 @@ def wait_until_allowed(world: World, name: str, evictions: int) -> None:
     ],
 )
 def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
-    world: World, local_cluster: LocalCluster, groups: int, startup: str
+    world: World, groups: int, startup: str
 ) -> None:
     nodes = [f"node-{index}" for index in range(6)]
     world.create(asking("drained", groups, startupPolicy=startup, workers=timely(ready_after="3s")))
@@ -71,6 +72,7 @@ def test_two_drains_at_a_time_never_take_more_groups_than_are_granted(
     assert 1 <= downtime.most <= groups
 
 
+@pytest.mark.our_simulation
 @pytest.mark.parametrize("size", [1, 2])
 def test_as_many_groups_may_go_at_a_time_as_are_granted(world: World, pods: Pods, size: int) -> None:
     # Pods that come back when the test says so, and groups that are not recreated with the one that went.

@@ -25,10 +25,7 @@ SUBGROUPS = {"subGroupPolicy": {"subGroupPolicyType": "LeaderWorker", "subGroupS
 
 def domains(world: World, name: str, topology: str, *labels: str) -> dict[tuple[str, ...], set[str]]:
     """What pods have in common → where they are."""
-    nodes = {
-        each["metadata"]["name"]: each["metadata"]["labels"]
-        for each in world.api.get("/api/v1/nodes")["items"]
-    }
+    nodes = {each["metadata"]["name"]: labels_of(each) for each in world.api.get("/api/v1/nodes")["items"]}
     found: dict[tuple[str, ...], set[str]] = {}
     for pod in pods_of(world, name):
         who = tuple(labels_of(pod)[label] for label in labels)

@@ -12,8 +12,9 @@ import pytest
 
 from test.cluster import LOCAL, chosen
 from test.harness.fixtures import pytest_runtest_makereport, world
+from test.integration.gangs import FIRST
 from tools.localcluster import LocalCluster, Options
-from tools.localcluster.versions import chosen_minor
+from tools.localcluster.versions import chosen_minor, number_of
 
 __all__ = ["pytest_runtest_makereport", "world"]
 
@@ -21,8 +22,6 @@ __all__ = ["pytest_runtest_makereport", "world"]
 NODES = 4
 GATES = {"GenericWorkload": True, "GangScheduling": True}
 API = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
-EARLIER = {"1.30", "1.32", "1.34"}
-"""Versions whose components end at once when they are given these."""
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +30,7 @@ def cluster() -> Iterator[LocalCluster]:
     if chosen() != LOCAL:
         pytest.skip("starts a control plane with feature gates")
     options = Options(nodes=NODES)
-    if chosen_minor() not in EARLIER:
+    if number_of(chosen_minor()) >= number_of(FIRST):
         options = Options(nodes=NODES, feature_gates=GATES, extra_flags={"kube-apiserver": (API,)})
     with LocalCluster(options) as local:
         yield local

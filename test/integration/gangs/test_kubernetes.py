@@ -22,6 +22,7 @@ from test.harness.manifests import a_set, new_image, pod_template, rolling
 from test.harness.product import Product, running_product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
+from test.integration.gangs import FIRST
 from tools.localcluster import LocalCluster
 
 PROVIDER = ("--set", "gangSchedulingManagement.schedulerProvider=kubernetes")
@@ -33,7 +34,7 @@ Object = dict[str, Any]
 @pytest.fixture(scope="module")
 def product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     """The chart, and a manager that makes PodGroups of Kubernetes."""
-    require_version(cluster, "1.36", "earlier schedulers know no PodGroups")
+    require_version(cluster, FIRST, "earlier schedulers know no PodGroups")
     with running_product(cluster, tmp_path_factory.mktemp("kubernetes"), *PROVIDER) as product:
         yield product
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from test.cluster import ForeignCluster, chosen, minor_of, require_version
+from test.cluster import ForeignCluster, chosen, minor_of, require_version, simulates
 from tools.localcluster.ports import LOOPBACK
 
 
@@ -61,6 +61,29 @@ def test_another_cluster_has_a_version_of_its_own(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("CLUSTER", "existing")
     monkeypatch.setenv("K8S", "1.7")
     assert chosen() == "existing"
+
+
+@pytest.mark.parametrize(
+    ("cluster", "nodes", "expected"),
+    [
+        ("local", "", True),
+        ("kind", "", True),
+        ("existing", "", False),
+        ("existing", "simulated", True),
+    ],
+)
+def test_nodes_of_an_existing_cluster_are_simulated_on_demand(
+    cluster: str, nodes: str, expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLUSTER", cluster)
+    monkeypatch.setenv("NODES", nodes)
+    assert simulates() is expected
+
+
+def test_other_nodes_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NODES", "real")
+    with pytest.raises(pytest.exit.Exception, match=r"^NODES=real: expected simulated, or nothing$"):
+        simulates()
 
 
 def test_webhooks_are_called_on_loopback_unless_it_is_said_where() -> None:

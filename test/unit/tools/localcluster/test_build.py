@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tools.localcluster import build
-from tools.localcluster.build import BuildError, cache_directory, ensure_built, find_programs
+from tools.localcluster.build import BuildError, cache_directory, ensure_built, find_kwok, find_programs
 from tools.localcluster.progress import Progress, silent
-from tools.localcluster.recipe import Target
+from tools.localcluster.recipe import KWOK, Target, cache_key, platform_name, target_of
 
 FAKE_GO = """#!/bin/sh
 echo "$1" >> "{log}"
@@ -118,3 +118,23 @@ def test_supplied_binaries_come_first(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(build, "ensure_built", lambda target, cache, report: built)
     found = find_programs(["etcd", "kwok"], silent, {"KUBEBUILDER_ASSETS": str(tmp_path)})
     assert found == {"etcd": supplied, "kwok": built / "kwok"}
+
+
+@pytest.mark.parametrize("there_already", [False, True], ids=["alone", "with the control plane"])
+def test_kwok_is_built_alone_where_no_control_plane_is(
+    there_already: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Target] = []
+    monkeypatch.setattr(build, "ensure_built", lambda target, *_: asked.append(target) or tmp_path)
+    whole = target_of("kwok")
+    if there_already:
+        place = f"{whole.name}-{cache_key(whole, platform_name())}"
+        (tmp_path / "lws-localcluster" / place).mkdir(parents=True)
+    environment = {"XDG_CACHE_HOME": str(tmp_path), "K8S": "of another version"}
+    assert find_kwok(silent, environment) == tmp_path / "kwok"
+    assert asked == [whole if there_already else KWOK]
+
+
+def test_a_kwok_that_is_supplied_is_taken(tmp_path: Path) -> None:
+    (tmp_path / "kwok").touch(mode=0o755)
+    assert find_kwok(silent, {"KUBEBUILDER_ASSETS": str(tmp_path)}) == tmp_path / "kwok"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.localcluster.component import Blueprint, Component, ComponentError, Guard
+from tools.localcluster.component import Blueprint, Component, ComponentError, Guard, wait_until
 
 WAITS = "import sys; print('working', flush=True); sys.stdin.read(); import time; time.sleep(60)"
 DIES = "raise SystemExit('wrong flag')"
@@ -100,3 +100,10 @@ def test_revived_only_when_it_ended_unasked(tmp_path: Path, guard: RecordingGuar
     part.revive()
     assert guard.known == []
     assert not part.pid
+
+
+def test_waiting_ends_when_it_is_so_or_takes_too_long() -> None:
+    answers = iter([False, True])
+    wait_until(lambda: next(answers), "never said", 5)
+    with pytest.raises(ComponentError, match=r"^no nodes within 0 s$"):
+        wait_until(lambda: False, "no nodes", 0)

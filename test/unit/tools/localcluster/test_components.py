@@ -69,7 +69,10 @@ def test_start_order_and_binaries() -> None:
         ("kube-scheduler", ["--kube-api-qps=1000", "--leader-elect=false"]),
         (
             "kwok",
-            ["--manage-nodes-with-label-selector=!localcluster/dead", "--node-lease-duration-seconds=40"],
+            [
+                "--manage-nodes-with-label-selector=localcluster/simulated,!localcluster/dead",
+                "--node-lease-duration-seconds=40",
+            ],
         ),
     ],
     ids=PROGRAMS,
@@ -121,12 +124,18 @@ def test_kubeconfig_names_have_no_colon() -> None:
 
 def test_every_program_has_a_health_address() -> None:
     assert health_addresses(PLAN) == {
-        "etcd": "http://127.0.0.1:1/readyz",
+        "etcd": "http://127.0.0.1:1/health",
         "kube-apiserver": "https://127.0.0.1:3/readyz",
         "kube-controller-manager": "https://127.0.0.1:4/healthz",
         "kube-scheduler": "https://127.0.0.1:5/healthz",
         "kwok": "http://127.0.0.1:6/healthz",
     }
+
+
+def test_a_cluster_without_simulated_nodes_simulates_nothing() -> None:
+    found = lines(Options(nodes=0))
+    assert tuple(found) == tuple(name for name in PROGRAMS if name != "kwok")
+    assert not Options(nodes=0).simulates
 
 
 def test_pods_of_a_real_node_reach_the_api_server_and_it_their_kubelet() -> None:

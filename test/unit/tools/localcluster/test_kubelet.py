@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from tools.localcluster.kubelet import STOPS_AFTER, stopping_time, waits_for_kubelet
+from tools.localcluster.api import Api
+from tools.localcluster.kubelet import STOPS_AFTER, Kubelet, stopping_time, waits_for_kubelet
+from tools.localcluster.nodes import DEAD_LABEL, build_node
 
 
 @pytest.mark.parametrize(
@@ -52,3 +55,44 @@ def test_waits_for_kubelet(metadata: dict[str, Any], expected: bool) -> None:
 def test_stopping_time(annotations: dict[str, str], seconds: float | None) -> None:
     metadata = {"name": "pod-0", "annotations": annotations, "deletionGracePeriodSeconds": 30}
     assert stopping_time(metadata) == seconds
+
+
+class Placed(Api):
+    """Every pod is on this node."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.deleted: list[str] = []
+        self.asked = 0
+
+    def get(self, path: str) -> dict[str, Any]:
+        self.asked += 1
+        return {"spec": {"nodeName": self.node}}
+
+    def delete(self, path: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        self.deleted.append(path)
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("node", "nodes", "ended"),
+    [
+        ("node-0", ["node-0"], True),
+        ("node-0", ["node-0", "real"], True),
+        ("real", ["node-0", "real"], False),
+        ("node-0", ["dead"], True),
+        ("dead", ["dead"], False),
+    ],
+    ids=["alone", "beside a kubelet", "of the kubelet", "beside a dead node", "on a dead node"],
+)
+def test_only_pods_of_living_simulated_nodes_are_ended(node: str, nodes: list[str], ended: bool) -> None:
+    api = Placed(node)
+    kubelet = Kubelet(api)
+    for name in nodes:
+        simulated = build_node(0, 1, 1)["metadata"]["labels"]
+        labels = {"real": {}, "dead": {**simulated, DEAD_LABEL: "true"}}.get(name, simulated)
+        kubelet.consider_node({"metadata": {"name": name, "labels": labels}})
+    metadata = {"name": "pod-0", "namespace": "team", "uid": "u1"}
+    kubelet._end({**metadata, "deletionTimestamp": "now", "deletionGracePeriodSeconds": 30})
+    assert api.deleted == (["/api/v1/namespaces/team/pods/pod-0"] if ended else [])
+    assert api.asked == (0 if nodes == ["node-0"] else 1), "asked only where it matters"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tools.localcluster.nodes import POOL_LABEL, ZONE_LABEL, build_node, is_ready
+from tools.localcluster.nodes import POOL_LABEL, ZONE_LABEL, build_node, is_ready, is_simulated, runs_pods
 
 
 def test_pools_are_neighbours_and_take_turns_over_zones() -> None:
@@ -34,3 +34,27 @@ def test_accelerators() -> None:
 )
 def test_is_ready(node: dict[str, Any], expected: bool) -> None:
     assert is_ready(node) is expected
+
+
+def test_our_nodes_are_told_from_others() -> None:
+    assert is_simulated(build_node(0, 1, 1))
+    assert not is_simulated({"metadata": {"name": "kind-control-plane"}})
+
+
+@pytest.mark.parametrize(
+    ("version", "spec", "expected"),
+    [
+        ("v1.36.3", {}, True),
+        ("v1.36.3", {"unschedulable": True}, False),
+        ("kwok-v0.8.0", {}, False),
+        ("fake", {}, False),
+        ("", {}, False),
+    ],
+    ids=["kubelet", "cordoned", "kwok", "as in its guide", "ours"],
+)
+def test_a_kubelet_is_known_by_its_version(version: str, spec: dict[str, Any], expected: bool) -> None:
+    assert runs_pods({"spec": spec, "status": {"nodeInfo": {"kubeletVersion": version}}}) is expected
+
+
+def test_a_node_that_has_not_reported_yet_runs_nothing() -> None:
+    assert not runs_pods(build_node(0, 1, 1))

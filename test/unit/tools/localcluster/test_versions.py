@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tools.localcluster.versions import DEFAULT, RELEASES, UnknownVersionError, chosen_minor
+from tools.localcluster.versions import DEFAULT, RELEASES, UnknownVersionError, chosen_minor, number_of
 
 REPOSITORY = Path(__file__).resolve().parents[4]
 
@@ -22,6 +22,10 @@ def test_the_newest_is_the_default() -> None:
 def test_a_known_version_is_taken(minor: str) -> None:
     assert chosen_minor({"K8S": minor}) == minor
     assert RELEASES[minor].rpartition(".")[0] == minor
+
+
+def test_versions_have_the_order_of_their_numbers() -> None:
+    assert sorted(["1.36", "1.9", *RELEASES], key=number_of) == ["1.9", *RELEASES, "1.36"]
 
 
 @pytest.mark.parametrize("minor", ["1.2", "1.29", "v1.32", "1.32.2", "latest"])

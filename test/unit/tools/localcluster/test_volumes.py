@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from tools.localcluster.volumes import STORAGE_CLASS, build_volume, is_left_over, wants_volume
 
+OURS = {"volume.kubernetes.io/storage-provisioner": "localcluster/volumes"}
+OF_ANOTHER = {"volume.kubernetes.io/storage-provisioner": "rancher.io/local-path"}
 
-def make_claim(**spec: Any) -> dict[str, Any]:
+
+def make_claim(annotations: Mapping[str, str] = OURS, **spec: Any) -> dict[str, Any]:
     return {
-        "metadata": {"name": "data-0", "namespace": "team", "uid": "u1"},
+        "metadata": {"name": "data-0", "namespace": "team", "uid": "u1", "annotations": annotations},
         "spec": {
-            "storageClassName": "standard",
+            "storageClassName": "localcluster",
             "accessModes": ["ReadWriteOnce"],
             "resources": {"requests": {"storage": "5Gi"}},
             **spec,
@@ -33,10 +37,10 @@ def make_volume(phase: str, **spec: Any) -> dict[str, Any]:
     [
         (make_claim(), True),
         (make_claim(volumeName="pvc-u1"), False),
-        (make_claim(storageClassName="fast"), False),
-        (make_claim(storageClassName=None), False),
+        (make_claim(OF_ANOTHER, storageClassName="standard"), False),
+        (make_claim({}), False),
     ],
-    ids=["waits", "has one", "another class", "no class"],
+    ids=["waits", "has one", "of another provisioner", "nobody is named yet"],
 )
 def test_wants_volume(claim: dict[str, Any], expected: bool) -> None:
     assert wants_volume(claim) is expected

@@ -1,0 +1,70 @@
+"""How do tests run on a cluster of somebody else? In a pytest of their own, as a user would call it.
+
+In: names of tests, environment variables. Out: what became of each, and which processes it left.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from test.harness.waiting import eventually
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+CONTROLLERS = "test/integration/controllers"
+
+_SECONDS = 900
+_MARK = "LWS_INNER_TESTS"
+"""A variable that every process of such a run inherits: by it those that outlive it are found."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """results: test → passed, skipped or failed. output: what pytest printed."""
+
+    results: Mapping[str, str]
+    output: str
+
+
+def run_tests(report: Path, variables: Mapping[str, str], *tests: str) -> Outcome:
+    """Run tests with these variables; returns when no process of theirs is left."""
+    mark = uuid.uuid4().hex
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}", *tests]
+    done = subprocess.run(
+        command,
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTEST_ADDOPTS": "", **variables, _MARK: mark},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=_SECONDS,
+    )
+    eventually("no process is left", lambda: _processes_with(f"{_MARK}={mark}"), lambda left: not left)
+    return Outcome(_results(report) if report.exists() else {}, done.stdout)
+
+
+def _results(report: Path) -> dict[str, str]:
+    found = {}
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        outcomes = [each.tag for each in case if each.tag in ("failure", "error", "skipped")]
+        found[str(case.get("name"))] = outcomes[0] if outcomes else "passed"
+    return found
+
+
+def _processes_with(variable: str) -> list[str]:
+    """The command lines of processes with this in their environment; those that have ended have none."""
+    found = []
+    for directory in Path("/proc").glob("[0-9]*"):
+        try:
+            if variable.encode() in (directory / "environ").read_bytes().split(b"\0"):
+                found.append((directory / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found

@@ -1,0 +1,33 @@
+"""Do tests that need pods which are not ready hold where somebody else simulates the nodes?
+
+Such a simulation has pods ready at once, whatever our annotations say, and ends them in its own way.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from test.integration.foreign.inner import CONTROLLERS, run_tests
+from test.integration.foreign.kwok import kwok_as_in_its_guide
+from tools.localcluster import LocalCluster
+
+BUDGET = "test_a_broken_update_stops_at_its_budget_and_a_fix_gets_through"
+STALLED = "test_a_set_without_progress_is_stalled_and_told_once_until_it_moves"
+FAILED = "test_without_a_policy_only_the_lost_pod_comes_back"
+OURS = "test_a_set_is_never_stalled_without_a_deadline_nor_while_its_pods_are_gated"
+
+
+def test_they_pass_on_an_existing_cluster_with_a_kwok_of_its_own(
+    cluster: LocalCluster, tmp_path: Path
+) -> None:
+    with kwok_as_in_its_guide(cluster, tmp_path / "kwok"):
+        outcome = run_tests(
+            tmp_path / "report.xml",
+            {"CLUSTER": "existing", "NODES": "", "KUBECONFIG": str(cluster.kubeconfig)},
+            f"{CONTROLLERS}/test_rollout.py::{BUDGET}",
+            f"{CONTROLLERS}/test_status.py::{STALLED}",
+            f"{CONTROLLERS}/test_status.py::{OURS}",
+            f"{CONTROLLERS}/test_restart.py::{FAILED}",
+        )
+    expected = {BUDGET: "passed", STALLED: "passed", FAILED: "passed", OURS: "skipped"}
+    assert outcome.results == expected, outcome.output

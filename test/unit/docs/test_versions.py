@@ -1,0 +1,63 @@
+"""README, install guide and CONTRIBUTING claim of each version of Kubernetes what has passed on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tools.localcluster.versions import END_TO_END, INTEGRATION, OTHERS, RELEASES, TESTED
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = ("README.md", "docs/start/install.md", "CONTRIBUTING.md")
+
+_NAMES = {
+    frozenset({INTEGRATION, END_TO_END, OTHERS}): "all tests",
+    frozenset({INTEGRATION, END_TO_END}): "the integration and end-to-end tests",
+    frozenset({INTEGRATION}): "the integration tests",
+    frozenset({END_TO_END}): "the end-to-end tests",
+    frozenset[str](): "none",
+}
+
+
+def claim(tested: Mapping[str, frozenset[str]]) -> str:
+    """What has passed on which versions, in words: the most first, of equals the newest first."""
+    parts = []
+    for suites, name in _NAMES.items():
+        minors = [minor for minor in reversed(list(tested)) if tested[minor] == suites]
+        if minors:
+            *first, last = minors
+            parts.append(f"{name} on {' and '.join([', '.join(first), last] if first else [last])}")
+    return ", ".join(parts)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_documents_claim_what_has_passed(document: str) -> None:
+    text = " ".join((ROOT / document).read_text(encoding="utf-8").split())
+    assert claim(TESTED) in text.replace("`", "")
+
+
+def test_every_version_is_in_the_table_with_suites_that_have_a_name() -> None:
+    assert list(TESTED) == list(RELEASES)
+    assert set(TESTED.values()) <= set(_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("tested", "words"),
+    [
+        ({"1.2": {INTEGRATION, END_TO_END, OTHERS}}, "all tests on 1.2"),
+        (
+            {"1.2": {INTEGRATION}, "1.3": {END_TO_END}},
+            "the integration tests on 1.2, the end-to-end tests on 1.3",
+        ),
+        (
+            {"1.1": set(), "1.2": set(), "1.3": {END_TO_END, INTEGRATION}},
+            "the integration and end-to-end tests on 1.3, none on 1.2 and 1.1",
+        ),
+        ({"1.1": set(), "1.2": set(), "1.3": set()}, "none on 1.3, 1.2 and 1.1"),
+    ],
+    ids=["all", "one each", "two and none", "three"],
+)
+def test_the_words_for_a_table(tested: Mapping[str, set[str]], words: str) -> None:
+    assert claim({minor: frozenset(suites) for minor, suites in tested.items()}) == words

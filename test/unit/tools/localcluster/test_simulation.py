@@ -1,0 +1,116 @@
+"""tools.localcluster.simulation: what happens to the nodes of another cluster, and what is taken away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.localcluster import simulation
+from tools.localcluster.api import Api, ApiError
+from tools.localcluster.components import Options
+from tools.localcluster.nodes import build_node
+from tools.localcluster.simulation import KUBELET, add_nodes, kubelet_blueprint
+
+NODES = "/api/v1/nodes"
+CLASS = "/apis/storage.k8s.io/v1/storageclasses/localcluster"
+
+
+class Stored(Api):
+    """Nodes and a storage class, as an API server has them."""
+
+    def __init__(self, *nodes: Mapping[str, Any]) -> None:
+        self.objects = {f"{NODES}/{node['metadata']['name']}": dict(node) for node in nodes}
+        self.calls: list[str] = []
+
+    def get(self, path: str) -> dict[str, Any]:
+        nodes = [each for where, each in self.objects.items() if where.startswith(NODES)]
+        label = path.partition("?labelSelector=")[2]
+        return {"items": [each for each in nodes if not label or label in each["metadata"].get("labels", {})]}
+
+    def create(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        self.objects[f"{path}/{body['metadata']['name']}"] = dict(body)
+        return dict(body)
+
+    def merge(self, path: str, patch: Mapping[str, Any]) -> dict[str, Any]:
+        self.calls.append(path)
+        node = self.objects[path]
+        for part, values in (("spec", patch["spec"]), ("annotations", patch["metadata"]["annotations"])):
+            place = node[part] if part == "spec" else node["metadata"].setdefault(part, {})
+            for key, value in values.items():
+                place.pop(key, None)
+                if value is not None:
+                    place[key] = value
+        return node
+
+    def delete(self, path: str, options: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        if path not in self.objects:
+            raise ApiError(404, "not found")
+        return dict(self.objects.pop(path))
+
+
+def a_node(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def cordoned(api: Stored) -> set[str]:
+    return {
+        each["metadata"]["name"] for each in api.objects.values() if each.get("spec", {}).get("unschedulable")
+    }
+
+
+def test_nodes_of_others_get_no_pods_meanwhile_and_are_as_before_afterwards() -> None:
+    api = Stored(a_node("free"), a_node("closed", unschedulable=True), {**build_node(0, 1, 1), "spec": {}})
+    with simulation._others_cordoned(api):
+        assert cordoned(api) == {"free", "closed"}
+    assert cordoned(api) == {"closed"}
+    assert api.objects[f"{NODES}/free"]["metadata"]["annotations"] == {}
+    assert set(api.calls) == {f"{NODES}/free"}
+
+
+def test_they_are_opened_after_a_failure_too() -> None:
+    api = Stored(a_node("free"))
+    with pytest.raises(ZeroDivisionError), simulation._others_cordoned(api):
+        raise ZeroDivisionError
+    assert cordoned(api) == set()
+
+
+def test_one_that_a_killed_run_has_cordoned_is_opened_by_the_next() -> None:
+    api = Stored(a_node("free"))
+    simulation._cordon(api, ["free"], True, "")
+    with simulation._others_cordoned(api):
+        assert cordoned(api) == {"free"}
+    assert cordoned(api) == set()
+
+
+def test_only_simulated_nodes_and_their_class_are_removed_and_that_twice() -> None:
+    api = Stored(a_node("kept"), *(build_node(index, 1, 1) for index in range(3)))
+    api.create(CLASS.rpartition("/")[0], {"metadata": {"name": "localcluster"}})
+    for _ in range(2):
+        simulation._remove(api)
+        assert list(api.objects) == [f"{NODES}/kept"]
+
+
+def test_nodes_come_with_a_class_for_their_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Neither a node of another cluster that is not ready, nor one whose turn has not come, is taken for ours.
+    api, waits = Stored(a_node("other")), []
+
+    def wait(is_true: Any, complaint: str, seconds: float) -> None:
+        waits.append((is_true(), complaint))
+        for each in api.objects.values():
+            each["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
+        api.objects[f"{NODES}/other"]["status"] = {}
+        waits.append((is_true(), complaint))
+
+    monkeypatch.setattr(simulation, "wait_until", wait)
+    add_nodes(api, Options(nodes=2, zones=1, nodes_per_pool=1))
+    assert {CLASS, f"{NODES}/node-0", f"{NODES}/node-1"} < set(api.objects)
+    assert [ready for ready, _ in waits] == [False, True]
+
+
+def test_the_guard_knows_the_kubelet_by_its_kubeconfig() -> None:
+    found = kubelet_blueprint(Path("/state/kubeconfig.yaml"), Path("/state"))
+    assert (found.name, found.log) == (KUBELET, Path("/state/kubelet.log"))
+    assert list(found.command)[1:] == ["-m", "tools.localcluster.kubelet", "/state/kubeconfig.yaml"]
