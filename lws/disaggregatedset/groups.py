@@ -28,7 +28,7 @@ def child_facts(
     child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime, left: int = 0
 ) -> ChildFacts:
     """How a child stands. groups: those that its leader pods show; None where they are not watched, and then
-    its status says it. left: then, how many groups of a former child of its name there still are.
+    its status says it. left: how many groups there are in its place, those of a former child of its name too.
     """
     wanted, status = number_of(child, fields.REPLICAS), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
@@ -43,7 +43,7 @@ def child_facts(
         known, size = {each.index: each for each in groups}, number_of(child, fields.SIZE)
         serving = {index for index, each in known.items() if _serves(each, size)}
         is_settled = has_acted and serving.issuperset(range(wanted))
-        ready, existing = len(serving), len(known)
+        ready, existing = len(serving), max(left, len(known))
         starting = _starting(child, known, set(range(wanted)) - serving, now)
         on_top = _on_top(wanted, serving)
         failed_on_top = min(on_top, _on_top(wanted, starting))

@@ -95,17 +95,23 @@ class DisaggregatedObserver:
         )
 
     def _children(self, obj: Object, now: datetime) -> tuple[ChildFacts, ...]:
-        known = []
+        known, began = [], remembered_children(obj)
         for each in self._store.controlled_by(obj["metadata"]["uid"], CHILD_KIND):
             identity = identity_of(obj["metadata"]["name"], each["metadata"]["name"])
             if identity is not None and not self._memory.fault_of(each):
                 groups = self._groups_of(each)
-                # One that was made anew stands in the place of what its predecessor has left.
-                left = (
-                    self._left_of(_place_of(each), number_of(each, fields.REPLICAS)) if groups is None else 0
-                )
+                left = self._left_beside(each, groups, began.get(each["metadata"]["name"]))
                 known.append(child_facts(each, identity, groups, now, left))
         return tuple(sorted(known, key=lambda each: each.name))
+
+    def _left_beside(self, child: Object, groups: Iterable[GroupFacts] | None, began: int | None) -> int:
+        """Groups in its place, those of a predecessor counted in: a child that was made anew may have been
+        lowered since. began: with how many a rollout that goes on began; without one nobody asks.
+        """
+        if groups is not None and began is None:
+            return 0
+        most = max(number_of(child, fields.REPLICAS), began or 0)
+        return self._left_of(_place_of(child), most, is_its_own=groups is not None)
 
     def _lingering(self, obj: Object, known: Collection[str]) -> dict[str, int]:
         """Groups of children that are gone, which the garbage collector takes away after them."""
@@ -117,14 +123,14 @@ class DisaggregatedObserver:
         }
         return {name: count for name, count in found.items() if count}
 
-    def _left_of(self, place: tuple[str, str], groups: int) -> int:
+    def _left_of(self, place: tuple[str, str], groups: int, is_its_own: bool = False) -> int:
         """What there is, or will be, of the groups of a former child of this name. Its StatefulSet makes pods
-        until it is gone itself.
+        until it is gone itself. is_its_own: the StatefulSet of this name is that of the present child.
         """
         namespace, name = place
         indices = range(min(groups, _MOST))
         leaders = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
-        former = self._store.get("StatefulSet", *place)
+        former = self._store.get("StatefulSet", *place) if not is_its_own else None
         owner = (controller_of(former) or {}) if former is not None else {}
         is_strangers = bool(owner) and (owner.get("kind"), owner.get("name")) != (CHILD_KIND, name)
         still_wanted = wanted_replicas(former) if former is not None and not is_strangers else 0
