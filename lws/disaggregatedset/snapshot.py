@@ -97,6 +97,7 @@ class DisaggregatedSnapshot:
     revisions: tuple[Recorded, ...] = ()
     taken: tuple[Object, ...] = ()
     lingering: Mapping[str, int] = field(default_factory=dict)
+    orphaned: Mapping[str, int] = field(default_factory=dict)
     owners_alive: frozenset[str] = frozenset()
     reread: Object | None = None
     obstructions: tuple[Obstruction, ...] = ()

@@ -21,6 +21,7 @@ class Lost:
     initial: int | None
     most: int
     lingering: int = 0
+    orphaned: int = 0
 
 
 def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> SliceState:
@@ -51,7 +52,7 @@ def _restored(state: SliceState, revision: RevisionCounts, lost: Mapping[str, Lo
             continue
         count = _count(state, role, known, revision)
         if count > 0:
-            present = max(count, known.lingering)
+            present = max(count, known.lingering, known.orphaned)
             counts[role.name] = Count(
                 count,
                 present,
