@@ -15,7 +15,8 @@ from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget
 @dataclass(frozen=True, slots=True)
 class Lost:
     """initial: groups that the child wanted when the rollout began; None before it does. most: how many it
-    had when it was last seen, or more. lingering: of them, those whose leader pods are still there.
+    had when it was last seen, or more. lingering: of them, those whose leader pods are still there. orphaned:
+    those that wait for it, to be taken over.
     """
 
     initial: int | None

@@ -106,7 +106,8 @@ class SliceState:
     """One slice. roles: those of the spec in their order, then removed ones. old: newest first.
 
     missing: roles of the spec whose child of the target revision there is not. gone: role → groups that were
-    wanted when the rollout began of children that there are no more.
+    wanted when the rollout began of children that there are no more. leftover: role → groups that such
+    children have left although they do not come back.
     """
 
     roles: tuple[RoleTarget, ...]
