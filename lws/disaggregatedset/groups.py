@@ -1,8 +1,8 @@
 """How does a child stand: which of its groups serve, which are starting, and which have failed?
 
 In: a LeaderWorkerSet, its groups, and the time. Out: facts about the child. A group that does not serve
-counts as starting until it shows that it fails, or has had its time: losing it costs nothing now, but it may
-serve any moment.
+counts as starting until it fails again and again, or has had its time: losing it costs nothing now, but it
+may serve any moment.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.memory.restarts import key_of, restarts_of
+from lws.leaderworkerset.memory.restarts import GOING, KEPT, key_of, mark_on, restarts_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 
@@ -28,7 +28,7 @@ def child_facts(
     child: Object, identity: Identity, groups: Iterable[GroupFacts] | None, now: datetime, left: int = 0
 ) -> ChildFacts:
     """How a child stands. groups: those that its leader pods show; None where they are not watched, and then
-    its status says it. left: then, how many groups of a former child of its name there still are.
+    its status says it. left: how many groups there are in its place, those of a former child of its name too.
     """
     wanted, status = number_of(child, fields.REPLICAS), child.get("status") or {}
     has_acted = status.get("observedGeneration") == child["metadata"].get("generation", 0)
@@ -43,7 +43,7 @@ def child_facts(
         known, size = {each.index: each for each in groups}, number_of(child, fields.SIZE)
         serving = {index for index, each in known.items() if _serves(each, size)}
         is_settled = has_acted and serving.issuperset(range(wanted))
-        ready, existing = len(serving), len(known)
+        ready, existing = len(serving), max(left, len(known))
         starting = _starting(child, known, set(range(wanted)) - serving, now)
         on_top = _on_top(wanted, serving)
         failed_on_top = min(on_top, _on_top(wanted, starting))
@@ -98,11 +98,20 @@ def _time_of(child: Object) -> timedelta:
 
 
 def _has_failed(child: Object, group: GroupFacts, now: datetime) -> bool:
-    """Its leader has failed or restarted, or the whole group was recreated for a failure lately."""
+    """It has failed twice lately: what it shows now, and how often it was recreated for a failure.
+
+    A single crash says nothing of the next start. To give such a group up at once took a healthy one in its
+    place, where the rollout had no other step left.
+    """
     leader = group.leader
-    if pods.is_failed(leader) or pods.restarted_containers(leader) or pods.ended_containers(leader):
+    mark = mark_on(child, group.index, leader)
+    if mark == KEPT:
         return True
-    return restarts_of(child, group.index, key_of(leader), now).consecutive > 0
+    restarted, ended = pods.restarted_containers(leader), pods.ended_containers(leader)
+    # For what it shows it is being recreated, which is counted already.
+    shown = mark != GOING and bool(restarted or ended or pods.is_failed(leader))
+    again = bool(restarted) and (bool(ended) or not all(each.is_first for each in restarted))
+    return restarts_of(child, group.index, key_of(leader), now).consecutive + shown + again > 1
 
 
 def _serves(group: GroupFacts, size: int) -> bool:

@@ -128,7 +128,7 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
         ),
     )
     stored = obj.get("status") or {}
-    completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, rolling) else ()
+    completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, target, rolling) else ()
     announce = (*status.announce, *completed)
     patch = status.patch
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
@@ -148,9 +148,12 @@ def _pending(wanted: Wanted, target: Target, steps: Sequence[Course]) -> tuple[s
     return (*edits, *waiting_slices(steps), *without_nodes(snapshot.children, snapshot.now))
 
 
-def _has_ended(stored: Object, rolling: frozenset[int]) -> bool:
-    """A rollout that the status speaks of has come to its end."""
-    return not rolling and stored.get("currentRevision", "") != stored.get("updateRevision", "")
+def _has_ended(stored: Object, target: Target, rolling: frozenset[int]) -> bool:
+    """A rollout that the status speaks of has come to its end. One that was taken back before it was recorded
+    has never begun.
+    """
+    was, goal = stored.get("currentRevision", ""), stored.get("updateRevision", "")
+    return not rolling and was != goal == target.name
 
 
 def _current(snapshot: DisaggregatedSnapshot, target: Target, is_rolling: bool) -> str:

@@ -82,6 +82,7 @@ class DisaggregatedSnapshot:
     by kind and name. revisions: recorded ones that it controls or may adopt. taken: ControllerRevisions of
     others that have names which its own were to get. lingering: groups that are left of children which
     somebody has deleted and that go after them, by name of the child, as far as the status remembers those.
+    orphaned: the same of those that stay, for the next child of the name to take over.
     owners_alive: UIDs of controllers of `strangers` that live. reread: the set as a read past every cache
     returned it, only where something is to be made or adopted. obstructions: what the API server refuses.
     fault: why the spec cannot be read; then nothing else is known. Empty where it can.
@@ -97,6 +98,7 @@ class DisaggregatedSnapshot:
     revisions: tuple[Recorded, ...] = ()
     taken: tuple[Object, ...] = ()
     lingering: Mapping[str, int] = field(default_factory=dict)
+    orphaned: Mapping[str, int] = field(default_factory=dict)
     owners_alive: frozenset[str] = frozenset()
     reread: Object | None = None
     obstructions: tuple[Obstruction, ...] = ()

@@ -12,6 +12,7 @@ from datetime import datetime
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
+from lws.cluster.observe.leftover_groups import Leftovers
 from lws.cluster.observe.lookup import Lookup
 from lws.cluster.observe.membership import Membership
 from lws.cluster.observe.owners import Owners
@@ -22,18 +23,13 @@ from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
 from lws.disaggregatedset.revisions.record import Recorded, is_ours
 from lws.disaggregatedset.slices.state import remembered, remembered_children
-from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot, number_of
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating
-from lws.kube.statefulsets import wanted_replicas
-from lws.leaderworkerset import fields
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 Named = dict[tuple[str, str], Object]
-
-# Groups of a child that are looked for: what a status remembers may be any number.
-_MOST = 4096
 
 
 def _place_of(obj: Object) -> tuple[str, str]:
@@ -51,6 +47,7 @@ class DisaggregatedObserver:
         self._lookup = Lookup(cluster, store, NAME_LABEL)
         self._members = Membership(store, going=())
         self._owners = Owners(store, DISAGGREGATED_SET)
+        self._leftovers = Leftovers(store)
 
     async def observe(self, namespace: str, name: str, now: datetime) -> DisaggregatedSnapshot | None:
         """Everything about one set; None if there is no such set."""
@@ -78,6 +75,7 @@ class DisaggregatedObserver:
         if in_doubt and (reread is None or is_terminating(reread)):
             return DisaggregatedSnapshot(reread, now) if reread is not None else None
         strangers = await self._strangers(obj, wanted)
+        lingering, orphaned = self._leftovers.of_lost(obj, {each.name for each in children})
         return DisaggregatedSnapshot(
             obj=obj,
             now=now,
@@ -88,52 +86,22 @@ class DisaggregatedObserver:
             strangers=strangers,
             revisions=revisions,
             taken=self._memory.taken.of_set(uid),
-            lingering=self._lingering(obj, {each.name for each in children}),
+            lingering=lingering,
+            orphaned=orphaned,
             owners_alive=self._owners.alive(*strangers.values()),
             reread=reread,
             obstructions=self._memory.refusals.of_set(namespace, name),
         )
 
     def _children(self, obj: Object, now: datetime) -> tuple[ChildFacts, ...]:
-        known = []
+        known, began = [], remembered_children(obj)
         for each in self._store.controlled_by(obj["metadata"]["uid"], CHILD_KIND):
             identity = identity_of(obj["metadata"]["name"], each["metadata"]["name"])
             if identity is not None and not self._memory.fault_of(each):
                 groups = self._groups_of(each)
-                # One that was made anew stands in the place of what its predecessor has left.
-                left = (
-                    self._left_of(_place_of(each), number_of(each, fields.REPLICAS)) if groups is None else 0
-                )
+                left = self._leftovers.beside(each, groups is not None, began.get(each["metadata"]["name"]))
                 known.append(child_facts(each, identity, groups, now, left))
         return tuple(sorted(known, key=lambda each: each.name))
-
-    def _lingering(self, obj: Object, known: Collection[str]) -> dict[str, int]:
-        """Groups of children that are gone, which the garbage collector takes away after them."""
-        namespace = obj["metadata"]["namespace"]
-        found = {
-            name: self._left_of((namespace, name), groups)
-            for name, groups in remembered_children(obj).items()
-            if name not in known and not self._is_orphaned(namespace, name)
-        }
-        return {name: count for name, count in found.items() if count}
-
-    def _left_of(self, place: tuple[str, str], groups: int) -> int:
-        """What there is, or will be, of the groups of a former child of this name. Its StatefulSet makes pods
-        until it is gone itself.
-        """
-        namespace, name = place
-        indices = range(min(groups, _MOST))
-        leaders = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
-        former = self._store.get("StatefulSet", *place)
-        owner = (controller_of(former) or {}) if former is not None else {}
-        is_strangers = bool(owner) and (owner.get("kind"), owner.get("name")) != (CHILD_KIND, name)
-        still_wanted = wanted_replicas(former) if former is not None and not is_strangers else 0
-        return max(still_wanted, sum(pod is not None for pod in leaders))
-
-    def _is_orphaned(self, namespace: str, name: str) -> bool:
-        """Whether the groups of a former child stay, for the next one of its name to take over."""
-        former = self._store.get("StatefulSet", namespace, name)
-        return former is not None and controller_of(former) is None and not is_terminating(former)
 
     def _groups_of(self, child: Object) -> Iterable[GroupFacts] | None:
         leader = self._store.get("StatefulSet", *_place_of(child))

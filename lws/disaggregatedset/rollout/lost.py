@@ -15,12 +15,14 @@ from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget
 @dataclass(frozen=True, slots=True)
 class Lost:
     """initial: groups that the child wanted when the rollout began; None before it does. most: how many it
-    had when it was last seen, or more. lingering: of them, those whose leader pods are still there.
+    had when it was last seen, or more. lingering: of them, those whose leader pods are still there. orphaned:
+    those that wait for it, to be taken over.
     """
 
     initial: int | None
     most: int
     lingering: int = 0
+    orphaned: int = 0
 
 
 def with_lost(state: SliceState, lost: Mapping[str, Mapping[str, Lost]]) -> SliceState:
@@ -51,7 +53,7 @@ def _restored(state: SliceState, revision: RevisionCounts, lost: Mapping[str, Lo
             continue
         count = _count(state, role, known, revision)
         if count > 0:
-            present = max(count, known.lingering)
+            present = max(count, known.lingering, known.orphaned)
             counts[role.name] = Count(
                 count,
                 present,

@@ -44,8 +44,7 @@ def _has_room(state: SliceState, role: RoleTarget, count: int) -> bool:
     child = state.new.of(role.name)
     if count <= child.present:
         return True
-    old = sum(each.of(role.name).present for each in state.old)
-    return old + count <= role.ceiling
+    return state.old_present(role.name) + count <= role.ceiling
 
 
 def _would_be_half(state: SliceState, now: Mapping[str, int]) -> bool:

@@ -106,7 +106,8 @@ class SliceState:
     """One slice. roles: those of the spec in their order, then removed ones. old: newest first.
 
     missing: roles of the spec whose child of the target revision there is not. gone: role → groups that were
-    wanted when the rollout began of children that there are no more.
+    wanted when the rollout began of children that there are no more. leftover: role → groups that such
+    children have left although they do not come back.
     """
 
     roles: tuple[RoleTarget, ...]
@@ -114,6 +115,7 @@ class SliceState:
     new: RevisionCounts
     missing: frozenset[str] = frozenset()
     gone: Mapping[str, int] = field(default_factory=dict)
+    leftover: Mapping[str, int] = field(default_factory=dict)
 
     def old_wanted(self, role: str) -> int:
         """What is wanted of the role, over all old revisions."""
@@ -126,7 +128,11 @@ class SliceState:
 
     def present(self, role: str) -> int:
         """Its groups over all revisions, those that terminate included."""
-        return sum(each.of(role).present for each in (*self.old, self.new))
+        return self.old_present(role) + self.new.of(role).present
+
+    def old_present(self, role: str) -> int:
+        """The same without the target revision; what deleted children have left is among them."""
+        return sum(each.of(role).present for each in self.old) + self.leftover.get(role, 0)
 
     def serving(self, role: str) -> int:
         """Its ready groups over all revisions."""

@@ -18,7 +18,7 @@ from lws.disaggregatedset.rollout.scaling import is_settled
 from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
 from lws.disaggregatedset.rollout.state import SliceState
 from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
-from lws.disaggregatedset.slices.lost import creations, lost_before, lost_children
+from lws.disaggregatedset.slices.lost import creations, leftovers, lost_before, lost_children
 from lws.disaggregatedset.slices.state import (
     Memory,
     Roles,
@@ -112,7 +112,8 @@ def _standing(wanted: Wanted, index: int) -> _Standing:
     elif memory.key == key:
         state = replace(state, gone=gone_since(snapshot.obj["metadata"]["name"], children, memory))
     within = Slice(snapshot, wanted.spec, index, key, memory)
-    return _Standing(wanted, within, roles, with_lost(state, lost_children(wanted, within, roles)))
+    state = with_lost(state, lost_children(wanted, within, roles))
+    return _Standing(wanted, within, roles, replace(state, leftover=leftovers(within, state)))
 
 
 def _course(standing: _Standing, may_step: bool) -> Course:
@@ -132,7 +133,9 @@ def _course(standing: _Standing, may_step: bool) -> Course:
     waiting_for = "; ".join(each for each in (step.waiting_for, planned.waiting_for) if each)
     where = f"slice {within.index}: {waiting_for}" if waiting_for else ""
     again_after = soonest((planned.again_after, *_judgements(within)))
-    is_known = memory is not None and memory.key == within.key and within.is_rolling
+    # What deleted children have left takes part until it is gone.
+    is_needed = within.is_rolling or bool(standing.state.leftover)
+    is_known = memory is not None and memory.key == within.key and is_needed
     return Course(
         within.index,
         replace(planned, waiting_for=where, again_after=again_after),

@@ -31,8 +31,31 @@ def lost_children(wanted: Wanted, within: Slice, roles: Roles) -> dict[str, dict
         is_known = recorded is not None and recorded.role(identity.role) is not None
         is_there = any((each.role, each.key) == (identity.role, identity.key) for each in within.children)
         if is_known and not is_there and not _is_refused(within.snapshot, identity):
-            lingering = within.snapshot.lingering.get(_name_of(within.snapshot, identity), 0)
-            found.setdefault(identity.key, {})[identity.role] = replace(known, lingering=lingering)
+            name = _name_of(within.snapshot, identity)
+            lingering, orphaned = (
+                each.get(name, 0) for each in (within.snapshot.lingering, within.snapshot.orphaned)
+            )
+            found.setdefault(identity.key, {})[identity.role] = replace(
+                known, lingering=lingering, orphaned=orphaned
+            )
+    return found
+
+
+def leftovers(within: Slice, state: SliceState) -> dict[str, int]:
+    """Role → groups that are left of deleted children of old revisions which do not come back."""
+    set_name, found = within.snapshot.obj["metadata"]["name"], dict[str, int]()
+    counted = {
+        child_name(set_name, Identity(within.index, each.key, role))
+        for each in state.old
+        for role, count in each.counts.items()
+        if count.is_lost
+    }
+    for name, count in within.snapshot.lingering.items():
+        identity = identity_of(set_name, name)
+        if identity is None or identity.slice_index != within.index or identity.key == within.key:
+            continue
+        if name not in counted:
+            found[identity.role] = found.get(identity.role, 0) + count
     return found
 
 

@@ -150,6 +150,8 @@ class Attack:
                 if NAME_LABEL in each["metadata"].get("labels", {})
             }
             assert key in keys, f"record: {what} {keys}"
+        if verb != "create" and new:
+            assert _runs(old) == _runs(new), f"reason: {what} restarts its pods"
         if verb == "delete":
             assert where[0] >= self.spec.slices or not before, f"reason: {what}"
             return
@@ -242,6 +244,12 @@ class Attack:
             self.world.manager.resync()
             self.go()
         assert len(self.writes) == before, f"end: a settled set writes {self.writes[before:]}"
+
+
+def _runs(child: Any) -> list[Any]:
+    """What its pods are made of."""
+    template = child["spec"]["leaderWorkerTemplate"]
+    return [template.get(part) for part in ("leaderTemplate", "workerTemplate", "size")]
 
 
 def _is_ready(pod: Any) -> bool:

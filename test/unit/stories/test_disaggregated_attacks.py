@@ -111,6 +111,20 @@ def test_what_happens_in_the_middle_of_a_step_breaks_no_promise(
     attack.check_end()
 
 
+@pytest.mark.parametrize("index", range(3))
+@pytest.mark.parametrize("failure", ["crash", "fail"])
+def test_a_group_that_fails_once_costs_no_healthy_one(
+    loop: asyncio.AbstractEventLoop, failure: str, index: int
+) -> None:
+    attack = begin(loop, BUDGETS[1], (3, 3))
+    pods = attack.world.cluster.of_kind("Pod")
+    (pod,) = (each for each in pods if each["metadata"]["name"].endswith(f"-prefill-{index}"))
+    getattr(attack.world.nodes, failure)(pod)
+    attack.world.edit(image("b"))
+    attack.go()
+    attack.check_end()
+
+
 @pytest.mark.parametrize("at", range(9, 17))
 def test_a_rollout_that_is_overtaken_keeps_the_floor_that_it_began_with(
     loop: asyncio.AbstractEventLoop, at: int

@@ -81,25 +81,36 @@ def test_what_a_child_was_counts(available: Mapping[str, str], starting: int) ->
     assert facts.starting == starting
 
 
+ENDED = {"state": {"terminated": {"exitCode": 1}}}
+CRASHED = {"name": "main", **ENDED}
+
+
 @pytest.mark.parametrize(
-    "status",
+    ("recreated", "status", "has_failed"),
     [
-        pytest.param({"phase": "Failed"}, id="its pod has failed"),
-        pytest.param({"containerStatuses": [RESTARTED]}, id="a container was started again"),
+        pytest.param(0, {"phase": "Failed"}, False, id="its pod has failed"),
+        pytest.param(
+            0, {"containerStatuses": [{"name": "main", **ENDED}]}, False, id="a container has ended"
+        ),
+        pytest.param(0, {"containerStatuses": [RESTARTED]}, False, id="a container was started again"),
+        pytest.param(0, {"containerStatuses": [RESTARTED | ENDED]}, True, id="and has ended again"),
+        pytest.param(0, {"containerStatuses": [RESTARTED | {"restartCount": 2}]}, True, id="more than once"),
+        pytest.param(1, {}, False, id="it was recreated"),
+        pytest.param(1, {"phase": "Failed"}, True, id="it was recreated, and its pod has failed"),
+        pytest.param(1, {"containerStatuses": [RESTARTED]}, True, id="it was recreated, and has crashed"),
+        pytest.param(2, {}, True, id="it was recreated twice"),
     ],
 )
-def test_a_group_that_shows_that_it_fails_is_not_starting(status: dict[str, Any]) -> None:
+def test_a_group_that_fails_again_is_not_starting(
+    recreated: int, status: dict[str, Any], has_failed: bool
+) -> None:
     child = a_child(LATELY)
+    last = group(child, 2, LATELY, **status)
+    key = last.leader["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/template-revision-hash"]
+    if recreated:
+        child["status"]["restarts"] = {"2": f"{recreated}.{recreated}.{int(NOW.timestamp()) - 20}.{key}"}
     others = group(child, 0, LATELY, is_ready=True), group(child, 1, LATELY)
-    assert counts(judged(child, *others, group(child, 2, LATELY, **status))) == (1, 2, 1, 1)
-
-
-def test_a_group_that_was_recreated_for_a_failure_is_not_starting() -> None:
-    child = a_child(LATELY)
-    key = group(child, 0).leader["metadata"]["labels"]["leaderworkerset.sigs.k8s.io/template-revision-hash"]
-    child["status"]["restarts"] = {"0": f"1.1.{int(NOW.timestamp()) - 20}.{key}"}
-    facts = judged(child, *(group(child, index, LATELY) for index in range(3)))
-    assert counts(facts) == (0, 3, 2, 0)
+    assert counts(judged(child, *others, last)) == ((1, 2, 1, 1) if has_failed else (1, 2, 2, 0))
 
 
 def test_groups_whose_pods_are_refused_are_not_starting() -> None:

@@ -17,7 +17,7 @@ from lws.disaggregatedset.rollout.state import RoleTarget
 from test.unit.stories.disaggregated.days import BUDGETS, TARGETS, play
 from test.unit.stories.disaggregated.world import NAMES, World
 
-_COMMON: dict[str, Any] = {
+COMMON: dict[str, Any] = {
     "deadline": None,
     "database": None,
     "print_blob": True,
@@ -25,8 +25,8 @@ _COMMON: dict[str, Any] = {
     "suppress_health_check": list(HealthCheck),
 }
 PROFILES = {
-    "default": settings(max_examples=300, stateful_step_count=6, derandomize=True, **_COMMON),
-    "nightly": settings(max_examples=20_000, stateful_step_count=20, **_COMMON),
+    "default": settings(max_examples=300, stateful_step_count=6, derandomize=True, **COMMON),
+    "nightly": settings(max_examples=20_000, stateful_step_count=20, **COMMON),
 }
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 DAYS = {"default": 500, "nightly": 100_000}[PROFILE]

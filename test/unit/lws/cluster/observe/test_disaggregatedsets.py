@@ -222,6 +222,29 @@ async def test_what_a_former_child_has_left_counts(owner: str | None, lingering:
     assert (made_anew.wanted, made_anew.present) == (1, present)
 
 
+@pytest.mark.parametrize(
+    ("began", "present"),
+    [
+        pytest.param({f"demo-0-{KEY}-prefill": PODS_OF_THREE}, 3, id="a rollout began with three"),
+        pytest.param({}, 1, id="at rest nobody looks"),
+    ],
+)
+async def test_what_a_former_child_has_left_counts_beside_the_groups_of_one_that_was_lowered(
+    began: dict[str, int], present: int
+) -> None:
+    rollouts = {"0": {"revision": KEY, "initialReplicas": began}}
+    world = World({**make_disaggregated(), "status": {"rollouts": rollouts}})
+    child = world.put(make_child(world.obj, PREFILL, 1))
+    leader = world.put(make_leader_statefulset(child))
+    for index in range(PODS_OF_THREE):
+        pod = copy.deepcopy(dict(make_group(child, index, ready=False).leader))
+        owner = leader["metadata"]["uid"] if index == 0 else FORMER
+        pod["metadata"]["ownerReferences"][0] |= {"name": leader["metadata"]["name"], "uid": owner}
+        world.put(pod)
+    (facts,) = (await world.look()).children
+    assert (facts.wanted, facts.present) == (1, present)
+
+
 async def test_scalers_and_services_are_those_that_it_controls() -> None:
     world = World(make_disaggregated())
     reference = make_child(world.obj, PREFILL)["metadata"]["ownerReferences"]

@@ -1,0 +1,77 @@
+"""Which groups are left of LeaderWorkerSets of a DisaggregatedSet that were deleted?
+
+In: the store, and what the status remembers of rollouts that go on. Out: counts by name. They stand in the
+place of others until they are gone: leaders that are there, and those that a StatefulSet will make yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from lws.actions import Object
+from lws.cluster.cache.store import Store
+from lws.disaggregatedset.slices.state import remembered_children
+from lws.disaggregatedset.snapshot import number_of
+from lws.kube.metadata import controller_of, is_terminating, labels_of
+from lws.kube.statefulsets import wanted_replicas
+from lws.leaderworkerset import fields
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
+
+# Groups of a child that are looked for: what a status remembers may be any number.
+_MOST = 4096
+
+
+class Leftovers:
+    """What the store knows of them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def of_lost(self, obj: Object, known: Collection[str]) -> tuple[dict[str, int], dict[str, int]]:
+        """Groups of children that are gone: those that the garbage collector takes away after them, and those
+        that stay, for the next child of the name to take over. known: names of children that are there.
+        """
+        lingering, orphaned, namespace = dict[str, int](), dict[str, int](), obj["metadata"]["namespace"]
+        for name, groups in remembered_children(obj).items():
+            # A stranger that has taken the name has a StatefulSet and pods of its own.
+            if name in known or self._store.get(KIND, namespace, name) is not None:
+                continue
+            if count := self._left_of(namespace, name, groups):
+                (orphaned if self._is_orphaned(namespace, name) else lingering)[name] = count
+        return lingering, orphaned
+
+    def beside(self, child: Object, has_statefulset: bool, began: int | None) -> int:
+        """Groups in the place of a child, those of a predecessor counted in: it may have been lowered since
+        it was made anew. has_statefulset: of its own. began: with how many a rollout that goes on began;
+        without one, nobody asks.
+        """
+        if has_statefulset and began is None:
+            return 0
+        metadata, most = child["metadata"], max(number_of(child, fields.REPLICAS), began or 0)
+        return self._left_of(metadata["namespace"], metadata["name"], most, has_statefulset)
+
+    def _left_of(self, namespace: str, name: str, groups: int, is_its_own: bool = False) -> int:
+        """What there is, or will be, of so many groups. is_its_own: the StatefulSet of the name is that of
+        the present child, not of a former one.
+        """
+        indices = range(min(groups, _MOST))
+        leaders = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
+        former = self._store.get("StatefulSet", namespace, name) if not is_its_own else None
+        # Its controller makes no pods any more once it is told to go.
+        is_live = former is not None and _is_of(former, name) and not is_terminating(former)
+        still_wanted = wanted_replicas(former) if former is not None and is_live else 0
+        return max(still_wanted, sum(pod is not None for pod in leaders))
+
+    def _is_orphaned(self, namespace: str, name: str) -> bool:
+        former = self._store.get("StatefulSet", namespace, name)
+        if former is None or controller_of(former) is not None or is_terminating(former):
+            return False
+        return _is_of(former, name)
+
+
+def _is_of(leaders: Object, name: str) -> bool:
+    """Whether a StatefulSet was made for a child of this name: by its owner; without one, by its label."""
+    owner = controller_of(leaders)
+    if owner is None:
+        return labels_of(leaders).get(NAME_LABEL) == name
+    return (owner.get("kind"), owner.get("name")) == (KIND, name)
