@@ -1,7 +1,7 @@
 """Answers: which archive holds the engines?
 
 In: the Dockerfile here, the locked packages. Out: an archive in the cache, built where there is none of the
-same files. Raises ImageError.
+same files. Raises LackingError where this machine cannot build, ImageError where a build fails.
 """
 
 from __future__ import annotations

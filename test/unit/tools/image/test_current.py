@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tools.image import current
-from tools.image.errors import ImageError
+from tools.image.builders import Machine
+from tools.image.errors import LackingError
 
 
 @pytest.fixture
@@ -59,11 +59,20 @@ def test_it_is_built_once_and_few_are_kept(
     assert len(kept) == 3 and newest in kept and first not in kept
 
 
-def test_a_build_that_fails_is_an_error(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "REPOSITORY", repository)
-    monkeypatch.setattr(current, "choose_builder", lambda machine, wanted: "buildah")
-    monkeypatch.setattr(current, "choose_platforms", lambda machine: (("linux/amd64",), {}))
-    failed = subprocess.CompletedProcess([], 1)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(ImageError, match="could not be built"):
+def test_what_the_machine_lacks_is_found_out_before_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = Machine(installed=lambda _: False, architecture="x86_64", emulators=Path("there-is-none"))
+    monkeypatch.setattr(current, "Machine", lambda: bare)
+    monkeypatch.delenv("BUILDER", raising=False)
+    with pytest.raises(LackingError, match="nothing here builds images"):
         current._build()
+
+
+def test_one_image_is_built_for_this_machine_with_the_name_that_the_chart_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setenv("IMAGE", "registry.example.com/lws:1")
+    monkeypatch.setattr(current, "Machine", lambda: Machine(architecture="x86_64"))
+    monkeypatch.setattr(current, "build_all", lambda *given: asked.append(given[1:]) or [tmp_path])
+    assert current._build() == tmp_path
+    assert asked == [("linux/amd64",)]
