@@ -1,7 +1,8 @@
 """Answers: which archive holds an image of the sources as they are now?
 
-In: the files that the Dockerfile takes. Out: an archive in the cache, built where there is none of the same
-files. Raises LackingError where this machine cannot build, ImageError where a build fails.
+In: the files that the Dockerfile takes. Out: an archive in the cache, with its bill of materials beside it,
+built where there is no whole one of the same files. Raises LackingError where this machine cannot build,
+ImageError where a build fails.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from tools.deployment import REPOSITORY
 from tools.image.__main__ import build_all, cache_directory
+from tools.image.archive import is_kept
 from tools.image.builders import Machine, choose_platforms
 
 _FILES = ("Dockerfile", "LICENSE", "README.md", "pyproject.toml")
@@ -24,13 +26,20 @@ def current_archive() -> Path:
     """Return an archive for this machine's platform."""
     cache = cache_directory()
     archive = cache / f"current-{sources_key(REPOSITORY)}.tar"
-    if not archive.exists():
+    if not (bill_beside(archive).exists() and is_kept(archive)):
         built, unfinished = _build(), archive.with_suffix(".unfinished")
+        shutil.copyfile(bill_beside(built), bill_beside(archive))
         shutil.copyfile(built, unfinished)
         unfinished.replace(archive)
         for old in sorted(cache.glob("current-*.tar"), key=_age)[:-_KEPT]:
+            bill_beside(old).unlink(missing_ok=True)
             old.unlink()
     return archive
+
+
+def bill_beside(archive: Path) -> Path:
+    """Return where the bill of materials of an archive is."""
+    return archive.with_suffix(".cdx.json")
 
 
 def sources_key(repository: Path) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tools.image.archive import read_image
 from tools.realnode.archives import SmallImage, write_archive
 from tools.realnode.images import MEMBERS, PAUSE, small_images, write_archives
@@ -45,6 +47,16 @@ def test_every_node_has_these_and_they_are_made_once(tmp_path: Path) -> None:
     before = [path.stat().st_mtime_ns for path in archives]
     assert list(write_archives(programs, tmp_path / "cache")) == archives
     assert [path.stat().st_mtime_ns for path in archives] == before
+
+
+def test_a_broken_one_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
+    first, *_ = write_archives(programs, tmp_path / "cache")
+    whole = first.read_bytes()
+    first.write_bytes(whole[:100])
+    again, *_ = write_archives(programs, tmp_path / "cache")
+    assert again == first and again.read_bytes() == whole
+    assert "it is made again" in capsys.readouterr().out
 
 
 def test_each_version_of_the_member_is_an_image_of_its_own(tmp_path: Path) -> None:
