@@ -18,6 +18,7 @@ from tools.localcluster.credentials import REAL_NODE
 from tools.localcluster.nodes import is_ready
 from tools.localcluster.progress import Progress
 from tools.realnode.errors import NodeError
+from tools.realnode.importing import reason
 from tools.realnode.kit import Kit
 from tools.realnode.network import NODE_ADDRESS
 from tools.realnode.recipe import CNI_PLUGINS
@@ -61,7 +62,10 @@ class RealCluster(LocalCluster):
 
     def load(self, archive: Path) -> None:
         """Have the node know the images of an archive. Raises NodeError, as where it is cut short."""
-        self.ctr("images", "import", "--local", "--snapshotter", snapshotter(self._kit), str(archive))
+        try:
+            self.ctr("images", "import", "--local", "--snapshotter", snapshotter(self._kit), str(archive))
+        except NodeError as error:
+            raise NodeError(reason(archive, self._kit.folder, str(error))) from error
 
     def _bring_up(self) -> None:
         super()._bring_up()
