@@ -17,6 +17,7 @@ from tools.localcluster.component import Blueprint, Component, ComponentError
 from tools.localcluster.credentials import REAL_NODE
 from tools.localcluster.nodes import is_ready
 from tools.localcluster.progress import Progress
+from tools.realnode.clock import Clock
 from tools.realnode.errors import NodeError
 from tools.realnode.importing import reason
 from tools.realnode.kit import Kit
@@ -47,6 +48,7 @@ class RealCluster(LocalCluster):
         super().__init__(chosen, report)
         self._kit = kit
         self._files = Files(kit)
+        self.clock = Clock()
 
     def images(self) -> list[str]:
         """The names of the images that the node has."""
@@ -68,7 +70,11 @@ class RealCluster(LocalCluster):
             raise NodeError(reason(archive, self._kit.folder, str(error))) from error
 
     def _bring_up(self) -> None:
-        super()._bring_up()
+        with self.clock.watched():
+            super()._bring_up()
+            self._bring_up_node()
+
+    def _bring_up_node(self) -> None:
         self._prepare_node()
         self._step("start containerd", lambda: self._start_all(["containerd"]))
         self._step("load images", self._load_all)
