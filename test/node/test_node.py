@@ -28,7 +28,7 @@ from test.node.groups import (
     uids,
     with_policy,
 )
-from test.node.managers import get, ready_managers, upgrade
+from test.node.managers import get, ready_managers, upgraded
 from tools.realnode.cluster import RealCluster
 from tools.realnode.members import fill, given_to
 
@@ -49,8 +49,8 @@ PRIORITY = {
 @pytest.fixture(scope="module")
 def running(product: RealCluster) -> Iterator[Groups]:
     """A set for each policy. Managers are not evicted: what goes while none runs counts as a failure."""
-    upgrade(product, "--set=priorityClassName=system-cluster-critical")
-    with Groups(product, "node").in_own_namespace() as groups:
+    critical = upgraded(product, "--set=priorityClassName=system-cluster-critical")
+    with critical, Groups(product, "node").in_own_namespace() as groups:
         groups.apply(PRIORITY)
         pod = {"containers": [member()], "priorityClassName": PRIORITY["metadata"]["name"]}
         groups.apply(*(manifest(SHORT_NAMES[policy], with_policy(policy), pod) for policy in POLICIES))
