@@ -56,16 +56,21 @@ class RealCluster(LocalCluster):
 
     def ctr(self, *arguments: str) -> str:
         """Run containerd's own client, in the namespace of the kubelet. Raises NodeError."""
-        command = [self._kit.programs["ctr"], "--address", SOCKET, "--namespace", "k8s.io", *arguments]
+        command = [self._kit.programs["ctr"], "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, env=self._environment(), capture_output=True, text=True)
         if done.returncode:
             raise NodeError(f"ctr {' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout
 
     def load(self, archive: Path) -> None:
-        """Have the node know the images of an archive. Raises NodeError, as where it is cut short."""
+        """Have the node know the images of an archive, by the command that README.md tells users.
+
+        Raises NodeError, as where the archive is cut short.
+        """
+        # The daemon unpacks for the snapshotter that machines have; for another the client does.
+        options = [] if self._kit.overlay else ["--local", "--snapshotter", snapshotter(self._kit)]
         try:
-            self.ctr("images", "import", "--local", "--snapshotter", snapshotter(self._kit), str(archive))
+            self.ctr("images", "import", *options, str(archive))
         except NodeError as error:
             raise NodeError(reason(archive, self._kit.folder, str(error))) from error
 
@@ -128,7 +133,7 @@ class RealCluster(LocalCluster):
         return {name: value for name, value in found.items() if value}
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, **self._variables()}
+        return {**os.environ, **self._variables(), "CONTAINERD_ADDRESS": SOCKET}
 
     def _load_all(self) -> None:
         self._wait_for(self._containerd_answers, "containerd")

@@ -12,6 +12,9 @@ from test.unit.tools.image.archives import write_archive
 from tools.realnode.cluster import RealCluster
 from tools.realnode.errors import NodeError
 from tools.realnode.kit import Kit
+from tools.realnode.settings import SOCKET
+
+README = Path(__file__).parents[4] / "README.md"
 
 
 @pytest.fixture
@@ -26,6 +29,14 @@ def node(folder: Path, said: str) -> RealCluster:
     client.chmod(0o755)
     programs = {name: str(client) for name in ("ctr", "containerd-shim-runc-v2", "runc", "nft")}
     return RealCluster(Kit("lws-node-7-8", str(folder), True, programs, (), ()))
+
+
+def test_the_command_is_the_one_that_users_are_told(archive: Path, tmp_path: Path) -> None:
+    told = node(tmp_path, "")
+    (tmp_path / "ctr").write_text(f'#!/bin/sh\necho "$CONTAINERD_ADDRESS" "$@" > {tmp_path}/asked\n')
+    told.load(archive)
+    (command,) = re.findall(r"`sudo ctr (.*) build/image/\S+\.tar`", README.read_text(encoding="utf-8"))
+    assert (tmp_path / "asked").read_text() == f"{SOCKET} {command} {archive}\n"
 
 
 def test_a_disk_that_is_full(archive: Path, tmp_path: Path) -> None:
