@@ -65,53 +65,6 @@ def test_the_api_server_reaches_the_webhooks_by_their_service(groups: Groups) ->
         groups.apply(wrong)
 
 
-@pytest.fixture
-def scraped(product: RealCluster) -> Iterator[RealCluster]:
-    """With a ServiceMonitor, and the chart's own settings afterwards."""
-    define(product, "ServiceMonitor")
-    with upgraded(product, "--set=enablePrometheus=true"):
-        yield product
-
-
-def test_metrics_are_scraped_as_the_service_monitor_says(scraped: RealCluster) -> None:
-    pods = ready_managers(scraped)
-    targets = eventually("both managers", lambda: targets_of(scraped, MONITOR), lambda found: len(found) == 2)
-    assert {each.address for each in targets} == {pod["status"]["podIP"] for pod in pods.values()}
-    for target in targets:
-        assert target.scraped().value("lws_build_info") == 1
-        assert target.status_without_token() == 401
-
-
-def test_another_build_rolls_in_and_back_without_a_lost_review(scraped: RealCluster, groups: Groups) -> None:
-    first = images(scraped)
-    commit = eventually("the build", lambda: commits(scraped), lambda found: len(found) == 2)[0]
-    load_another_build(scraped, f"{IMAGE}:other")
-    with reviewed(groups) as lost:
-        upgrade(scraped, "--set=image.manager.tag=other")
-        assert images(scraped) == {f"{IMAGE}:other"}
-        eventually("the other build", lambda: commits(scraped), lambda found: found == [COMMIT] * 2, SECONDS)
-        scraped.helm("rollback", "lws", "-n", NAMESPACE, "--wait", "--timeout", "300s")
-    assert lost == []
-    eventually("the build from before", lambda: managers(scraped), all_ready, SECONDS)
-    assert images(scraped) == first
-    assert commit != COMMIT
-    eventually("its commit", lambda: commits(scraped), lambda found: found == [commit] * 2, SECONDS)
-
-
-def images(cluster: RealCluster) -> set[str]:
-    """Those of the managers that are ready."""
-    return {pod["spec"]["containers"][0]["image"] for pod in managers(cluster).values() if is_ready(pod)}
-
-
-def commits(cluster: RealCluster) -> list[str]:
-    """Of which each manager says it was built; of none where one is on its way out."""
-    try:
-        scrapes = [each.scraped() for each in targets_of(cluster, MONITOR)]
-    except OSError:
-        return []
-    return [each.families["lws_build_info"].samples[0].labels["git_commit"] for each in scrapes]
-
-
 def test_a_manager_is_drained_without_a_lost_review(groups: Groups) -> None:
     cluster = groups.cluster
     before = eventually("two managers", lambda: managers(cluster), all_ready, SECONDS)
@@ -157,6 +110,53 @@ def test_both_replicas_are_killed_at_once_under_writes(groups: Groups) -> None:
     assert {name: sum(restarts(pod).values()) - former[name] for name, pod in after.items()} == {
         name: 1 for name in former
     }
+
+
+@pytest.fixture(scope="module")
+def scraped(product: RealCluster) -> Iterator[RealCluster]:
+    """With a ServiceMonitor for the tests from here on; the chart has its own settings afterwards."""
+    define(product, "ServiceMonitor")
+    with upgraded(product, "--set=enablePrometheus=true"):
+        yield product
+
+
+def test_metrics_are_scraped_as_the_service_monitor_says(scraped: RealCluster) -> None:
+    pods = ready_managers(scraped)
+    targets = eventually("both managers", lambda: targets_of(scraped, MONITOR), lambda found: len(found) == 2)
+    assert {each.address for each in targets} == {pod["status"]["podIP"] for pod in pods.values()}
+    for target in targets:
+        assert target.scraped().value("lws_build_info") == 1
+        assert target.status_without_token() == 401
+
+
+def test_another_build_rolls_in_and_back_without_a_lost_review(scraped: RealCluster, groups: Groups) -> None:
+    first = images(scraped)
+    commit = eventually("the build", lambda: commits(scraped), lambda found: len(found) == 2)[0]
+    load_another_build(scraped, f"{IMAGE}:other")
+    with reviewed(groups) as lost:
+        upgrade(scraped, "--set=image.manager.tag=other")
+        assert images(scraped) == {f"{IMAGE}:other"}
+        eventually("the other build", lambda: commits(scraped), lambda found: found == [COMMIT] * 2, SECONDS)
+        scraped.helm("rollback", "lws", "-n", NAMESPACE, "--wait", "--timeout", "300s")
+    assert lost == []
+    eventually("the build from before", lambda: managers(scraped), all_ready, SECONDS)
+    assert images(scraped) == first
+    assert commit != COMMIT
+    eventually("its commit", lambda: commits(scraped), lambda found: found == [commit] * 2, SECONDS)
+
+
+def images(cluster: RealCluster) -> set[str]:
+    """Those of the managers that are ready."""
+    return {pod["spec"]["containers"][0]["image"] for pod in managers(cluster).values() if is_ready(pod)}
+
+
+def commits(cluster: RealCluster) -> list[str]:
+    """Of which each manager says it was built; of none where one is on its way out."""
+    try:
+        scrapes = [each.scraped() for each in targets_of(cluster, MONITOR)]
+    except OSError:
+        return []
+    return [each.families["lws_build_info"].samples[0].labels["git_commit"] for each in scrapes]
 
 
 def _kill(command: bytes) -> int:
