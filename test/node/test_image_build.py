@@ -81,4 +81,5 @@ def test_a_second_build_uses_the_base_of_the_first_and_nothing_is_left_behind(bu
         ["pgrep", "--full", str(cache_directory())], capture_output=True, text=True
     ).stdout.split()
     assert left == []
-    assert sorted(path.suffix for path in RESULTS.iterdir()) == [".json", ".log", ".tar"]
+    # Logs of the engines' image and archives of other versions and platforms may be beside it.
+    assert {path.suffix for path in RESULTS.iterdir()} == {".json", ".log", ".tar"}
