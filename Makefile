@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGIN := build/kind-plugin
 PYTEST_ARGS ?=
+# What is chosen by -k may all be in one of two runs: pytest ends with 5 where it finds nothing.
+OR_NONE := $(if $(PYTEST_ARGS),|| test $$? = 5)
 # Compiling the tests takes a quarter of the unit suite's time: it is done once.
 unexport PYTHONDONTWRITEBYTECODE
 # Each suite installs the chart and points its webhooks at a manager of its own, so each has a cluster of its own too.
@@ -19,7 +21,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux known-version test-versions demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node bench-node release clean help
+.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node bench-node release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -37,7 +39,14 @@ on-linux:
 	@$(if $(filter existing kind,$(CLUSTER)),true,test "$$(uname -s)" = Linux || { echo "the local control plane runs on Linux only, and this is $$(uname -s):" \
 		"use a Linux machine, virtual machine or container, or CLUSTER=existing for integration tests on a cluster of yours"; exit 1; })
 
-demo: on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example; NODE=real has pods be processes, as root).
+# Said before anything is set up: a demo of something else would run for minutes.
+known-node:
+	@$(if $(filter-out real,$(NODE)),echo "NODE=$(NODE): leave it out for simulated nodes or say NODE=real" >&2; exit 2,true)
+
+known-demo: known-node
+	@$(if $(and $(filter real,$(NODE)),$(DEMO)),echo "DEMO=$(DEMO): NODE=real shows one tour only: leave out one of them" >&2; exit 2,true)
+
+demo: known-demo on-linux $(READY) ## A LeaderWorkerSet comes up, is updated, loses a pod and recovers, live (ONCE=1 ends after it; DEMO=NAME shows that example; NODE=real has pods be processes, as root).
 	@$(if $(filter real,$(NODE)),$(BIN)/python -m tools.nodedemo $(if $(ONCE),--once),$(BIN)/python -m tools.demo $(if $(ONCE),--once) $(if $(DEMO),--example $(DEMO)))
 
 # Said before lint and unit tests: the rest says it itself.
@@ -149,20 +158,21 @@ lock: $(READY) ## Resolve the locked requirements anew.
 	@$(BIN)/uv pip compile --group engines --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 		--no-emit-find-links --no-header --no-annotate --upgrade --quiet -o requirements/engines.txt
 
-cluster: on-linux $(READY) ## A local control plane to play with, until Ctrl-C (NODE=real: with a real node, as root).
+cluster: known-node on-linux $(READY) ## A local control plane to play with, until Ctrl-C (NODE=real: with a real node, as root).
 	@$(BIN)/python -m $(if $(filter real,$(NODE)),tools.realnode --product,tools.localcluster)
 
 image: on-linux $(READY) ## The container image, into build/image, by docker, podman or buildah (BUILDER=…, BASE=…, PLATFORMS=linux/amd64, IMAGE=name:tag).
 	@BUILDER="$(BUILDER)" BASE="$(BASE)" PLATFORMS="$(PLATFORMS)" IMAGE="$(IMAGE)" $(BIN)/python -m tools.image
 
 test-image: on-linux $(READY) ## Build the image for real, and look at it: needs root and what `make image` needs.
-	@$(BIN)/python -m pytest test/node/test_image.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest test/node/test_image.py test/node/test_image_build.py $(PYTEST_ARGS)
 
-# The first counts from outside what a node leaves behind; the others run inside of the node's namespaces.
+# The first takes the image apart that the others run, and the second counts from outside what a node leaves behind;
+# the others run inside of the node's namespaces.
 test-node: on-linux $(READY) ## The image and the chart on a real node, as users install them: needs root and what `make image` needs.
-	@$(BIN)/python -m pytest test/node/test_leftovers.py $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest test/node/test_image.py test/node/test_leftovers.py $(PYTEST_ARGS) $(OR_NONE)
 	@$(BIN)/python -m tools.realnode --product --engines --or-skip $(BIN)/python -m pytest test/node \
-		--ignore=test/node/test_image.py --ignore=test/node/test_leftovers.py $(PYTEST_ARGS)
+		$(addprefix --ignore=test/node/test_,image.py image_build.py leftovers.py) $(PYTEST_ARGS) $(OR_NONE)
 
 bench-node: on-linux $(READY) ## How long a group takes to be made again on a real node after a worker's process was killed, as root.
 	@$(BIN)/python -m tools.realnode --product $(BIN)/python -m test.node.recreation

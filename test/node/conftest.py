@@ -13,7 +13,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from test.harness.waiting import eventually
 from test.node.groups import Groups
+from test.node.managers import SECONDS, Installed, get, managers
 from test.node.recreation import AUDIT
 from tools.deployment import CHART, NAMESPACE
 from tools.localcluster import Options
@@ -34,13 +36,26 @@ def node() -> Iterator[RealCluster]:
 
 
 @pytest.fixture(scope="session")
-def product(node: RealCluster) -> RealCluster:
-    """The node with the product on it: the commands of docs/start/install.md, the chart's own defaults."""
+def installed(node: RealCluster) -> Installed:
+    """The product on the node: the commands of docs/start/install.md, the chart's own defaults."""
     node.helm(
         *("install", "lws", str(CHART), "--namespace", NAMESPACE, "--create-namespace"),
         *("--wait", "--timeout", "300s"),
     )
+    pods = managers(node)
+    holder = eventually("somebody to hold the Lease", lambda: _holder(node), seconds=SECONDS)
+    return Installed(pods, holder)
+
+
+@pytest.fixture(scope="session")
+def product(node: RealCluster, installed: Installed) -> RealCluster:
+    """The node with the product on it; tests that change its settings put the chart's back."""
     return node
+
+
+def _holder(node: RealCluster) -> str:
+    leases = get(node, "leases", "-n", NAMESPACE)["items"]
+    return str(leases[0]["spec"].get("holderIdentity", "")) if leases else ""
 
 
 @pytest.fixture

@@ -37,6 +37,8 @@ class Engine:
     """A readiness probe of workers; none where the leader's asks all pods."""
     keys: bool = False
     """Whether its pods get into each other by ssh."""
+    total: int | None = None
+    """What all ranks add up to, each with its number; none where ranks are not added up."""
 
     def objects(self, tag: str) -> list[dict[str, Any]]:
         """Everything that is applied, with the image of a tag."""
@@ -95,6 +97,7 @@ MPI = Engine(
     worker=["bash", "/programs/mpi_worker.sh"],
     worker_is_ready={"tcpSocket": {"port": 2222}, "periodSeconds": 1},
     keys=True,
+    total=1 + 2 + 3,
 )
 RAY = Engine(
     "ray",

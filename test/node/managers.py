@@ -1,6 +1,6 @@
 """Answers: how does a test see and change the product's own pods, and what does the API server get from them?
 
-In: a node with the chart on it. Out: its pods, `helm upgrade`, reviews asked for all the time.
+In: a node with the chart on it. Out: its pods, `helm upgrade` and back, reviews asked for all the time.
 """
 
 from __future__ import annotations
@@ -9,19 +9,42 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from test.harness.repeating import repeated
 from test.harness.waiting import eventually
-from test.node.groups import Groups, Pod, is_ready, manifest, member, restarts
+from test.node.groups import NAME_LABEL, Groups, Pod, is_ready, manifest, member, restarts
 from tools.deployment import CHART, NAMESPACE
 from tools.localcluster import ApiError
 from tools.realnode.cluster import RealCluster
+from tools.realnode.images import MEMBERS
 
 DEPLOYMENT = "lws-controller-manager"
 SECONDS = 240.0
 
 _MANAGERS = "control-plane=controller-manager"
+SETS = "apis/leaderworkerset.x-k8s.io/v1"
+# A leader, as a StatefulSet makes it.
+_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "reviewed-0",
+        "labels": {NAME_LABEL: "reviewed", "leaderworkerset.sigs.k8s.io/worker-index": "0"},
+        "annotations": {"leaderworkerset.sigs.k8s.io/size": "2"},
+    },
+    "spec": {"containers": [{"name": "member", "image": MEMBERS[0]}]},
+}
+
+
+@dataclass(frozen=True)
+class Installed:
+    """What there was when `helm install` had returned, before any test has changed something."""
+
+    managers: dict[str, Pod]
+    holder: str
+    """Who held the Lease, as soon as somebody did."""
 
 
 def managers(cluster: RealCluster) -> dict[str, Pod]:
@@ -57,8 +80,26 @@ def upgrade(cluster: RealCluster, *settings: str) -> None:
 
 
 @contextmanager
+def upgraded(cluster: RealCluster, *settings: str) -> Iterator[None]:
+    """The release has these settings meanwhile, and none but the chart's own afterwards."""
+    upgrade(cluster, *settings)
+    ready_managers(cluster)
+    try:
+        yield
+    finally:
+        to_defaults(cluster)
+
+
+def to_defaults(cluster: RealCluster) -> None:
+    """The release has the chart's own settings again, as other tests expect it."""
+    arguments = ("upgrade", "lws", str(CHART), "-n", NAMESPACE, "--reset-values")
+    cluster.helm(*arguments, "--wait", "--timeout", "300s")
+    ready_managers(cluster)
+
+
+@contextmanager
 def reviewed(groups: Groups) -> Iterator[list[str]]:
-    """Have a set reviewed all the time, without storing it; what was refused meanwhile, in the end."""
+    """Have a set and a pod reviewed all the time, without storing them; what was refused, in the end."""
     answered, lost = list[str](), list[str]()
 
     def review() -> None:
@@ -74,15 +115,19 @@ def reviewed(groups: Groups) -> Iterator[list[str]]:
 
 
 def ask(groups: Groups) -> None:
-    """One review by all webhooks for sets. Raises ApiError."""
-    path = f"/apis/leaderworkerset.x-k8s.io/v1/namespaces/{groups.namespace}/leaderworkersets?dryRun=All"
-    groups.cluster.api.create(path, manifest("reviewed", {}, {"containers": [member()]}))
+    """Have a set and a pod reviewed. Raises ApiError; AssertionError for a pod that stays as it was."""
+    asked = f"namespaces/{groups.namespace}"
+    api, wanted = groups.cluster.api, manifest("reviewed", {}, {"containers": [member()]})
+    api.create(f"/{SETS}/{asked}/leaderworkersets?dryRun=All", wanted)
+    made = api.create(f"/api/v1/{asked}/pods?dryRun=All", _POD)
+    names = {each["name"] for each in made["spec"]["containers"][0].get("env", [])}
+    assert "LWS_LEADER_ADDRESS" in names, f"{sorted(names)} of a pod: its webhook was not called"
 
 
 def is_answered(groups: Groups) -> bool:
-    """Are writes of sets let through now?"""
+    """Are writes of sets and pods let through now?"""
     try:
         ask(groups)
-    except ApiError:
+    except (ApiError, AssertionError):
         return False
     return True

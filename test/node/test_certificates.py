@@ -20,6 +20,7 @@ from test.node.managers import (
     ready_managers,
     reviewed,
     standing,
+    to_defaults,
     upgrade,
 )
 from test.node.monitoring import targets_of
@@ -84,8 +85,7 @@ def by_cert_manager(product: RealCluster) -> Iterator[CertManager]:
         upgrade(product, "--set=enableCertManager=true,enablePrometheus=true")
         ready_managers(product)
         yield issuer
-    upgrade(product, "--set=enableCertManager=false,enablePrometheus=false")
-    ready_managers(product)
+    to_defaults(product)
 
 
 def test_reviews_are_answered_with_what_cert_manager_issues(

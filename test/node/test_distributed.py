@@ -32,6 +32,7 @@ def test_an_engine_is_rolled_and_loses_no_answer(groups: Groups, engine: Engine)
         after = groups.recreated(engine.name, before)
     print(engine.name, len(asked.answers), "answers,", len(asked.lost), "lost; slowest", asked.slowest)
     assert asked.lost == []
+    assert {answer.get("total") for answer in asked.answers} == {engine.total}
     # Whole groups answered, old ones and new ones.
     answering = {(answer["revision"], tuple(sorted(answer["hosts"]))) for answer in asked.answers}
     assert {revision for revision, _ in answering} == {_revision(before), _revision(after)}

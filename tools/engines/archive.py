@@ -1,7 +1,7 @@
 """Answers: which archive holds the engines?
 
-In: the Dockerfile here, the locked packages. Out: an archive in the cache, built where there is none of the
-same files. Raises ImageError.
+In: the Dockerfile here, the locked packages. Out: an archive in the cache, built where there is no whole one
+of the same files. Raises LackingError where this machine cannot build, ImageError where a build fails.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tools.deployment import REPOSITORY
 from tools.image.__main__ import RESULTS, Workshop, cache_directory, only_one
+from tools.image.archive import is_kept
 from tools.image.builders import BUILDAH, Machine, choose_builder, choose_platforms
 from tools.image.commands import Build, Builder
 from tools.image.machine_settings import proxy_arguments, write_secrets
@@ -35,7 +36,7 @@ def engines_archive() -> Path:
     """Return an archive for this machine's platform."""
     cache = cache_directory()
     archive = cache / f"engines-{key()}.tar"
-    if not archive.exists():
+    if not is_kept(archive):
         _build(archive)
         for other in set(cache.glob("engines-*.tar")) - {archive}:
             other.unlink()

@@ -21,7 +21,7 @@ from tools.image.archive import add_docker_manifest, read_image
 from tools.image.base import REGISTRY_BASE, DebianBase, add_to_builder
 from tools.image.builders import BUILDAH, Machine, choose_builder, choose_platforms
 from tools.image.commands import Build, Builder
-from tools.image.errors import ImageError
+from tools.image.errors import ImageError, LackingError
 from tools.image.identity import Identity, identify
 from tools.image.machine_settings import proxy_arguments, write_secrets
 from tools.image.sbom import bill_of_materials
@@ -63,9 +63,9 @@ class Workshop:
             )
         print(f"no registry gives {wanted}: the base is one from Debian packages", flush=True)
         if not self.machine.installed("debootstrap"):
-            raise ImageError("a base needs debootstrap: `apt-get install debootstrap`, or BASE=<image>")
+            raise LackingError("a base needs debootstrap: `apt-get install debootstrap`, or BASE=<image>")
         if not self.machine.root:
-            raise ImageError("a base from Debian packages needs root: `sudo make image`, or BASE=<image>")
+            raise LackingError("a base from Debian packages needs root: `sudo make image`, or BASE=<image>")
         base = DebianBase(self.cache, platform.partition("/")[2])
         return add_to_builder(base, self._key(base), self.builder, self.steps)
 
@@ -123,31 +123,34 @@ def only_one(cache: Path) -> Iterator[None]:
         yield
 
 
-def build_all(machine: Machine) -> None:
-    """Build for every platform that is possible here."""
+def build_all(machine: Machine, wanted: str = "", tag: str = "") -> list[Path]:
+    """Build for the platforms that are wanted, or for every one that is possible here; return the archives.
+
+    Raises LackingError before anything is built, ImageError where a build fails.
+    """
     builder = choose_builder(machine, os.environ.get("BUILDER", ""))
-    platforms, refused = choose_platforms(machine, os.environ.get("PLATFORMS", ""))
+    platforms, refused = choose_platforms(machine, wanted)
     for platform, why in refused.items():
         print(f"{platform} is not built: {why}", flush=True)
     cache = cache_directory()
     for directory in (cache, RESULTS):
         require_space(directory, _NEEDED_BYTES)
-    identity = identify(REPOSITORY, os.environ.get("IMAGE", ""))
+    identity = identify(REPOSITORY, tag)
     with only_one(cache), tempfile.TemporaryDirectory(prefix=".build-", dir=cache) as scratch:
         tools = Builder(builder, cache / "store", Path(scratch))
         steps = Steps(RESULTS / "build.log", LinePrinter())
         shop = Workshop(machine, tools, steps, cache)
-        for platform in platforms:
-            build_image(shop, identity, platform, Path(scratch))
+        archives = [build_image(shop, identity, platform, Path(scratch)) for platform in platforms]
         if builder == BUILDAH:
             # The archive is the result: the store keeps the base only.
             steps.succeeds(tools.forget(identity.tag))
+    return archives
 
 
 def main() -> int:
     """Exit code 0 where everything that can be built was built."""
     try:
-        build_all(Machine())
+        build_all(Machine(), os.environ.get("PLATFORMS", ""), os.environ.get("IMAGE", ""))
     except ImageError as error:
         print(f"make image: {error}", file=sys.stderr)
         return 1

@@ -20,6 +20,7 @@ from tools.image.errors import ImageError
 
 _REFERENCE = "org.opencontainers.image.ref.name"
 _GZIP = b"\x1f\x8b"
+_UNREADABLE = (tarfile.TarError, EOFError, KeyError, OSError, ValueError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -55,11 +56,21 @@ def read_image(path: Path) -> Image:
             return _image_in(tar)
     except FileNotFoundError as error:
         raise ImageError(f"{path} is not there: make it with `make image`") from error
-    except (tarfile.TarError, EOFError, KeyError, OSError, ValueError, zlib.error) as error:
-        why = " ".join(str(error).split())
-        raise ImageError(
-            f"{path} is truncated or no archive of an image ({why}): `make image` again"
-        ) from error
+    except _UNREADABLE as error:
+        raise ImageError(f"{_flaw(path, error)}: `make image` again") from error
+
+
+def is_kept(path: Path) -> bool:
+    """Is there an archive in a cache that is whole? Of one that is not, this says that it is made again."""
+    try:
+        with tarfile.open(path) as tar:
+            _image_in(tar)
+    except FileNotFoundError:
+        return False
+    except _UNREADABLE as error:
+        print(f"{_flaw(path, error)}: it is made again", flush=True)
+        return False
+    return True
 
 
 def add_docker_manifest(path: Path) -> None:
@@ -79,6 +90,10 @@ def add_docker_manifest(path: Path) -> None:
     entry.size = len(content)
     with tarfile.open(path, "a") as tar:
         tar.addfile(entry, io.BytesIO(content))
+
+
+def _flaw(path: Path, error: Exception) -> str:
+    return f"{path} is truncated or no archive of an image ({' '.join(str(error).split())})"
 
 
 def _image_in(tar: tarfile.TarFile) -> Image:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.image.errors import ImageError
+from tools.image.errors import ImageError, LackingError
 
 DOCKER, PODMAN, BUILDAH = "docker", "podman", "buildah"
 BUILDERS = (DOCKER, PODMAN, BUILDAH)
@@ -46,7 +46,10 @@ class Machine:
 
 
 def choose_builder(machine: Machine, wanted: str = "") -> str:
-    """Return `wanted`, or the first of docker, podman and buildah that can build here. Raises ImageError."""
+    """Return `wanted`, or the first of docker, podman and buildah that can build here.
+
+    Raises LackingError where none can, ImageError for one that there is not.
+    """
     if wanted and wanted not in BUILDERS:
         raise ImageError(f"BUILDER={wanted}: expected one of {', '.join(BUILDERS)}")
     lacks = {}
@@ -55,7 +58,7 @@ def choose_builder(machine: Machine, wanted: str = "") -> str:
         if not lacks[builder]:
             return builder
     said = "; ".join(f"{builder}: {what}" for builder, what in lacks.items())
-    raise ImageError(f"nothing here builds images ({said})")
+    raise LackingError(f"nothing here builds images ({said})")
 
 
 def _lacking(builder: str, machine: Machine) -> str:
@@ -74,7 +77,7 @@ def _lacking(builder: str, machine: Machine) -> str:
 def choose_platforms(machine: Machine, wanted: str = "") -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the platforms that can be built here, and why the others cannot.
 
-    `wanted`: a comma-separated list, all of which must be possible; ImageError otherwise.
+    `wanted`: a comma-separated list, all of which must be possible; LackingError otherwise.
     """
     asked = tuple(wanted.split(",")) if wanted else PLATFORMS
     unknown = [each for each in asked if each not in PLATFORMS]
@@ -82,7 +85,7 @@ def choose_platforms(machine: Machine, wanted: str = "") -> tuple[tuple[str, ...
         raise ImageError(f"PLATFORMS={wanted}: expected some of {', '.join(PLATFORMS)}")
     refused = {each: why for each in asked if (why := _not_run(each, machine))}
     if refused and (wanted or len(refused) == len(asked)):
-        raise ImageError("; ".join(f"{each} cannot be built: {why}" for each, why in refused.items()))
+        raise LackingError("; ".join(f"{each} cannot be built: {why}" for each, why in refused.items()))
     possible = [each for each in asked if each not in refused]
     # All get one name in the store of the builder: what is built last keeps it.
     return tuple(sorted(possible, key=lambda each: _is_own(each, machine))), refused

@@ -1,24 +1,21 @@
 """Answers: which archive holds an image of the sources as they are now?
 
-In: the files that the Dockerfile takes. Out: an archive in the cache, built where there is none of the same
-files. Raises ImageError.
+In: the files that the Dockerfile takes. Out: an archive in the cache, with its bill of materials beside it,
+built where there is no whole one of the same files. Raises LackingError where this machine cannot build,
+ImageError where a build fails.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import lws
 from tools.deployment import REPOSITORY
-from tools.image.__main__ import RESULTS, cache_directory
-from tools.image.builders import Machine, choose_builder, choose_platforms
-from tools.image.errors import ImageError
+from tools.image.__main__ import build_all, cache_directory
+from tools.image.archive import is_kept
+from tools.image.builders import Machine, choose_platforms
 
 _FILES = ("Dockerfile", "LICENSE", "README.md", "pyproject.toml")
 _FOLDERS = ("requirements", "api", "lws", "tools/image/inside")
@@ -29,13 +26,20 @@ def current_archive() -> Path:
     """Return an archive for this machine's platform."""
     cache = cache_directory()
     archive = cache / f"current-{sources_key(REPOSITORY)}.tar"
-    if not archive.exists():
+    if not (bill_beside(archive).exists() and is_kept(archive)):
         built, unfinished = _build(), archive.with_suffix(".unfinished")
+        shutil.copyfile(bill_beside(built), bill_beside(archive))
         shutil.copyfile(built, unfinished)
         unfinished.replace(archive)
         for old in sorted(cache.glob("current-*.tar"), key=_age)[:-_KEPT]:
+            bill_beside(old).unlink(missing_ok=True)
             old.unlink()
     return archive
+
+
+def bill_beside(archive: Path) -> Path:
+    """Return where the bill of materials of an archive is."""
+    return archive.with_suffix(".cdx.json")
 
 
 def sources_key(repository: Path) -> str:
@@ -59,13 +63,9 @@ def _counts(path: Path) -> bool:
 
 
 def _build() -> Path:
-    choose_builder(Machine(), os.environ.get("BUILDER", ""))
-    platform = choose_platforms(Machine())[0][-1]
-    command = [sys.executable, "-m", "tools.image"]
-    done = subprocess.run(command, cwd=REPOSITORY, env={**os.environ, "PLATFORMS": platform, "IMAGE": ""})
-    if done.returncode:
-        raise ImageError("the image could not be built, see above")
-    return RESULTS / f"lws-{lws.__version__}-{platform.replace('/', '-')}.tar"
+    machine = Machine()
+    (archive,) = build_all(machine, choose_platforms(machine)[0][-1])
+    return archive
 
 
 def _age(path: Path) -> float:

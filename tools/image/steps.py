@@ -13,7 +13,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from tools.image.errors import ImageError
+from tools.image.errors import ImageError, LackingError
 from tools.localcluster.progress import Progress, Report
 
 _ALONE = ["unshare", "--mount", "--pid", "--fork", "--kill-child"]
@@ -87,12 +87,12 @@ def alone(command: list[str], root: Path | None = None) -> list[str]:
 
 
 def require_space(directory: Path, needed: int) -> None:
-    """Raise ImageError where less than `needed` bytes are free."""
+    """Raise LackingError where less than `needed` bytes are free."""
     directory.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(directory).free
     if free < needed:
-        raise ImageError(
-            f"{directory} has {free / 1e9:.1f} GB free, and the build needs {needed / 1e9:.1f} GB"
+        raise LackingError(
+            f"{directory} has {free / 1e9:.1f} GB free, and the build needs {needed / 1e9:.1f} GB: free some"
         )
 
 

@@ -67,7 +67,8 @@ def _play(stage: Stage) -> tuple[int, int]:
 
 def _perform(act: Callable[[Stage], list[Check]], stage: Stage) -> list[Check]:
     try:
-        return act(stage)
+        with stage.cluster.clock.watched():
+            return act(stage)
     except _EXPECTED as error:
         pods = stage.cluster.kubectl("get", "pods", "-A", "-o", "wide")
         events = stage.cluster.kubectl("get", "events", "-n", NAMESPACE)

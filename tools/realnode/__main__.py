@@ -1,7 +1,8 @@
 """Answers: how does somebody get a real node? Run as `python -m tools.realnode [OPTION…] [COMMAND…]`.
 
 In: a command, or none for a cluster that stays until Ctrl-C. Out: its exit code; 1 with one line where a node
-cannot be had, unless the command shall say so itself (--or-skip).
+cannot be had, unless the command shall say so itself (--or-skip): what the machine lacks, never that a build
+has failed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tools.image.errors import ImageError
+from tools.image.errors import ImageError, LackingError
 from tools.linux import NotLinuxError, require_linux
 from tools.localcluster.build import BuildError
 from tools.localcluster.progress import LinePrinter
@@ -33,11 +34,19 @@ def main(given: Sequence[str] | None = None) -> int:
     try:
         require_linux()
         return _run(arguments)
-    except (MissingError, ImageError) as error:
+    except (MissingError, LackingError) as error:
         if arguments.or_skip:
             return subprocess.run(arguments.command, env={**os.environ, MISSING: str(error)}).returncode
         return _failed(error)
-    except (BuildError, NodeError, NoGoError, NotLinuxError, OSError, UnknownVersionError) as error:
+    except (
+        BuildError,
+        ImageError,
+        NodeError,
+        NoGoError,
+        NotLinuxError,
+        OSError,
+        UnknownVersionError,
+    ) as error:
         return _failed(error)
     except KeyboardInterrupt:
         return 130

@@ -18,6 +18,7 @@ from typing import Any
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MEDIA = "application/vnd.oci.image"
 _NAME = "io.containerd.image.name"
+_GZIP = b"\x1f\x8b"
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class SmallImage:
 
 
 def write_archive(image: SmallImage, path: Path) -> None:
-    """Write it as an OCI layout in a tar file, which `ctr images import` and its like read."""
+    """Write it as `write_layout` does."""
     place = f"/{image.program.name}"
     layer = _tar([(place[1:], image.program.read_bytes(), 0o755)])
     config = {
@@ -41,24 +42,32 @@ def write_archive(image: SmallImage, path: Path) -> None:
         "config": {"Entrypoint": [place, *image.command], "WorkingDir": "/", "Labels": image.labels},
         "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
     }
-    blobs = [_json(config), layer]
+    write_layout(image.names, config, [layer], path)
+
+
+def write_layout(names: Sequence[str], config: dict[str, Any], layers: Sequence[bytes], path: Path) -> None:
+    """Write an image as an OCI layout in a tar file, which `ctr images import` and its like read."""
+    described = _json(config)
     manifest = _json(
         {
             "schemaVersion": 2,
             "mediaType": f"{_MEDIA}.manifest.v1+json",
-            "config": _descriptor(blobs[0], "config.v1+json"),
-            "layers": [_descriptor(layer, "layer.v1.tar")],
+            "config": _descriptor(described, "config.v1+json"),
+            "layers": [_descriptor(each, _kind(each)) for each in layers],
         }
     )
-    named = [
-        {**_descriptor(manifest, "manifest.v1+json"), "annotations": {_NAME: name}} for name in image.names
-    ]
+    named = [{**_descriptor(manifest, "manifest.v1+json"), "annotations": {_NAME: name}} for name in names]
     index = _json({"schemaVersion": 2, "manifests": named})
     files = [("oci-layout", _json({"imageLayoutVersion": "1.0.0"}), 0o644), ("index.json", index, 0o644)]
-    files += [(f"blobs/{_digest(blob).replace(':', '/')}", blob, 0o644) for blob in (*blobs, manifest)]
+    blobs = (described, *layers, manifest)
+    files += [(f"blobs/{_digest(blob).replace(':', '/')}", blob, 0o644) for blob in blobs]
     unfinished = path.with_suffix(".unfinished")
     unfinished.write_bytes(_tar(files))
     unfinished.replace(path)
+
+
+def _kind(layer: bytes) -> str:
+    return "layer.v1.tar+gzip" if layer.startswith(_GZIP) else "layer.v1.tar"
 
 
 def _tar(files: Sequence[tuple[str, bytes, int]]) -> bytes:

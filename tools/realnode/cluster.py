@@ -17,7 +17,9 @@ from tools.localcluster.component import Blueprint, Component, ComponentError
 from tools.localcluster.credentials import REAL_NODE
 from tools.localcluster.nodes import is_ready
 from tools.localcluster.progress import Progress
+from tools.realnode.clock import Clock
 from tools.realnode.errors import NodeError
+from tools.realnode.importing import reason
 from tools.realnode.kit import Kit
 from tools.realnode.network import NODE_ADDRESS
 from tools.realnode.recipe import CNI_PLUGINS
@@ -46,6 +48,7 @@ class RealCluster(LocalCluster):
         super().__init__(chosen, report)
         self._kit = kit
         self._files = Files(kit)
+        self.clock = Clock()
 
     def images(self) -> list[str]:
         """The names of the images that the node has."""
@@ -53,18 +56,30 @@ class RealCluster(LocalCluster):
 
     def ctr(self, *arguments: str) -> str:
         """Run containerd's own client, in the namespace of the kubelet. Raises NodeError."""
-        command = [self._kit.programs["ctr"], "--address", SOCKET, "--namespace", "k8s.io", *arguments]
+        command = [self._kit.programs["ctr"], "--namespace", "k8s.io", *arguments]
         done = subprocess.run(command, env=self._environment(), capture_output=True, text=True)
         if done.returncode:
             raise NodeError(f"ctr {' '.join(arguments)} failed: {done.stderr.strip()}")
         return done.stdout
 
     def load(self, archive: Path) -> None:
-        """Have the node know the images of an archive. Raises NodeError, as where it is cut short."""
-        self.ctr("images", "import", "--local", "--snapshotter", snapshotter(self._kit), str(archive))
+        """Have the node know the images of an archive, by the command that README.md tells users.
+
+        Raises NodeError, as where the archive is cut short.
+        """
+        # The daemon unpacks for the snapshotter that machines have; for another the client does.
+        options = [] if self._kit.overlay else ["--local", "--snapshotter", snapshotter(self._kit)]
+        try:
+            self.ctr("images", "import", *options, str(archive))
+        except NodeError as error:
+            raise NodeError(reason(archive, self._kit.folder, str(error))) from error
 
     def _bring_up(self) -> None:
-        super()._bring_up()
+        with self.clock.watched():
+            super()._bring_up()
+            self._bring_up_node()
+
+    def _bring_up_node(self) -> None:
         self._prepare_node()
         self._step("start containerd", lambda: self._start_all(["containerd"]))
         self._step("load images", self._load_all)
@@ -118,7 +133,7 @@ class RealCluster(LocalCluster):
         return {name: value for name, value in found.items() if value}
 
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, **self._variables()}
+        return {**os.environ, **self._variables(), "CONTAINERD_ADDRESS": SOCKET}
 
     def _load_all(self) -> None:
         self._wait_for(self._containerd_answers, "containerd")

@@ -36,17 +36,25 @@ class SystemPrograms:
 
 def find_system_programs(cache: Path) -> SystemPrograms:
     """Return those of PACKAGES: the machine's own, else unpacked below `cache`."""
-    installed = {name: path for name in PACKAGES if (path := shutil.which(name, path=_SEARCHED))}
-    missing = [package for name, package in PACKAGES.items() if name not in installed]
+    installed = _installed()
+    missing = _missing(installed)
     if not missing:
         return SystemPrograms({name: Path(path) for name, path in installed.items()}, ())
-    root = cache / f"debian-{'-'.join(sorted(missing))}"
+    root = _folder(cache, missing)
     if not root.exists():
         _unpack(missing, root)
     paths = {
         name: Path(installed[name]) if name in installed else program_in(root, name) for name in PACKAGES
     }
     return SystemPrograms(paths, tuple(folder for each in _LIBRARIES for folder in sorted(root.glob(each))))
+
+
+def lacking_packages(cache: Path) -> list[str]:
+    """Return what keeps the programs from being found, as far as that is known without fetching any."""
+    missing = _missing(_installed())
+    if not missing or _folder(cache, missing).exists() or (shutil.which("apt-get") and shutil.which("dpkg")):
+        return []
+    return [f"{' '.join(missing)}: not installed, and there is no apt-get to fetch it; install it"]
 
 
 def program_in(root: Path, name: str) -> Path:
@@ -57,11 +65,23 @@ def program_in(root: Path, name: str) -> Path:
     raise MissingError(f"the packages of this machine bring no {name}: install it, and remove {root}")
 
 
+def _installed() -> dict[str, str]:
+    return {name: path for name in PACKAGES if (path := shutil.which(name, path=_SEARCHED))}
+
+
+def _missing(installed: Mapping[str, str]) -> list[str]:
+    return [package for name, package in PACKAGES.items() if name not in installed]
+
+
+def _folder(cache: Path, missing: list[str]) -> Path:
+    return cache / f"debian-{'-'.join(sorted(missing))}"
+
+
 def _unpack(packages: list[str], root: Path) -> None:
     """Download with all that they depend on and that is not installed, and unpack beside `root` first."""
     wanted = " ".join(packages)
-    if not shutil.which("apt-get") or not shutil.which("dpkg"):
-        raise MissingError(f"{wanted}: not installed, and there is no apt-get to fetch it; install it")
+    if lacking := lacking_packages(root.parent):
+        raise MissingError("; ".join(lacking))
     root.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".debian-", dir=root.parent) as scratch:
         settings = _settings(Path(scratch))

@@ -6,12 +6,13 @@ import signal
 import sys
 import threading
 
-from tools.localcluster.build import BuildError
-from tools.localcluster.component import ComponentError
+from tools.localcluster import ApiError, BuildError, CommandError, ComponentError
 from tools.realnode.cluster import RealCluster
 from tools.realnode.entry import invitation
 from tools.realnode.errors import NodeError
 from tools.realnode.kit import read_kit
+
+_EXPECTED = (ApiError, BuildError, CommandError, ComponentError, NodeError, OSError)
 
 
 def main() -> int:
@@ -25,7 +26,7 @@ def main() -> int:
                 *invitation(cluster), "# Ctrl-C ends the cluster and removes its files", sep="\n", flush=True
             )
             asked_to_end.wait()
-    except (BuildError, ComponentError, NodeError, OSError) as error:
+    except _EXPECTED as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tools.image.archive import is_kept
 from tools.realnode.archives import SmallImage, write_archive
 
 PAUSE = "localhost/pause:1"
@@ -30,12 +31,12 @@ def small_images(programs: Mapping[str, Path]) -> tuple[SmallImage, ...]:
 
 
 def write_archives(programs: Mapping[str, Path], cache: Path) -> Iterator[Path]:
-    """Return an archive for each image, made where it is not in `cache`."""
+    """Return an archive for each image, made where there is no whole one in `cache`."""
     cache.mkdir(parents=True, exist_ok=True)
     for image in small_images(programs):
         # Programs lie below a folder that is named by what they are made of.
         made_of = f"{image.names} {image.command} {image.program.resolve()}"
         archive = cache / f"image-{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.tar"
-        if not archive.exists():
+        if not is_kept(archive):
             write_archive(image, archive)
         yield archive

@@ -1,20 +1,20 @@
 """Answers: can this machine run a node at all? Asked before anything takes long.
 
-In: the machine. Out: nothing, or MissingError, one line: what is missing, and what to do.
+In: the machine. Out: all that is missing, a line each with what to do.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.realnode.errors import MissingError
 from tools.realnode.guard import CGROUPS, PREFIX
 
 NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
@@ -44,28 +44,24 @@ class Machine:
     kernel_log: Path = Path("/dev/kmsg")
 
 
-def require(machine: Machine, *folders: Path) -> None:
-    """Raise MissingError where a node cannot run; `folders` are those that it fills."""
+def lacks(machine: Machine, *folders: Path) -> list[str]:
+    """Return all that keeps a node from running; `folders` are those that it fills."""
+    found = [
+        f"{program} is not installed: install {package}"
+        for program, package in _PROGRAMS.items()
+        if not machine.installed(program)
+    ]
     if not machine.root:
-        raise MissingError("a real node needs root: run it by sudo")
-    for program, package in _PROGRAMS.items():
-        if not machine.installed(program):
-            raise MissingError(f"{program} is not installed: install {package}")
+        found.insert(0, "a real node needs root: run it by sudo")
+    if not found:
+        # Without root or a program these fail for that reason alone.
+        found += [*_lacking_namespaces(machine), *_lacking_cgroups(machine.cgroups)]
     if _version(machine.kernel) < _OLDEST_KERNEL:
         oldest = ".".join(map(str, _OLDEST_KERNEL))
-        raise MissingError(f"kube-proxy needs Linux {oldest} or newer, and this is {machine.kernel}")
-    if not machine.succeeds([*NAMESPACES, "true"]):
-        raise MissingError(f"this machine allows no namespaces (`{' '.join(NAMESPACES)}`): {_CONTAINER}")
-    if not machine.succeeds([*NAMESPACES, "sh", "-c", _NETWORK]):
-        raise MissingError("the kernel makes no veth devices: load its module, `modprobe veth`")
-    _require_cgroups(machine.cgroups)
+        found.append(f"kube-proxy needs Linux {oldest} or newer, and this is {machine.kernel}")
     if not machine.kernel_log.exists():
-        raise MissingError(f"the kubelet reads {machine.kernel_log}, and it is not there: {_CONTAINER}")
-    for folder in folders:
-        folder.mkdir(parents=True, exist_ok=True)
-        if machine.free(folder) < _NEEDED_BYTES:
-            free, needed = (f"{each / 1e9:.1f} GB" for each in (machine.free(folder), _NEEDED_BYTES))
-            raise MissingError(f"{folder} has {free} free, and a node needs {needed}: free some")
+        found.append(f"the kubelet reads {machine.kernel_log}, and it is not there: {_CONTAINER}")
+    return [*found, *(each for folder in folders for each in _lacking_space(machine, folder))]
 
 
 def can_overlay(folder: Path, machine: Machine) -> bool:
@@ -79,10 +75,19 @@ def can_overlay(folder: Path, machine: Machine) -> bool:
 
 
 def _version(release: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in release.split("-")[0].split(".")[:2] if part.isdigit())
+    """The first two numbers of 6.1.0-13-amd64, 5.15+ or 6.12-rc1."""
+    found = re.match(r"(\d+)\.(\d+)", release)
+    return tuple(map(int, found.groups())) if found else ()
 
 
-def _require_cgroups(root: Path) -> None:
+def _lacking_namespaces(machine: Machine) -> Iterator[str]:
+    if not machine.succeeds([*NAMESPACES, "true"]):
+        yield f"this machine allows no namespaces (`{' '.join(NAMESPACES)}`): {_CONTAINER}"
+    elif not machine.succeeds([*NAMESPACES, "sh", "-c", _NETWORK]):
+        yield "the kernel makes no veth devices: load its module, `modprobe veth`"
+
+
+def _lacking_cgroups(root: Path) -> Iterator[str]:
     listed = root / "cgroup.controllers"
     if listed.exists():
         controllers, places = set(listed.read_text().split()), [root]
@@ -92,13 +97,22 @@ def _require_cgroups(root: Path) -> None:
         places = [root / name for name in _CONTROLLERS if (root / name).exists()]
     missing = [name for name in _CONTROLLERS if name not in controllers]
     if missing:
-        raise MissingError(f"{root} has no cgroup controller {', '.join(missing)}: mount it; {_CONTAINER}")
+        yield f"{root} has no cgroup controller {', '.join(missing)}: mount it; {_CONTAINER}"
+        return
     for place in places:
         probe = place / f"{PREFIX}-probe-{uuid.uuid4().hex}"
         try:
             probe.mkdir()
             probe.rmdir()
         except OSError as error:
-            raise MissingError(
-                f"no cgroup can be made in {place} ({error.strerror}): {_CONTAINER}"
-            ) from error
+            yield f"no cgroup can be made in {place} ({error.strerror}): {_CONTAINER}"
+
+
+def _lacking_space(machine: Machine, folder: Path) -> Iterator[str]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if machine.free(folder) < _NEEDED_BYTES:
+            free, needed = (f"{each / 1e9:.1f} GB" for each in (machine.free(folder), _NEEDED_BYTES))
+            yield f"{folder} has {free} free, and a node needs {needed}: free some"
+    except OSError as error:
+        yield f"{folder} cannot be used ({error.strerror}): make it writable"

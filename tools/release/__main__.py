@@ -50,9 +50,8 @@ def add_images(target: Path, number: str, repository: str) -> None:
     # Of an earlier commit, for a platform that is not possible now.
     for stale in RESULTS.glob(f"lws-{number}-*"):
         stale.unlink()
-    if repository:
-        os.environ["IMAGE"] = f"{repository}:{number}"
-    build_all(Machine())
+    tag = f"{repository}:{number}" if repository else os.environ.get("IMAGE", "")
+    build_all(Machine(), os.environ.get("PLATFORMS", ""), tag)
     for suffix in ("tar", "cdx.json"):
         for made in RESULTS.glob(f"lws-{number}-*.{suffix}"):
             shutil.copy2(made, target / f"lws-image-{made.name.removeprefix('lws-')}")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from test.unit.tools.image.archives import write_archive
 from tools.engines import archive
 
 
@@ -27,7 +28,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     def build(path: Path) -> None:
         found.append(path)
-        path.touch()
+        write_archive(path, {"engine": b"x"})
 
     monkeypatch.setattr(archive, "_build", build)
     return found
@@ -44,6 +45,13 @@ def test_it_is_built_for_each_content_of_its_files_and_one_is_kept(
     second = archive.engines_archive()
     assert builds == [first, second]
     assert list(cache.iterdir()) == [second]
+
+
+def test_a_broken_one_is_built_again(cache: Path, builds: list[Path]) -> None:
+    kept = archive.engines_archive()
+    kept.write_bytes(kept.read_bytes()[:100])
+    assert archive.engines_archive() == kept
+    assert builds == [kept, kept]
 
 
 def test_every_file_of_the_image_is_there() -> None:

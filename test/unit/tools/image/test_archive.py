@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from test.unit.tools.image.archives import write_archive
-from tools.image.archive import Image, add_docker_manifest, read_image
+from tools.image.archive import Image, add_docker_manifest, is_kept, read_image
 from tools.image.errors import ImageError
 
 
@@ -49,6 +49,24 @@ def test_a_truncated_archive_is_one_line(tmp_path: Path, part: float) -> None:
         ImageError, match=r"^.* is truncated or no archive of an image \([^\n]*\): `make image` again$"
     ):
         read_image(path)
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 1.0])
+def test_a_cache_is_trusted_with_what_is_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], part: float
+) -> None:
+    path = write_archive(tmp_path / "lws.tar", {"manager": os.urandom(50_000)})
+    os.truncate(path, int(path.stat().st_size * part))
+    assert is_kept(path) == (part == 1.0)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(": ")[2] for line in lines] == ["it is made again"] * (part < 1.0)
+
+
+def test_nothing_is_said_of_an_archive_that_was_never_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert not is_kept(tmp_path / "lws.tar")
+    assert capsys.readouterr().out == ""
 
 
 def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.image.builders import Machine, choose_builder, choose_platforms
-from tools.image.errors import ImageError
+from tools.image.errors import ImageError, LackingError
 
 
 def machine(installed: Sequence[str], *, silent: Sequence[str] = (), root: bool = True) -> Machine:
@@ -47,7 +47,7 @@ def test_nothing_but_what_is_asked_for_is_chosen() -> None:
 
 def test_a_refusal_says_in_one_line_what_each_lacks() -> None:
     here = machine(["docker", "buildah"], silent=["docker info"], root=False)
-    with pytest.raises(ImageError) as refusal:
+    with pytest.raises(LackingError) as refusal:
         choose_builder(here)
     assert str(refusal.value) == (
         "nothing here builds images (docker: no daemon answers; podman: not installed; "

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
+import os
 from pathlib import Path
 
 import pytest
 
+from test.unit.tools.image.archives import write_archive
 from tools.image import current
-from tools.image.errors import ImageError
+from tools.image.archive import read_image
+from tools.image.builders import Machine
+from tools.image.errors import LackingError
 
 
 @pytest.fixture
@@ -37,33 +40,61 @@ def test_compiled_files_do_not_count(repository: Path) -> None:
     assert current.sources_key(repository) == before
 
 
-def test_it_is_built_once_and_few_are_kept(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    built = tmp_path / "built.tar"
-    built.write_text("image")
-    builds: list[Path] = []
-    cache = tmp_path / "cache"
-    cache.mkdir()
+@pytest.fixture
+def builds(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """One entry for each build; the cache is tmp_path / "cache"."""
+    built = write_archive(tmp_path / "built.tar", {"manager": b"image"})
+    current.bill_beside(built).write_text("bill")
+    (tmp_path / "cache").mkdir()
+    done: list[Path] = []
     monkeypatch.setattr(current, "REPOSITORY", repository)
-    monkeypatch.setattr(current, "cache_directory", lambda: cache)
-    monkeypatch.setattr(current, "_build", lambda: builds.append(built) or built)
+    monkeypatch.setattr(current, "cache_directory", lambda: tmp_path / "cache")
+    monkeypatch.setattr(current, "_build", lambda: done.append(built) or built)
+    return done
+
+
+def test_it_is_built_once_and_few_are_kept(builds: list[Path], repository: Path, tmp_path: Path) -> None:
     first = current.current_archive()
-    assert first == current.current_archive() and first.read_text() == "image"
+    assert first == current.current_archive() and read_image(first).names == ("localhost/lws:0.1.0",)
+    assert current.bill_beside(first).read_text() == "bill"
     assert len(builds) == 1
     for number in range(5):
         (repository / "lws" / "b.py").write_text(str(number))
         newest = current.current_archive()
     assert len(builds) == 6
-    kept = list(cache.iterdir())
-    assert len(kept) == 3 and newest in kept and first not in kept
+    kept = list((tmp_path / "cache").iterdir())
+    assert len(kept) == 6 and {newest, current.bill_beside(newest)} < set(kept) and first not in kept
 
 
-def test_a_build_that_fails_is_an_error(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(current, "REPOSITORY", repository)
-    monkeypatch.setattr(current, "choose_builder", lambda machine, wanted: "buildah")
-    monkeypatch.setattr(current, "choose_platforms", lambda machine: (("linux/amd64",), {}))
-    failed = subprocess.CompletedProcess([], 1)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
-    with pytest.raises(ImageError, match="could not be built"):
+def test_a_broken_one_is_built_again(builds: list[Path], capsys: pytest.CaptureFixture[str]) -> None:
+    archive = current.current_archive()
+    os.truncate(archive, 100)
+    assert current.current_archive() == archive
+    assert len(builds) == 2 and read_image(archive)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith(f"{archive} is truncated") and line.endswith(": it is made again")
+
+
+def test_one_without_its_bill_is_built_again(builds: list[Path]) -> None:
+    current.bill_beside(current.current_archive()).unlink()
+    assert current.bill_beside(current.current_archive()).read_text() == "bill"
+    assert len(builds) == 2
+
+
+def test_what_the_machine_lacks_is_found_out_before_a_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = Machine(installed=lambda _: False, architecture="x86_64", emulators=Path("there-is-none"))
+    monkeypatch.setattr(current, "Machine", lambda: bare)
+    monkeypatch.delenv("BUILDER", raising=False)
+    with pytest.raises(LackingError, match="nothing here builds images"):
         current._build()
+
+
+def test_one_image_is_built_for_this_machine_with_the_name_that_the_chart_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setenv("IMAGE", "registry.example.com/lws:1")
+    monkeypatch.setattr(current, "Machine", lambda: Machine(architecture="x86_64"))
+    monkeypatch.setattr(current, "build_all", lambda *given: asked.append(given[1:]) or [tmp_path])
+    assert current._build() == tmp_path
+    assert asked == [("linux/amd64",)]

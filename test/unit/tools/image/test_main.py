@@ -9,7 +9,7 @@ import pytest
 from tools.image import __main__ as program
 from tools.image.builders import Machine
 from tools.image.commands import Builder
-from tools.image.errors import ImageError
+from tools.image.errors import ImageError, LackingError
 from tools.image.steps import Steps
 
 BARE = Machine(installed=lambda _: False, root=False)
@@ -83,5 +83,5 @@ def test_a_base_that_was_asked_for_has_no_substitute(tmp_path: Path, monkeypatch
     ids=["programs", "root"],
 )
 def test_what_a_base_from_debian_lacks_is_told(tmp_path: Path, machine: Machine, lacking: str) -> None:
-    with pytest.raises(ImageError, match=lacking):
+    with pytest.raises(LackingError, match=lacking):
         workshop(tmp_path, Answering(), machine).base("linux/amd64")

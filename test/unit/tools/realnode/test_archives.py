@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import tarfile
 from pathlib import Path
 
+import pytest
+
+from test.unit.tools.image.archives import tar_of
 from tools.image.archive import read_image
-from tools.realnode.archives import SmallImage, write_archive
+from tools.realnode.archives import SmallImage, write_archive, write_layout
 from tools.realnode.images import MEMBERS, PAUSE, small_images, write_archives
 
 
@@ -37,6 +43,20 @@ def test_the_same_program_makes_the_same_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "first.tar").read_bytes() == (tmp_path / "second.tar").read_bytes()
 
 
+def test_an_image_of_others_is_written_as_it_was_read(tmp_path: Path) -> None:
+    layers = [gzip.compress(tar_of({name: name.encode()})) for name in ("first", "second")]
+    config = {"architecture": "amd64", "config": {"Env": ["A=b"]}}
+    write_layout(["localhost/one:other"], config, layers, tmp_path / "other.tar")
+    image = read_image(tmp_path / "other.tar")
+    assert (image.names, image.config, image.layers) == (("localhost/one:other",), config, tuple(layers))
+    with tarfile.open(tmp_path / "other.tar") as tar:
+        listed = [tar.extractfile(each) for each in tar.getnames() if each.startswith("blobs")]
+        manifest = json.load(next(each for each in reversed(listed) if each))
+    assert {each["mediaType"] for each in manifest["layers"]} == {
+        "application/vnd.oci.image.layer.v1.tar+gzip"
+    }
+
+
 def test_every_node_has_these_and_they_are_made_once(tmp_path: Path) -> None:
     programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
     archives = list(write_archives(programs, tmp_path / "cache"))
@@ -45,6 +65,16 @@ def test_every_node_has_these_and_they_are_made_once(tmp_path: Path) -> None:
     before = [path.stat().st_mtime_ns for path in archives]
     assert list(write_archives(programs, tmp_path / "cache")) == archives
     assert [path.stat().st_mtime_ns for path in archives] == before
+
+
+def test_a_broken_one_is_made_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    programs = {name: program(tmp_path, name) for name in ("pause", "coredns", "member")}
+    first, *_ = write_archives(programs, tmp_path / "cache")
+    whole = first.read_bytes()
+    first.write_bytes(whole[:100])
+    again, *_ = write_archives(programs, tmp_path / "cache")
+    assert again == first and again.read_bytes() == whole
+    assert "it is made again" in capsys.readouterr().out
 
 
 def test_each_version_of_the_member_is_an_image_of_its_own(tmp_path: Path) -> None:

@@ -1,0 +1,63 @@
+"""Answers: which writes does the API server take from somebody who goes on whatever happens to the managers?
+
+In: a namespace. Out: the names of the sets that it has taken, and what was said of those that it refused.
+"""
+
+from __future__ import annotations
+
+import http.client
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from test.harness.repeating import repeated
+from test.node.groups import Groups, manifest, member
+from test.node.managers import SETS
+from tools.localcluster import ApiError
+
+_EVERY_SECONDS = 0.1
+_PREFIX = "written"
+
+
+@dataclass
+class Written:
+    """What became of the writes, in their order."""
+
+    taken: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def writing(groups: Groups) -> Iterator[Written]:
+    """Somebody makes one set after the other meanwhile, none of which asks for groups."""
+    written, numbers = Written(), itertools.count()
+
+    def write() -> None:
+        name = f"{_PREFIX}-{next(numbers)}"
+        body = manifest(name, {"replicas": 0}, {"containers": [member()]})
+        try:
+            groups.cluster.api.create(_path(groups), body)
+            written.taken.append(name)
+        except (ApiError, OSError, http.client.HTTPException) as error:
+            written.refused.append(str(error))
+
+    with repeated(write, _EVERY_SECONDS):
+        yield written
+
+
+def stored(groups: Groups) -> set[str]:
+    """The names of the sets of a writer that there are."""
+    names = {each["metadata"]["name"] for each in groups.cluster.api.get(_path(groups))["items"]}
+    return {each for each in names if each.startswith(f"{_PREFIX}-")}
+
+
+def acted_on(groups: Groups) -> set[str]:
+    """Those of them that have their leader StatefulSet."""
+    path = f"/apis/apps/v1/namespaces/{groups.namespace}/statefulsets"
+    names = {each["metadata"]["name"] for each in groups.cluster.api.get(path)["items"]}
+    return names & stored(groups)
+
+
+def _path(groups: Groups) -> str:
+    return f"/{SETS}/namespaces/{groups.namespace}/leaderworkersets"

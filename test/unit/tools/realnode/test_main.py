@@ -1,0 +1,66 @@
+"""python -m tools.realnode: what may be skipped, and what may not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tools.image import current
+from tools.image.builders import Machine
+from tools.image.errors import ImageError
+from tools.realnode import preparation
+from tools.realnode.__main__ import MISSING, main
+from tools.realnode.debian import SystemPrograms
+from tools.realnode.errors import MissingError
+
+ASKED = ["--product", "--or-skip", "sh", "-c", f'test -n "${MISSING}" && echo "${MISSING}" > "$TOLD"']
+
+
+@pytest.fixture
+def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the command says it was told, on a machine that can run a node and has no image yet."""
+    monkeypatch.setattr(preparation, "require_machine", lambda _: SystemPrograms({}, ()))
+    monkeypatch.setattr(current, "cache_directory", lambda: tmp_path)
+    monkeypatch.setenv("TOLD", str(tmp_path / "told"))
+    for name in ("BUILDER", MISSING):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path / "told"
+
+
+def test_a_build_that_fails_is_no_reason_to_skip(
+    told: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> list[Path]:
+        raise ImageError("build for linux/amd64 failed: no such file lws")
+
+    monkeypatch.setattr(current, "build_all", fail)
+    assert main(ASKED) == 1
+    assert capsys.readouterr().err == "error: build for linux/amd64 failed: no such file lws\n"
+    assert not told.exists()
+
+
+def test_the_command_is_told_what_a_build_lacks(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = Machine(installed=lambda _: False, root=True, architecture="x86_64", emulators=Path("none"))
+    monkeypatch.setattr(current, "Machine", lambda: bare)
+    assert main(ASKED) == 0
+    assert told.read_text().startswith("nothing here builds images (docker: not installed;")
+
+
+def test_the_command_is_told_what_a_node_lacks(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> SystemPrograms:
+        raise MissingError("a real node needs root: run it by sudo")
+
+    monkeypatch.setattr(preparation, "require_machine", refuse)
+    assert main(ASKED) == 0
+    assert told.read_text() == "a real node needs root: run it by sudo\n"
+
+
+def test_without_being_asked_to_skip_it_fails(
+    told: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(current, "Machine", lambda: Machine(installed=lambda _: False))
+    assert main(["--product", "true"]) == 1
+    assert capsys.readouterr().err.startswith("error: nothing here builds images")
+    assert MISSING not in os.environ

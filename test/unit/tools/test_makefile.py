@@ -1,0 +1,29 @@
+"""What `make` refuses at once, before anything is set up."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        pytest.param(["demo", "NODE=typo"], "NODE=typo: leave it out", id="unknown-node"),
+        pytest.param(["cluster", "NODE=typo"], "NODE=typo: leave it out", id="unknown-node-to-play-with"),
+        pytest.param(
+            ["demo", "NODE=real", "DEMO=x"], "DEMO=x: NODE=real shows one tour only", id="other-demo"
+        ),
+    ],
+)
+def test_what_would_show_something_else_is_refused_in_one_line(words: list[str], told: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    done = subprocess.run(["make", *words], cwd=ROOT, env=environment, capture_output=True, text=True)
+    line, *by_make = done.stderr.splitlines()
+    assert done.returncode == 2 and line.startswith(told) and done.stdout == ""
+    assert all(each.startswith("make: ***") for each in by_make)
