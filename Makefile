@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PLUGIN := build/kind-plugin
 PYTEST_ARGS ?=
-# What is chosen by -k may all be in one of two runs: pytest ends with 5 where it finds nothing.
+# What is chosen by -k may all be in one of several runs: pytest ends with 5 where it finds nothing.
 OR_NONE := $(if $(PYTEST_ARGS),|| test $$? = 5)
 # Compiling the tests takes a quarter of the unit suite's time: it is done once.
 unexport PYTHONDONTWRITEBYTECODE
@@ -58,15 +58,18 @@ test: on-linux known-version lint test-unit ## Everything: lint, unit, integrati
 	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(addprefix suite/,$(SUITES) files plugin test/e2e/)
 
 test-unit: $(READY) ## Unit tests, no cluster.
-	@$(MAKE) --no-print-directory --output-sync=target -j2 unit/lws unit/others
+	@$(MAKE) --no-print-directory --output-sync=target -j2 unit/sets unit/others unit/lws
 
-# Two processes, each of which collects its own half only, are a third faster than workers that collect all.
-# No test of the first uses hypothesis, whose plugin does something in every test.
-unit/lws:
-	@$(BIN)/python -m pytest -p no:hypothesispytest test/unit/lws $(PYTEST_ARGS)
+# Processes that collect their own part only are a third faster than workers that collect all; the longest is first.
+# No test of lws/ uses hypothesis, whose plugin does something in every test.
+unit/sets:
+	@$(BIN)/python -m pytest test/unit/stories/disaggregated $(PYTEST_ARGS) $(OR_NONE)
 
 unit/others:
-	@$(BIN)/python -m pytest test/unit --ignore=test/unit/lws $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest test/unit --ignore=test/unit/lws --ignore=test/unit/stories/disaggregated $(PYTEST_ARGS) $(OR_NONE)
+
+unit/lws:
+	@$(BIN)/python -m pytest -p no:hypothesispytest test/unit/lws $(PYTEST_ARGS) $(OR_NONE)
 
 test-integration: on-linux $(READY) ## Tests against a real control plane (CLUSTER=existing or kind for another one).
 	@$(BUILD)
