@@ -92,6 +92,56 @@ def test_the_sequences_of_the_end_to_end_tests(
     assert rollout(before, after, budgets) == expected
 
 
+# What the public tests of the original pin down (§22 of the specification), but for the three below.
+PUBLISHED = {
+    "1,1 to 1,1": ((1, 1), (1, 1), (1, 1)),
+    "2,2 to 2,2": ((2, 2), (2, 2), (1, 1)),
+    "3,3 to 3,3": ((3, 3), (3, 3), (1, 1)),
+    "6,2 to 6,2": ((6, 2), (6, 2), (1, 1)),
+    "6,2 to 6,2, surge 2": ((6, 2), (6, 2), (2, 2)),
+    "6,4 to 6,4, surge 2": ((6, 4), (6, 4), (2, 2)),
+    "10,1 to 10,1": ((10, 1), (10, 1), (1, 1)),
+    "1,10 to 1,10": ((1, 10), (1, 10), (1, 1)),
+    "10,10 to 10,10": ((10, 10), (10, 10), (1, 1)),
+    "10,10 to 10,10, surge 3": ((10, 10), (10, 10), (3, 3)),
+    "12,6 to 12,6, surge 2": ((12, 6), (12, 6), (2, 2)),
+    "1,1 to 3,3": ((1, 1), (3, 3), (1, 1)),
+    "4,4 to 6,6": ((4, 4), (6, 6), (1, 1)),
+    "5,5 to 2,2": ((5, 5), (2, 2), (1, 1)),
+    "4,4 to 4,4, surge 2": ((4, 4), (4, 4), (2, 2)),
+    "4,6 to 4,6, surge 2 and 3": ((4, 6), (4, 6), (2, 3)),
+    "5,3 to 5,3, surge 2": ((5, 3), (5, 3), (2, 2)),
+    "from nothing": ((0, 0), (3, 3), (1, 1)),
+    "nothing": ((0, 0), (0, 0), (1, 1)),
+}
+PUBLISHED_ROWS = {
+    "10,10 to 10,10, surge 3": ("10,10|0,0 10,10|3,3 8,8|3,3 8,8|5,5 5,5|8,8 3,3|8,8 3,3|10,10 0,0|10,10"),
+    "12,6 to 12,6, surge 2": (
+        "12,6|0,0 12,6|2,1 10,5|2,1 10,5|4,2 8,4|4,2 8,4|6,3 6,3|6,3 6,3|8,4 4,2|8,4"
+        " 4,2|10,5 2,1|10,5 2,1|12,6 0,0|12,6"
+    ),
+    "4,4 to 6,6": ("4,4|0,0 4,4|1,1 4,4|2,2 4,4|3,3 3,3|4,4 2,2|5,5 1,1|6,6 0,0|6,6"),
+    "4,6 to 4,6, surge 2 and 3": ("4,6|0,0 4,6|2,3 2,3|2,3 2,3|4,6 0,0|4,6"),
+    "5,3 to 5,3, surge 2": ("5,3|0,0 5,3|2,1 4,2|2,1 3,2|2,1 3,2|4,2 2,1|4,2 2,1|5,3 0,0|5,3"),
+    "6,4 to 6,4, surge 2": ("6,4|0,0 6,4|2,2 4,3|2,2 4,3|4,3 2,2|4,3 2,2|6,4 0,0|6,4"),
+}
+
+
+def as_rows(rules: Rules) -> str:
+    return " ".join(
+        f"{','.join(map(str, old))}|{','.join(map(str, new))}" for old, new in reference.rows(rules)
+    )
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_the_sequences_of_the_public_tests(name: str) -> None:
+    before, after, surge = PUBLISHED[name]
+    ours = rollout(before, after, ((*surge, 1), (0, 0, 0)))
+    rules = Rules(before, after, surge, (0, 0))
+    assert ours == as_rows(rules) and not list(reference.broken_promises(rules, reference.rows(rules)))
+    assert ours == PUBLISHED_ROWS.get(name, ours)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "starving", "ours"),
     [
@@ -120,7 +170,7 @@ def test_wart_6_a_role_that_grows_is_not_starved(
     before: tuple[int, ...], after: tuple[int, ...], starving: str, ours: str
 ) -> None:
     rules = Rules(before, after, (1, 1), (0, 0))
-    theirs = [f"{','.join(map(str, old))}|{','.join(map(str, new))}" for old, new in reference.rows(rules)]
+    theirs = as_rows(rules).split()
     assert starving in theirs and list(reference.broken_promises(rules, reference.rows(rules)))
     assert rollout(before, after) == ours
 
