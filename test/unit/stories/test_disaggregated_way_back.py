@@ -1,0 +1,106 @@
+"""A rollout that this controller has begun goes on under the original: children say all that it needs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lws.kube.metadata import annotations_of, labels_of
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, KIND, REVISION_LABEL, ROLE_LABEL
+from test.unit.disaggregated import make_disaggregated, make_role
+from test.unit.lws.disaggregatedset.rollout import reference
+from test.unit.lws.disaggregatedset.rollout.reference import Row, Rules
+from test.unit.stories.disaggregated_world import World
+from test.unit.stories.original_sets import original_key
+from test.unit.stories.test_disaggregated_takeover import EXAMPLES, NAMES, Example
+
+
+class Original:
+    """What it would do next, at each row that we leave. rows: old and new counts as they change."""
+
+    def __init__(self, world: World, example: Example) -> None:
+        self.rows: list[Row] = []
+        self.tails: list[list[Row]] = []
+        self._world, self._example = world, example
+        world.after_pass = self._look
+
+    def _look(self) -> None:
+        """The original knows the target from the spec, and how it began from annotations of old children."""
+        width = len(self._example.rows[0][0])
+        new_key = original_key(self._world.get(KIND)["spec"]["roles"])
+        old, new, initial = ([0] * width for _ in range(3))
+        for child in self._world.children:
+            index, replicas = NAMES.index(labels_of(child)[ROLE_LABEL]), child["spec"]["replicas"]
+            if labels_of(child)[REVISION_LABEL] == new_key:
+                new[index] = replicas
+            else:
+                old[index] = replicas
+                initial[index] = int(annotations_of(child).get(INITIAL_REPLICAS_ANNOTATION, replicas))
+        row = (tuple(old), tuple(new))
+        if self.rows and self.rows[-1] == row:
+            return
+        self.rows.append(row)
+        surge, unavailable = zip(*(self._example.budgets or ((1, 0),) * width), strict=True)
+        rules = Rules(tuple(initial), self._example.rows[-1][1], surge, unavailable)
+        self.tails.append(_from(rules, row))
+
+
+def _from(rules: Rules, row: Row) -> list[Row]:
+    """The rows of the original from this one on."""
+    found, after = [row], rules.step(*row) if any(row[0]) else None
+    while after is not None:
+        found.append(after)
+        after = rules.step(*after) if any(after[0]) else None
+    if not any(found[-1][0]) and found[-1][1] != rules.target:
+        found.append((found[-1][0], rules.target))
+    return reference.by_writes(found)
+
+
+def made_of(role: dict[str, Any]) -> dict[str, Any]:
+    """A role of the original's states, as the API server stores it."""
+    return make_role(role["name"]) | role
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda each: each.name)
+def test_the_original_goes_on_with_the_same_steps(loop: asyncio.AbstractEventLoop, example: Example) -> None:
+    world = World(loop)
+    (initial, _), (_, target) = example.rows[0], example.rows[-1]
+    obj = make_disaggregated(roles=[made_of(each) for each in example.roles(example.before, initial, "a")])
+    del obj["metadata"]["uid"]
+    world.cluster.add(obj)
+    world.settle()
+    original = Original(world, example)
+    after = [made_of(each) for each in example.roles(example.after, target, "b")]
+    world.edit(lambda spec: spec.update(roles=after))
+    world.settle()
+    assert set(example.rows) <= set(original.rows)
+    for row, tail in zip(original.rows, original.tails, strict=True):
+        if row in example.rows:
+            assert tail == example.rows[example.rows.index(row) :], row
+
+
+def test_every_child_of_a_rollout_that_was_overtaken_says_what_the_original_needs(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """Its key is the hash of its own template, and old children say with how many groups they began."""
+    world = World(loop)
+    obj = make_disaggregated(roles=[make_role("prefill", 4), make_role("decode", 2)])
+    del obj["metadata"]["uid"]
+    world.cluster.add(obj)
+    world.settle()
+    keys = {original_key(world.get(KIND)["spec"]["roles"])}
+    for image, least in (("b", 2), ("c", 0)):
+        roles = [make_role("prefill", 4, image), make_role("decode", 2, image)]
+        world.edit(lambda spec, roles=roles: spec.update(roles=roles))
+        newest = original_key(world.get(KIND)["spec"]["roles"])
+        keys.add(newest)
+        while world.counts().get(newest, {}).get("prefill", -1) < least:
+            assert world.go_on()
+        for child in world.children:
+            key = labels_of(child)[REVISION_LABEL]
+            assert key in keys
+            if key != newest:
+                assert int(annotations_of(child)[INITIAL_REPLICAS_ANNOTATION]) >= child["spec"]["replicas"]
+    assert len(world.counts()) == len(keys) == 3
