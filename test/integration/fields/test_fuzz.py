@@ -1,7 +1,8 @@
 """Whatever is sent, is it answered in time, and can the controller run what is accepted?
 
-2,000 random sets and pods, drawn from the schema of the committed definition, go through API server and
-webhooks: the same every day, and with HYPOTHESIS_PROFILE=nightly ten times as many, other ones each time.
+2,000 random sets and pods and 1,000 DisaggregatedSets, drawn from the schemas of the committed definitions,
+go through API server and webhooks: the same every day, and with HYPOTHESIS_PROFILE=nightly ten times as many,
+other ones each time.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ from hypothesis import strategies as st
 from lws.kube.pods import wait_for_node
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.disaggregatedset.v1 import KIND as DISAGGREGATED
 from test.harness.groups import condition, name_of, pods_of, unsettled
 from test.harness.manifests import a_set
 from test.harness.product import Product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 from test.integration.fields.gate import Gate, sendable
+from test.integration.fields.random_disaggregated import disaggregated_sets
 from test.integration.fields.random_sets import good_sets, pods, sets
 from tools.localcluster import ApiError
 
@@ -109,6 +112,16 @@ def test_pods_are_refused_or_know_their_place(gate: Gate, manifest: Object) -> N
     stored = gate.create(manifest, "Pod")
     if stored is not None:
         again = gate.create(sendable(stored), "Pod")
+        assert again is not None, "what was stored is refused"
+        assert sendable(again) == sendable(stored)
+
+
+@examples(1_000)
+@given(manifest=disaggregated_sets())
+def test_disaggregated_sets_are_refused_or_stable(gate: Gate, manifest: Object) -> None:
+    stored = gate.create(manifest, DISAGGREGATED)
+    if stored is not None:
+        again = gate.create(sendable(stored), DISAGGREGATED)
         assert again is not None, "what was stored is refused"
         assert sendable(again) == sendable(stored)
 

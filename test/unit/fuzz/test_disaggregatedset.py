@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import itertools
 import json
+from contextlib import closing
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from hypothesis.strategies import DrawFn
 
 from lws.admission import leaderworkerset
 from lws.admission.defaulting import default
@@ -19,36 +19,19 @@ from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.spec import fault_of, parse
 from lws.group.gang.registry import PROVIDERS
 from lws_api.crds import defaulted, definitions
-from lws_api.disaggregatedset.v1 import API_VERSION, KIND
 from lws_api.leaderworkerset import v1
-from test.integration.fields.random_values import Schema, a_value, disturbed
+from test.integration.fields.random_disaggregated import FIELDS, disaggregated_sets
+from test.integration.fields.random_values import Schema
 from test.unit.fuzz.validity import is_valid
+from test.unit.stories.disaggregated_world import World
 
-SCHEMA: Schema = definitions()[KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 CHILD: Schema = definitions()[v1.KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-FIELDS: Schema = {
-    "type": "object",
-    "properties": {key: SCHEMA["properties"][key] for key in ("spec", "status")},
-}
-POD = {"spec": {"containers": [{"name": "c"}]}}
-ROLE = {"spec": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": POD}}}
-
-
-@st.composite
-def sets(draw: DrawFn) -> dict[str, Any]:
-    roles = [{"name": name, **copy.deepcopy(ROLE)} for name in ("a", "a-1", "b")]
-    raw: dict[str, Any] = {"spec": {"roles": roles, "slices": 2}}
-    for _ in range(draw(st.integers(0, 5))):
-        raw = disturbed(draw, raw, FIELDS)
-    if draw(st.integers(0, 9)) == 9:
-        raw["spec"] = a_value(draw, FIELDS["properties"]["spec"])
-    name = draw(st.sampled_from([*["llm"] * 15, "", "1", None, 7, "x" * 60]))
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}} | raw
+MOST_PODS, MOST_ROUNDS = 40, 60
 
 
 # Shrinking a whole object would take longer than all that is drawn.
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
-@given(sets(), sets())
+@given(disaggregated_sets(), disaggregated_sets())
 def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> None:
     before = copy.deepcopy((new, old))
     for known, gang in itertools.product((None, old), (None, *PROVIDERS.values())):
@@ -61,7 +44,7 @@ def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> N
 
 # As above.
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
-@given(sets())
+@given(disaggregated_sets())
 def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
     stored = defaulted(raw)
     if is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) and not errors_in(stored):
@@ -71,7 +54,7 @@ def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
 
 # As above.
 @settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
-@given(sets())
+@given(disaggregated_sets())
 def test_every_child_of_a_set_that_is_stored_can_be_stored_too(raw: dict[str, Any]) -> None:
     """Whatever a set asks for, no rollout is held up by the admission of its children."""
     stored = defaulted(raw)
@@ -86,3 +69,43 @@ def test_every_child_of_a_set_that_is_stored_can_be_stored_too(raw: dict[str, An
             default(child)
             assert is_valid(child["spec"], CHILD["properties"]["spec"])
             assert leaderworkerset.errors_in(child) == []
+
+
+def accepted(raw: dict[str, Any]) -> dict[str, Any] | None:
+    """A set as the API server would store it by the name of the stories; None for what it refuses."""
+    stored = defaulted({**raw, "metadata": {"name": "demo", "namespace": "default"}})
+    is_stored = is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) and not errors_in(stored)
+    return stored if is_stored else None
+
+
+def pods_of(stored: dict[str, Any]) -> int:
+    """So many at least."""
+    spec = stored["spec"]
+    sizes = (
+        each["spec"].get("replicas", 1) * each["spec"]["leaderWorkerTemplate"].get("size", 1)
+        for each in spec["roles"]
+    )
+    return int(spec.get("slices", 1) * sum(sizes))
+
+
+def what_is_said(world: World) -> str:
+    """Why a set is not where its user wants it; "Available" where it is."""
+    holding = {kind for kind, status in world.conditions.items() if status == "True"}
+    named = holding & {"Available", "ReplicaFailure", "Stalled"}
+    return ", ".join(sorted(named)) or "; ".join(world.status.get("pending", ()))
+
+
+# As above.
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(disaggregated_sets())
+def test_every_set_that_is_stored_settles_or_says_why_not(raw: dict[str, Any]) -> None:
+    stored = accepted(raw)
+    if stored is None or pods_of(stored) > MOST_PODS:
+        return
+    with closing(asyncio.new_event_loop()) as loop:
+        world = World(loop)
+        world.cluster.add({key: stored[key] for key in ("apiVersion", "kind", "metadata", "spec")})
+        for _ in range(MOST_ROUNDS):
+            if not world.go_on() and not world.manager.ring():
+                break
+        assert what_is_said(world), (stored["spec"], world.status)

@@ -94,7 +94,7 @@ class FakeCluster:
         }
         self._living.add(metadata["uid"])
         if obj["kind"] == "Pod":
-            self.images[metadata["uid"]] = obj["spec"]["containers"][0]["image"]
+            self.images[metadata["uid"]] = obj["spec"]["containers"][0].get("image", "")
         return self._store({**obj, "metadata": metadata})
 
     def change(self, obj: Mapping[str, Any], metadata: Object | None = None, **parts: Any) -> dict[str, Any]:
