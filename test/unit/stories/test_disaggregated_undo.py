@@ -1,0 +1,118 @@
+"""`lws undo` takes a DisaggregatedSet back to every earlier revision, roles added and removed in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from lws.cli.commands.undo import Manner, _undo
+from lws.kube.metadata import is_terminating, labels_of
+from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL
+from test.unit.disaggregated import make_disaggregated, make_role
+from test.unit.stories.disaggregated_world import World
+from test.unit.stories.test_disaggregated_commands import DEMO, Terminal
+
+Spec = dict[str, Any]
+
+
+def image(name: str) -> Callable[[Spec], None]:
+    def change(spec: Spec) -> None:
+        for role in spec["roles"]:
+            pod = role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+            pod["containers"][0]["image"] = name
+
+    return change
+
+
+def with_router(spec: Spec) -> None:
+    spec["roles"].append(make_role("router", 1))
+
+
+def with_encode_for_router(spec: Spec) -> None:
+    spec["roles"] = [each for each in spec["roles"] if each["name"] != "router"]
+    spec["roles"].append(make_role("encode", 2))
+
+
+CHANGES = (image("b"), with_router, with_encode_for_router)
+"""From revision 1 to revision 4."""
+
+
+@pytest.fixture
+def terminal(loop: asyncio.AbstractEventLoop, capsys: pytest.CaptureFixture[str]) -> Terminal:
+    world = World(loop)
+    obj = make_disaggregated(roles=[make_role("prefill", 4), make_role("decode", 2)])
+    del obj["metadata"]["uid"]
+    world.cluster.add(obj)
+    world.settle()
+    return Terminal(world, loop, capsys)
+
+
+def history(terminal: Terminal) -> list[tuple[str, list[str]]]:
+    """Key and roles of revisions 1 to 3, one after the other at rest."""
+    world, found = terminal.world, [_newest(terminal.world)]
+    for change in CHANGES[:-1]:
+        world.edit(change)
+        world.settle()
+        found.append(_newest(world))
+    return found
+
+
+def _newest(world: World) -> tuple[str, list[str]]:
+    ((key, roles),) = world.counts().items()
+    return key, sorted(roles)
+
+
+def running(world: World, key: str) -> set[str]:
+    """UIDs of pods of a revision that stay."""
+    names = tuple(
+        f"{each['metadata']['name']}-" for each in world.children if labels_of(each)[REVISION_LABEL] == key
+    )
+    return {
+        pod["metadata"]["uid"]
+        for pod in world.cluster.of_kind("Pod")
+        if pod["metadata"]["name"].startswith(names) and not is_terminating(pod)
+    }
+
+
+def undo(terminal: Terminal, revision: int) -> None:
+    code, said = terminal(_undo, DEMO, Manner(revision, dry_run=False, output=None))
+    assert code == 0 and f"rolled back to revision {revision}" in said
+
+
+@pytest.mark.parametrize("revision", [1, 2, 3])
+@pytest.mark.parametrize("is_at_rest", [True, False], ids=["at rest", "in the middle of a rollout"])
+def test_every_earlier_revision_comes_back(terminal: Terminal, revision: int, is_at_rest: bool) -> None:
+    world, revisions = terminal.world, history(terminal)
+    (last, _), (key, roles) = revisions[-1], revisions[revision - 1]
+    world.edit(CHANGES[-1])
+    if is_at_rest:
+        world.settle()
+    else:
+        # Some groups of revision 3 have gone, and some still run.
+        while min(world.counts()[last].values()) == 1 and world.counts()[last]["prefill"] == 4:
+            assert world.go_on()
+    undo(terminal, revision)
+    kept = running(world, key) if not is_at_rest else set()
+    world.settle()
+    assert _newest(world) == (key, roles)
+    assert kept <= running(world, key), "what still runs it is not restarted"
+    assert bool(kept) == (revision == 3 and not is_at_rest)
+    assert world.conditions["Available"] == "True"
+
+
+def test_what_is_left_of_a_short_history_can_be_undone_to(terminal: Terminal) -> None:
+    """The limit counts revisions that nothing runs."""
+    world = terminal.world
+    world.edit(lambda spec: spec.update(revisionHistoryLimit=1))
+    revisions = history(terminal)
+    world.edit(CHANGES[-1])
+    while len(world.counts()) < 2:
+        assert world.go_on()
+    undo(terminal, 3)
+    world.settle()
+    assert _newest(world) == revisions[-1]
+    owned = world.cluster.owned_by(world.get(KIND)["metadata"]["uid"], "ControllerRevision")
+    assert len(owned) == 2
