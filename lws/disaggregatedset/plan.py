@@ -122,7 +122,6 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
             pending=_pending(wanted, target, steps),
             problems=problems,
             waiting_for=planned.waiting_for,
-            has_moved=any(each.has_moved for each in steps),
             is_paused=spec.paused,
             deadline=spec.progress_deadline,
         ),
