@@ -43,7 +43,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
         return plan_left_alone(snapshot)
     target = target_revision(snapshot)
     wanted = Wanted(snapshot, parse(snapshot.obj), target.key, target.records)
-    if target.actions and (snapshot.orphans or not target.is_all_that_is_recorded):
+    if target.actions and not _may_follow(wanted, target):
         return _plan_record(wanted, target)
     if snapshot.orphans:
         # They count in every step: nothing else is done before they are ours.
@@ -51,8 +51,17 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     return _plan_whole(wanted, target)
 
 
+def _may_follow(wanted: Wanted, target: Target) -> bool:
+    """Whether the first step may be taken in the pass that records what it leads to: in one sequence behind
+    it, which stops at its first failure. Slices wait for nothing that fails in another one.
+    """
+    snapshot = wanted.snapshot
+    slices = {*range(wanted.spec.slices), *(each.slice_index for each in snapshot.children)}
+    return target.is_all_that_is_recorded and not snapshot.orphans and len(slices) == 1
+
+
 def _plan_record(wanted: Wanted, target: Target) -> Plan:
-    """What runs is recorded, and only a look at the history that there is then shows what comes next."""
+    """Nothing but what is recorded: a look at the history that there is then shows what comes next."""
     snapshot = wanted.snapshot
     broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
     recording = Plan((target.actions,), announce=broken, again_after=0.0)
