@@ -153,7 +153,8 @@ def _pending(wanted: Wanted, target: Target, steps: Sequence[Course]) -> tuple[s
     """What users wait for without anything being wrong."""
     snapshot, recorded = wanted.snapshot, wanted.recorded(target.key)
     edits = waiting_edits(wanted.spec, recorded) if recorded else ()
-    return (*edits, *waiting_slices(steps), *without_nodes(snapshot.children, snapshot.now))
+    nodes = without_nodes(snapshot.children, snapshot.now)
+    return (*edits, *waiting_slices(steps), *wanted.without_groups, *nodes)
 
 
 def _has_ended(stored: Object, rolling: frozenset[int]) -> bool:
