@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from lws.actions import Object, Plan, Reference, Status, soonest, together
+from lws.actions import Announce, Object, Plan, Reference, Status, soonest, together
 from lws.children import adopt
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.scalers import plan_scalers
@@ -141,12 +141,19 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     patch = status.patch
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(
-        statuses=(Status(Reference.to(obj), patch, announce, can_wait(stored, patch)),) if patch else (),
+        statuses=_written(obj, patch, announce),
         announce=events.problems(obj, problems),
         again_after=soonest((status.due_in, look_again(snapshot.children))),
         standing=frozenset(word for word, holds in standing if holds),
         figures=figures_of(obj["metadata"]["name"], target.name, wanted.in_all(), status, bool(rolling)),
     )
+
+
+def _written(obj: Object, patch: Object | None, announce: tuple[Announce, ...]) -> tuple[Status, ...]:
+    if not patch:
+        return ()
+    stored = obj.get("status") or {}
+    return (Status(Reference.to(obj), patch, announce, can_wait(stored, patch), before=stored),)
 
 
 def _pending(wanted: Wanted, target: Target, steps: Sequence[Course]) -> tuple[str, ...]:

@@ -187,7 +187,7 @@ def _status(seen: observed.Observed, scaler: Object, role: str) -> Plan:
     if not patch:
         return Plan()
     can_wait = find(conditions, _BOUND.type) is not None and "selector" not in patch
-    return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait),))
+    return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
 
 
 def _at_start(child: observed.Child) -> int:
