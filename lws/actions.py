@@ -180,7 +180,8 @@ class Status:
     """A JSON merge patch of the status subresource, guarded by the UID; planned only where it changes it.
 
     can_wait: nobody waits for it, and more of its kind may follow. is_first_word: the first of its target,
-    which says only what is on its way; what comes of that may be told with it.
+    which says only what is on its way; what comes of that may be told with it. before: the status that the
+    patch was made for; where another one was there, the next pass looks at what came of it. None: never.
     """
 
     target: Reference
@@ -188,6 +189,7 @@ class Status:
     announce: tuple[Announce, ...] = ()
     can_wait: bool = False
     is_first_word: bool = False
+    before: Object | None = None
 
 
 @dataclass(frozen=True, slots=True)

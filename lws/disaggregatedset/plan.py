@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from lws.actions import Object, Plan, Reference, Status, soonest, together
+from lws.actions import Announce, Object, Plan, Reference, Status, soonest, together
 from lws.children import adopt
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.scalers import plan_scalers
@@ -43,7 +43,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
         return plan_left_alone(snapshot)
     target = target_revision(snapshot)
     wanted = Wanted(snapshot, parse(snapshot.obj), target.key, target.records)
-    if target.actions and (snapshot.orphans or not target.is_all_that_is_recorded):
+    if target.actions and not _may_follow(wanted, target):
         return _plan_record(wanted, target)
     if snapshot.orphans:
         # They count in every step: nothing else is done before they are ours.
@@ -51,8 +51,17 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     return _plan_whole(wanted, target)
 
 
+def _may_follow(wanted: Wanted, target: Target) -> bool:
+    """Whether the first step may be taken in the pass that records what it leads to: in one sequence behind
+    it, which stops at its first failure. Slices wait for nothing that fails in another one.
+    """
+    snapshot = wanted.snapshot
+    slices = {*range(wanted.spec.slices), *(each.slice_index for each in snapshot.children)}
+    return target.is_all_that_is_recorded and not snapshot.orphans and len(slices) == 1
+
+
 def _plan_record(wanted: Wanted, target: Target) -> Plan:
-    """What runs is recorded, and only a look at the history that there is then shows what comes next."""
+    """Nothing but what is recorded: a look at the history that there is then shows what comes next."""
     snapshot = wanted.snapshot
     broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
     recording = Plan((target.actions,), announce=broken, again_after=0.0)
@@ -122,7 +131,6 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
             pending=_pending(wanted, target, steps),
             problems=problems,
             waiting_for=planned.waiting_for,
-            has_moved=any(each.has_moved for each in steps),
             is_paused=spec.paused,
             deadline=spec.progress_deadline,
         ),
@@ -133,7 +141,7 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     patch = status.patch
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(
-        statuses=(Status(Reference.to(obj), patch, announce, can_wait(stored, patch)),) if patch else (),
+        statuses=_written(obj, patch, announce),
         announce=events.problems(obj, problems),
         again_after=soonest((status.due_in, look_again(snapshot.children))),
         standing=frozenset(word for word, holds in standing if holds),
@@ -141,11 +149,19 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     )
 
 
+def _written(obj: Object, patch: Object | None, announce: tuple[Announce, ...]) -> tuple[Status, ...]:
+    if not patch:
+        return ()
+    stored = obj.get("status") or {}
+    return (Status(Reference.to(obj), patch, announce, can_wait(stored, patch), before=stored),)
+
+
 def _pending(wanted: Wanted, target: Target, steps: Sequence[Course]) -> tuple[str, ...]:
     """What users wait for without anything being wrong."""
     snapshot, recorded = wanted.snapshot, wanted.recorded(target.key)
     edits = waiting_edits(wanted.spec, recorded) if recorded else ()
-    return (*edits, *waiting_slices(steps), *without_nodes(snapshot.children, snapshot.now))
+    nodes = without_nodes(snapshot.children, snapshot.now)
+    return (*edits, *waiting_slices(steps), *wanted.without_groups, *nodes)
 
 
 def _has_ended(stored: Object, target: Target, rolling: frozenset[int]) -> bool:

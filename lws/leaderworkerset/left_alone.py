@@ -67,6 +67,6 @@ def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
     conditions = with_condition(stored.get("conditions"), condition, generation, now)
     patch = merge_patch(stored, {**stored, "conditions": conditions})
     return Plan(
-        statuses=(Status(Reference.to(obj), patch),) if patch is not None else (),
+        statuses=(Status(Reference.to(obj), patch, before=stored),) if patch is not None else (),
         waiting_for=problem.message,
     )

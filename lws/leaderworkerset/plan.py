@@ -106,7 +106,7 @@ def _written(lws: Object, status: SetStatus) -> tuple[Status, ...]:
         return ()
     stored = lws.get("status") or {}
     urgency = can_wait(stored, status.patch), is_first_word(stored, status.patch)
-    return (Status(Reference.to(lws), status.patch, status.announce, *urgency),)
+    return (Status(Reference.to(lws), status.patch, status.announce, *urgency, before=stored),)
 
 
 def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: Step, is_done: bool) -> Revisions:

@@ -208,7 +208,8 @@ class DisaggregatedSetStatus(KubeModel):
     """Memory of the controller: for each slice that is in a rollout, by its index, where that began."""
     pending: tuple[str, ...] = Field(default_factory=tuple)
     """What was changed and waits for the next revision, because it would restart pods; slices whose rollout
-    waits for the user, with their roles; and roles whose pods wait for nodes.
+    waits for the user, with their roles; slices for which a scaler leaves no group of its role; and roles
+    whose pods wait for nodes.
     """
 
 

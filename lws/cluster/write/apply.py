@@ -21,6 +21,7 @@ from lws.cluster.write.owner_locks import Turns
 from lws.cluster.write.owner_writes import write_owner
 from lws.cluster.write.taken_names import is_as_made
 from lws.figures import Tally
+from lws.kube.differences.patches import is_merged_into
 from lws.kube.metadata import controller_of
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ class Applier:
         for action in sequence:
             try:
                 if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
-                    await self._remember(action, due)
+                    await self._remember(action, due, outcome)
                 elif not await self._in_turn(action):
                     return
             except Overtaken as error:
@@ -161,11 +162,12 @@ class Applier:
             case Delete():
                 await self._delete(action)
 
-    async def _remember(self, action: Merge, due: dict[str, Status]) -> None:
+    async def _remember(self, action: Merge, due: dict[str, Status], outcome: Outcome) -> None:
         """What must be remembered takes the rest of the status along: one write instead of two."""
+        log.debug("merge %s: %s", action.target, action.why)
         status = due[str(action.target)]
-        joined = {"status": {**status.patch, **action.patch["status"]}}
-        await self._carry_out(replace(action, patch=joined))
+        joined = replace(status, patch={**status.patch, **action.patch["status"]})
+        await self._merge_status(joined, outcome)
         del due[str(action.target)]
         for announce in status.announce:
             self._recorder.announce(announce)
@@ -229,16 +231,25 @@ class Applier:
         if target.uid and self._pruned.get(target.uid) == (target.resource_version, status.patch):
             return
         try:
-            stored = await self._cluster.merge(target, {"status": status.patch}, subresource="status")
+            stored = await self._merge_status(status, outcome)
         except NotFound:
             return
         except ClusterError as error:
             outcome.errors.append(error)
             return
-        self._memory.put(stored)
         self._remember_pruned(target.uid, status.patch, stored)
         for announce in status.announce:
             self._recorder.announce(announce)
+
+    async def _merge_status(self, status: Status, outcome: Outcome) -> Mapping[str, Any]:
+        patch = {"status": status.patch}
+        stored = await self._cluster.merge(status.target, patch, subresource="status")
+        self._memory.put(stored)
+        # What somebody cleared meanwhile the stream tells too late: the answer is newer.
+        if status.before is not None:
+            now = stored.get("status") or {}
+            outcome.overtaken |= not is_merged_into(status.before, status.patch, now)
+        return stored
 
     def _remember_pruned(self, uid: str, patch: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
         """A definition of an earlier release drops fields that it does not know: to send them for the same

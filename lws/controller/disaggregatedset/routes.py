@@ -65,7 +65,7 @@ class Routes:
         return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
 
     def _of_revision(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """What follows from one that we have made or pruned is in the same plan."""
+        """What follows from one that we have made or pruned is in the same plan, or comes at once anyway."""
         is_changed = before is not None and after is not None
         is_news = is_changed or not self._is_ours(after or before or {})
         return self._woken(before, after, 0.0 if is_news else timing.CHILD_REPORT_SECONDS)

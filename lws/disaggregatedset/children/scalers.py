@@ -71,7 +71,8 @@ def seed(seen: observed.Observed, slices: int, role: str, key: str) -> int:
     and surge left out.
 
     A HorizontalPodAutoscaler leaves alone whatever stands at 0, so that is no beginning, unless a scaler has
-    brought the role to 0: without one a role is at 0 only together with all others.
+    brought the role to 0: without one a role is at 0 only together with all others. No slice in which
+    nothing ran begins without the role either: what it has of others would serve nobody.
     """
     children = [each for each in seen.children if each.role == role and not each.is_leaving]
     total = 0
@@ -80,9 +81,10 @@ def seed(seen: observed.Observed, slices: int, role: str, key: str) -> int:
         old = sum(_at_start(each) for each in of_slice if each.key != key)
         total += max(old, sum(each.wanted for each in of_slice if each.key == key))
     was_scaled = any(each.obj["metadata"].get("generation", 1) > 1 for each in children)
-    if was_scaled and any(each.wanted for each in seen.children if each.role != role):
-        return total
-    return max(total, 1)
+    if not total and was_scaled and any(each.wanted for each in seen.children if each.role != role):
+        return 0
+    is_any_new = not set(range(slices)) <= {each.slice_index for each in children}
+    return max(total, slices) if is_any_new or not total else total
 
 
 def build_scaler(owner: Object, role: str, replicas: int) -> dict[str, Any]:
@@ -185,7 +187,7 @@ def _status(seen: observed.Observed, scaler: Object, role: str) -> Plan:
     if not patch:
         return Plan()
     can_wait = find(conditions, _BOUND.type) is not None and "selector" not in patch
-    return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait),))
+    return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
 
 
 def _at_start(child: observed.Child) -> int:

@@ -46,11 +46,6 @@ class Course:
     is_rolling: bool
     why_waiting: str = ""
 
-    @property
-    def has_moved(self) -> bool:
-        """Something is written for it."""
-        return any(self.plan.sequences)
-
 
 @dataclass(frozen=True, slots=True)
 class _Standing:

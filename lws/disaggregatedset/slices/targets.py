@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lws.disaggregatedset.children.scalers import scaler_counts, seed, share
+from lws.disaggregatedset.names import scaler_name
 from lws.disaggregatedset.revisions.record import Record
 from lws.disaggregatedset.rollout.budget import DEFAULT, budget_of
 from lws.disaggregatedset.rollout.state import RoleTarget
@@ -62,3 +63,22 @@ class Wanted:
             # Its scaler will begin with that.
             total = seed(self.snapshot, slices, role.name, self.key)
         return share(total, slices, index)
+
+    @property
+    def without_groups(self) -> tuple[str, ...]:
+        """Of scalers that ask for fewer groups than there are slices, which slices get none of their role,
+        though they have groups of others: words for the status.
+        """
+        slices, scaled = self.spec.slices, scaler_counts(self.snapshot)
+        found = []
+        for role in self.spec.roles:
+            total = scaled.get(role.name, slices) if role.is_external else slices
+            has_others = total < slices and any(self._count(each, total) for each in self.spec.roles)
+            if slices > 1 and has_others:
+                where = f"slice {total}" if total == slices - 1 else f"slices {total} to {slices - 1}"
+                scaler = scaler_name(self.snapshot.obj["metadata"]["name"], role.name)
+                found.append(
+                    f"{where}: role {role.name}: no group: its scaler {scaler} asks for {total} "
+                    f"in {slices} slices"
+                )
+        return tuple(found)

@@ -17,6 +17,7 @@ from lws.actions import Announce, Object, Problem
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.disaggregatedset.status.counts import RoleCounts, role_counts, slice_counts
+from lws.disaggregatedset.status.progress import has_come_closer
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
 from lws.kube.differences.patches import merge_patch
 from lws.leaderworkerset.status import urgency
@@ -49,8 +50,8 @@ class Observed:
     key, update, current: the wanted revision, its name, and the name of that before it. moving: slices that
     are in a rollout; rollouts: what is to be remembered of them. pending: what waits for the next revision,
     and rollouts that are held back.
-    waiting_for: what has to happen next, in words. has_moved: this pass takes a step. deadline: seconds
-    without progress after which the set counts as stalled, None for never.
+    waiting_for: what has to happen next, in words. deadline: seconds without progress after which the set
+    counts as stalled, None for never.
     """
 
     now: datetime
@@ -65,7 +66,6 @@ class Observed:
     pending: Sequence[str] = ()
     problems: Sequence[Problem] = ()
     waiting_for: str = ""
-    has_moved: bool = False
     is_paused: bool = False
     deadline: int | None = None
 
@@ -93,7 +93,7 @@ def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus
     is_reached = all(_is_reached(each, observed.desired[each.name]) for each in counts)
     # What is left of a former revision may have no groups any more.
     is_available = is_reached and not observed.moving
-    pace = _pace(obj, observed, counts, is_available)
+    pace = _pace(obj, observed, is_available)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)
     before = stored.get("conditions") or []
@@ -144,20 +144,16 @@ def _additions(obj: Object, observed: Observed) -> dict[str, Any]:
     }
 
 
-def _pace(obj: Object, observed: Observed, counts: Sequence[RoleCounts], is_available: bool) -> Pace:
+def _pace(obj: Object, observed: Observed, is_available: bool) -> Pace:
     stored = obj.get("status") or {}
-    known = {each.get("name"): each for each in stored.get("roleStatuses") or ()}
-    ready = sum(each.ready for each in counts)
-    was_ready = sum(int(each.get("readyReplicas") or 0) for each in known.values())
     return Pace(
         deadline=timedelta(seconds=observed.deadline) if observed.deadline is not None else None,
         now=observed.now,
         is_progressing=not is_available,
         was_progressing=is_true(stored.get("conditions"), PROGRESSING),
         is_paused=observed.is_paused,
-        has_moved=observed.has_moved
-        or ready > was_ready
-        or stored.get("observedGeneration") != obj["metadata"].get("generation", 0),
+        has_moved=stored.get("observedGeneration") != obj["metadata"].get("generation", 0)
+        or has_come_closer(stored, observed.children, observed.key),
         settled=0,
         waits=tuple(wait for each in observed.children for wait in each.waits),
     )

@@ -1,7 +1,7 @@
 """Which patch leads from one JSON document to another?
 
 In: both documents. Out: a merge patch (RFC 7386), or the operations of a JSON Patch (RFC 6902); none where
-they are equal. Of one document and a merge patch: the other document.
+they are equal. Of one document and a merge patch: the other document, and whether it can be that.
 """
 
 from __future__ import annotations
@@ -42,6 +42,26 @@ def with_merged(document: Any, patch: Any) -> Any:
     }
     given = {field: value for field, value in patch.items() if value is not None}
     return {**merged, **{field: with_merged(known.get(field), value) for field, value in given.items()}}
+
+
+def is_merged_into(before: Mapping[str, Any], patch: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Whether `after` can be what a server stores that merges the patch into `before`: all that the patch
+    does not speak of is the same.
+
+    What it speaks of is not compared: a server may prune that, or write it in another way. What is None in
+    `before` can be anything.
+    """
+    for field in before.keys() | after.keys():
+        known, stored = before.get(field), after.get(field)
+        if field not in patch:
+            is_kept = known == stored or (field in before and known is None)
+        elif isinstance(patch[field], Mapping) and isinstance(known, Mapping):
+            is_kept = is_merged_into(known, patch[field], stored if isinstance(stored, Mapping) else {})
+        else:
+            is_kept = True
+        if not is_kept:
+            return False
+    return True
 
 
 def json_patch(before: Any, after: Any, path: str = "") -> Iterator[Operation]:

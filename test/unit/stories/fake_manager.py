@@ -166,7 +166,7 @@ class FakeManager:
         if not plan.is_empty:
             # Sequences run side by side, as tasks.
             outcome = self._loop.run_until_complete(kind.apply(plan))
-            after = 1.0 if outcome.errors else after
+            after = 1.0 if outcome.errors or outcome.overtaken else after
         if after is not None:
             self.timers[key] = now + timedelta(seconds=after)
 

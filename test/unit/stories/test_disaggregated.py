@@ -446,6 +446,27 @@ def test_a_scaler_counts_the_groups_of_all_slices(world: World) -> None:
     assert of_slices == [2, 1, 1] and world.conditions["Available"] == "True"
 
 
+def test_no_slice_is_created_without_groups_of_a_role_that_is_scaled_from_outside(world: World) -> None:
+    add(world, roles=external(), slices=3)
+    assert world.get(SCALER_KIND, "demo-prefill")["spec"] == {"replicas": 3}
+    assert {each["metadata"]["name"][-7:]: each["spec"]["replicas"] for each in world.children} == {
+        "prefill": 1,
+        "-decode": 2,
+    }
+    assert "pending" not in world.status
+
+
+@pytest.mark.parametrize(
+    ("total", "where"), [(3, ""), (2, "slice 2"), (1, "slices 1 to 2"), (0, "slices 0 to 2")]
+)
+def test_slices_for_which_a_scaler_leaves_no_group_are_told(world: World, total: int, where: str) -> None:
+    add(world, roles=external(), slices=3)
+    world.edit(lambda spec: spec.update(replicas=total), SCALER_KIND, "demo-prefill")
+    world.settle()
+    told = f"{where}: role prefill: no group: its scaler demo-prefill asks for {total} in 3 slices"
+    assert world.status.get("pending", []) == ([told] if where else [])
+
+
 def test_a_lost_scaler_is_made_anew_with_what_the_role_has(world: World) -> None:
     add(world, roles=external())
     world.edit(lambda spec: spec.update(replicas=3), SCALER_KIND, "demo-prefill")

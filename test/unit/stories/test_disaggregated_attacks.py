@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lws.actions import Object, Reference
 from lws_api.disaggregatedset.v1 import KIND
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_attack import FAULTS, Attack
@@ -177,6 +178,40 @@ def test_a_status_that_is_lost_at_rest_comes_back(loop: asyncio.AbstractEventLoo
     attack.go()
     assert attack.world.status["updateRevision"] == known["updateRevision"]
     attack.check_end()
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        pytest.param(KIND, {"revisionHistoryLimit": 5}, id="of the set"),
+        pytest.param("LeaderWorkerSet", {"progressDeadlineSeconds": 60}, id="of a role"),
+    ],
+)
+def test_a_status_that_is_lost_between_a_look_at_it_and_its_write_comes_back(
+    loop: asyncio.AbstractEventLoop, kind: str, change: dict[str, Any]
+) -> None:
+    """What is written lands on nothing, the stream tells of that when the answer is known, and nothing else
+    happens.
+    """
+    world, cleared = begin(loop, BUDGETS[0]).world, set()
+    merge = world.cluster.merge
+
+    async def clearing(target: Reference, patch: Object, subresource: str = "") -> Any:
+        if target.kind == kind and subresource == "status" and target.name not in cleared:
+            cleared.add(target.name)
+            world.cluster.change(world.get(kind, target.name), status={})
+        return await merge(target, patch, subresource)
+
+    world.cluster.merge = clearing  # type: ignore[method-assign]
+    world.edit(lambda spec: (spec if kind == KIND else spec["roles"][0]["spec"]).update(change))
+    world.settle()
+    for _ in range(5):
+        world.manager.ring()
+        world.settle()
+    assert cleared
+    for name in cleared:
+        status = world.get(kind, name)["status"]
+        assert status.keys() >= {"observedGeneration", "updateRevision", "currentRevision", "conditions"}
 
 
 @pytest.mark.parametrize(("seed", "rounds"), [(0, 1), (1, 1), (2, 1)])

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from lws.cluster.errors import ApiError
 from lws.controller.triggers.keys import Key
 from lws.kube.metadata import annotations_of, controller_of
-from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, KIND
+from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, KIND, SLICE_LABEL
 from test.unit.disaggregated import make_disaggregated
 from test.unit.stories.disaggregated_world import World
 from test.unit.stories.test_disaggregated_attacks import BUDGETS, begin, image, lose_status
+
+PASS_OF_SET = Key("disaggregatedset", "default", "demo")
 
 
 def test_an_orphaned_history_comes_along_with_a_new_revision(loop: asyncio.AbstractEventLoop) -> None:
@@ -49,6 +53,27 @@ def test_a_record_that_is_tried_again_makes_nothing_for_a_set_that_is_gone(
     world.manager.queue.add(key)
     world.manager.run_pass(key)
     assert not [each for each in attack.writes if "create LeaderWorkerSet" in each]
+
+
+def test_a_slice_that_cannot_be_made_keeps_no_other_from_it(loop: asyncio.AbstractEventLoop) -> None:
+    world, obj = World(loop), make_disaggregated(slices=3)
+    del obj["metadata"]["uid"]
+    create = world.cluster.create
+    made: list[str] = []
+
+    async def refusing(intent: Any) -> Any:
+        made.append(intent["metadata"]["name"])
+        if made[-1].startswith("demo-0-"):
+            raise ApiError(500, "InternalError", "not this one")
+        return await create(intent)
+
+    world.cluster.create = refusing  # type: ignore[method-assign]
+    world.cluster.add(obj)
+    world.manager.read(KIND)
+    while len({each["metadata"]["labels"][SLICE_LABEL] for each in world.children}) < 2:
+        assert world.manager.run_pass(PASS_OF_SET), f"it waits: {made}"
+    first = [name for name in made if name.startswith("demo-0-")]
+    assert len(first) == 1, "in the same pass as the first one that failed"
 
 
 @pytest.mark.parametrize("fault", ["500", "late"])

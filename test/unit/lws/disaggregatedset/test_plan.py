@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 
-from lws.actions import Create
+import pytest
+
+from lws.actions import Action, Apply, Create
 from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.names import Identity, identity_of
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
@@ -31,6 +34,36 @@ def test_nothing_is_made_before_what_is_wanted_is_recorded() -> None:
     obj = make_disaggregated()
     snapshot = DisaggregatedSnapshot(obj, NOW, reread=obj)
     assert len(plan(snapshot).sequences) == 1 and kinds(snapshot) == RECORDED_FIRST
+
+
+@pytest.mark.parametrize(
+    ("slices", "left"),
+    [pytest.param(2, 0, id="two are to be there"), pytest.param(1, 2, id="one is left of more")],
+)
+def test_where_there_are_several_slices_none_waits_for_another(slices: int, left: int) -> None:
+    """One sequence of all of them would stop at the first failure of any. Recorded is recorded."""
+    former, obj = (
+        make_disaggregated(roles=[make_role(*each, image) for each in ROLES.items()], slices=slices)
+        for image in ("app:1", "app:2")
+    )
+    revision = recorded(former, 1)
+    children = tuple(make_facts(obj, Identity(index, revision.key, "prefill")) for index in range(left))
+    snapshot = DisaggregatedSnapshot(obj, NOW, children, revisions=(revision,), reread=obj)
+    assert kinds(snapshot) == ["ControllerRevision"] and plan(snapshot).again_after == 0
+    (sequence,) = plan(snapshot).sequences
+    made = recorded(obj, 2)
+    later = plan(replace(snapshot, revisions=(revision, made)))
+    of_slices = [{str(index_of(each)) for each in actions} for actions in later.sequences]
+    assert len(sequence) == 1 and all(len(indices) == 1 for indices in of_slices)
+    assert len(set(chain(*of_slices))) > 1
+
+
+def index_of(action: Action) -> int:
+    """Of the slice that an action is about."""
+    name = action.intent["metadata"]["name"] if isinstance(action, Create | Apply) else action.target.name
+    identity = identity_of("demo", name)
+    assert identity is not None
+    return identity.slice_index
 
 
 def test_what_runs_unrecorded_is_recorded_before_anything_else_is_decided() -> None:

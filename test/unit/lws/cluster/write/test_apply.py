@@ -312,6 +312,26 @@ async def test_what_an_older_definition_drops_is_sent_once(
     assert bench.diary == ["status demo"] * writes
 
 
+@pytest.mark.parametrize(
+    ("stored", "is_other"),
+    [
+        pytest.param({"replicas": 2, "updateRevision": "demo-1"}, False, id="as it was looked at"),
+        pytest.param({"replicas": 2}, True, id="somebody cleared it meanwhile"),
+        pytest.param({"updateRevision": "demo-1"}, False, id="what is sent is not kept"),
+    ],
+)
+@pytest.mark.parametrize("is_remembered", [False, True], ids=["by itself", "with what is remembered"])
+async def test_a_status_that_somebody_else_changed_meanwhile_is_looked_at_again(
+    bench: _Bench, stored: dict[str, Any], is_other: bool, is_remembered: bool
+) -> None:
+    bench.cluster.answers["status demo"] = {**_object("demo", resourceVersion="7"), "status": stored}
+    status = Status(SET, {"replicas": 2}, before={"replicas": 1, "updateRevision": "demo-1"})
+    memory = Merge(SET, {"status": {"replicas": 2}}, why="because", subresource="status")
+    outcome = await bench.run(*([(memory,)] if is_remembered else []), statuses=(status,))
+    assert (outcome.errors, outcome.overtaken) == ([], is_other)
+    assert bench.diary == ["status demo"] and bench.put[0]["status"] == stored
+
+
 async def test_what_a_plan_deletes_is_known_to_leave_until_the_plan_has_ended(bench: _Bench) -> None:
     bench.cluster.slow = {"a": 5}
     running = asyncio.create_task(bench.run((_create("a"), _delete("b")), (_delete("c"),)))

@@ -228,6 +228,16 @@ AT_ZERO = Kid("prefill", wanted=0, ready=0)
         pytest.param((AT_ZERO, Kid("decode")), 1, 1, id="made with 0, since there was no scaler"),
         pytest.param((replace(AT_ZERO, generation=3), Kid("decode")), 1, 0, id="scaled to 0 by its scaler"),
         pytest.param((replace(MIXED[0], is_leaving=True),), 1, 1, id="being deleted"),
+        pytest.param((), 3, 3, id="nothing there, three slices"),
+        pytest.param((AT_ZERO, replace(AT_ZERO, slice_index=1)), 2, 2, id="made with 0 in two slices"),
+        pytest.param((Kid("prefill", wanted=2),), 3, 3, id="two of three slices are new"),
+        pytest.param((Kid("prefill", wanted=4),), 3, 4, id="and there are enough for them"),
+        pytest.param(
+            (Kid("prefill", wanted=1), replace(AT_ZERO, slice_index=1)), 2, 1, id="one slice was told 0"
+        ),
+        pytest.param(
+            (replace(AT_ZERO, generation=3), Kid("decode")), 2, 0, id="scaled to 0, and a slice is new"
+        ),
     ],
 )
 def test_seeds(children: tuple[Kid, ...], slices: int, expected: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import jsonpatch
 import pytest
 
-from lws.kube.differences.patches import json_patch, merge_patch, with_merged
+from lws.kube.differences.patches import is_merged_into, json_patch, merge_patch, with_merged
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,28 @@ from lws.kube.differences.patches import json_patch, merge_patch, with_merged
 def test_the_smallest_patch(before: dict[str, Any], after: dict[str, Any], patch: Any) -> None:
     assert merge_patch(before, after) == patch
     assert with_merged(before, patch or {}) == after
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "after", "expected"),
+    [
+        pytest.param({"a": 1, "b": 2}, {"b": 3}, {"a": 1, "b": 3}, True, id="as intended"),
+        pytest.param({"a": 1, "b": 2}, {"b": 3}, {"b": 3}, False, id="what was there is gone"),
+        pytest.param({"a": 1, "b": 2}, {"b": 3}, {"a": 2, "b": 3}, False, id="it is another one"),
+        pytest.param({"b": 2}, {"b": 3}, {"a": 1, "b": 3}, False, id="something came"),
+        pytest.param({"a": 1}, {"b": 3}, {"a": 1}, True, id="what was sent is pruned"),
+        pytest.param({"a": 1}, {"b": "03"}, {"a": 1, "b": "3"}, True, id="it is normalised"),
+        pytest.param({"a": 1, "b": 2}, {"b": None}, {"a": 1, "b": 0}, True, id="it gets a default"),
+        pytest.param({"a": {"x": 1, "y": 2}}, {"a": {"x": 3}}, {"a": {"x": 3}}, False, id="gone within"),
+        pytest.param({"a": {"x": 1}}, {"a": {"y": 2}}, {"a": {"x": 1}}, True, id="pruned within"),
+        pytest.param({"a": {"x": 1}}, {"a": {"y": 2}}, {}, False, id="all of it is gone"),
+        pytest.param({"a": 1}, {"a": {"x": 1}}, {"a": {"x": 1}}, True, id="another kind of value"),
+        pytest.param({"a": None, "b": 2}, {"b": 3}, {"a": 7, "b": 3}, True, id="what nobody could read"),
+        pytest.param({}, {"b": 3}, {"b": 3}, True, id="the first"),
+    ],
+)
+def test_what_a_patch_was_merged_into(before: Any, patch: Any, after: Any, expected: bool) -> None:
+    assert is_merged_into(before, patch, after) == expected
 
 
 def test_what_a_merge_stores() -> None:

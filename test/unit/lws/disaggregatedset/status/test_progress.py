@@ -1,0 +1,79 @@
+"""lws.disaggregatedset.status.progress: what counts as coming closer, against what the status remembers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lws.disaggregatedset.names import Identity
+from lws.disaggregatedset.snapshot import ChildFacts
+from lws.disaggregatedset.status.counts import role_counts, slice_counts
+from lws.disaggregatedset.status.progress import has_come_closer
+from test.unit.disaggregated import make_disaggregated, make_facts
+
+OWNER = make_disaggregated()
+NEW, OLD = "1" * 8, "2" * 8
+
+
+def facts(key: str, wanted: int, *, index: int = 0, role: str = "prefill", **more: Any) -> ChildFacts:
+    return make_facts(OWNER, Identity(index, key, role), wanted, **more)
+
+
+def remembered(*children: ChildFacts, listed: tuple[int, ...] = (0, 1)) -> dict[str, Any]:
+    """The status that was written when children stood so. listed: slices that it has room for."""
+    slices = [each for each in slice_counts(children, NEW, frozenset()) if each["index"] in listed]
+    roles = [each.stored for each in role_counts(["prefill", "decode"], children, NEW)]
+    return {"sliceStatuses": slices, "roleStatuses": roles}
+
+
+ROLLING = (facts(OLD, 2), facts(NEW, 1, ready=0))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        pytest.param(ROLLING, ROLLING, False, id="nothing"),
+        pytest.param(ROLLING, (facts(OLD, 2), facts(NEW, 1)), True, id="a new group is ready"),
+        pytest.param(
+            ROLLING,
+            (facts(OLD, 1, existing=2), ROLLING[1]),
+            False,
+            id="an old one is given up and still there",
+        ),
+        pytest.param(ROLLING, (facts(OLD, 1), ROLLING[1]), True, id="an old one is gone"),
+        pytest.param((facts(OLD, 2, ready=1), ROLLING[1]), ROLLING, False, id="an old one is ready again"),
+        pytest.param(
+            ROLLING, (facts(OLD, 2, existing=1, ready=1), ROLLING[1]), False, id="an old one is recreated"
+        ),
+        pytest.param(
+            ROLLING, (facts(OLD, 2), facts(NEW, 1, existing=0, ready=0)), False, id="a new one is recreated"
+        ),
+        pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, ready=0, role="decode")), False, id="a role is made"),
+        pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, role="decode")), True, id="and is ready"),
+        pytest.param(ROLLING, (ROLLING[1],), True, id="what was left of the old revision is gone"),
+        pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, ready=0, index=1)), False, id="a slice is made"),
+        pytest.param(ROLLING, (*ROLLING, facts(NEW, 1, index=1)), True, id="and serves"),
+        pytest.param((), (), False, id="there is nothing"),
+        pytest.param((), ROLLING[1:], False, id="the first is made"),
+    ],
+)
+def test_what_comes_closer(
+    before: tuple[ChildFacts, ...], now: tuple[ChildFacts, ...], expected: bool
+) -> None:
+    assert has_come_closer(remembered(*before), now, NEW) == expected
+
+
+@pytest.mark.parametrize(("ready", "expected"), [(0, False), (1, True)])
+def test_a_slice_that_a_long_status_leaves_out_is_judged_by_the_sum_of_all(
+    ready: int, expected: bool
+) -> None:
+    left_out = facts(NEW, 1, ready=0, index=1)
+    stored = remembered(*ROLLING, left_out, listed=(0,))
+    assert has_come_closer(stored, (*ROLLING, facts(NEW, 1, ready=ready, index=1)), NEW) == expected
+
+
+def test_a_status_of_the_original_remembers_no_slices() -> None:
+    stored = {"roleStatuses": [{"name": "prefill", "replicas": 1}]}
+    assert not has_come_closer(stored, (facts(NEW, 1, ready=0),), NEW)
+    assert has_come_closer(stored, (facts(NEW, 1),), NEW)

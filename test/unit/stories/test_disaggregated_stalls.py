@@ -1,0 +1,143 @@
+"""When is a DisaggregatedSet stalled, and how quiet is its status until then and afterwards?"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from lws.cluster.errors import ApiError, Forbidden
+from lws.kube.conditions import find
+from lws_api.disaggregatedset.v1 import KIND, ROLE_LABEL
+from test.unit.disaggregated import make_disaggregated
+from test.unit.stories.disaggregated_world import CHILD, World
+from test.unit.stories.test_disaggregated_attacks import image
+
+DEADLINE = 60
+QUOTA = Forbidden(403, "Forbidden", "exceeded quota: sets")
+WEBHOOK = ApiError(500, "InternalError", "failed calling webhook")
+Refused = Callable[[Mapping[str, Any]], bool]
+
+
+def is_child(obj: Mapping[str, Any]) -> bool:
+    return bool(obj["kind"] == CHILD)
+
+
+def is_decode(obj: Mapping[str, Any]) -> bool:
+    return is_child(obj) and obj["metadata"]["labels"][ROLE_LABEL] == "decode"
+
+
+def is_revision(obj: Mapping[str, Any]) -> bool:
+    return bool(obj["kind"] == "ControllerRevision")
+
+
+def refuse(world: World, is_meant: Refused, error: ApiError) -> None:
+    """The API server lets nobody create such objects."""
+    create = world.cluster.create
+
+    async def refusing(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+        if is_meant(obj):
+            raise error
+        return await create(obj)
+
+    world.cluster.create = refusing  # type: ignore[method-assign]
+
+
+def begin(world: World, **spec: Any) -> None:
+    obj = make_disaggregated(**{"progressDeadlineSeconds": DEADLINE, **spec})
+    del obj["metadata"]["uid"]
+    world.cluster.add(obj)
+    world.settle()
+
+
+def wait(world: World, seconds: float, meanwhile: Callable[[], object] = lambda: None) -> None:
+    """Time passes; whatever was put off comes when it is due."""
+    end = (world.cluster.now.timestamp()) + seconds
+    while world.cluster.now.timestamp() < end:
+        meanwhile()
+        if not world.manager.ring():
+            world.cluster.pass_time(5.0)
+        world.settle()
+
+
+def stalled(world: World) -> str:
+    """The status of the condition; empty without one."""
+    condition = find(world.status.get("conditions"), "Stalled")
+    return str(condition["status"]) if condition is not None else ""
+
+
+@pytest.mark.parametrize("error", [QUOTA, WEBHOOK], ids=["refused", "fails"])
+@pytest.mark.parametrize("is_meant", [is_child, is_decode, is_revision])
+def test_a_set_of_which_nothing_can_be_made_is_stalled_in_time_and_silent_afterwards(
+    loop: asyncio.AbstractEventLoop, is_meant: Refused, error: ApiError
+) -> None:
+    world = World(loop)
+    refuse(world, is_meant, error)
+    begin(world)
+    assert stalled(world) == ""
+    wait(world, 2 * DEADLINE)
+    assert stalled(world) == "True" and world.reasons.count("Stalled") == 1
+    statuses = len(world.cluster.log[KIND])
+    wait(world, 20 * DEADLINE)
+    assert len(world.cluster.log[KIND]) == statuses, "it has nothing new to say"
+
+
+def test_a_revision_whose_groups_cannot_be_made_is_stalled_although_old_ones_flap(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    world = World(loop)
+    begin(world)
+    refuse(world, is_child, QUOTA)
+    world.edit(image("app:2"))
+    world.settle()
+
+    def flap() -> None:
+        (pod, *_) = world.cluster.of_kind("Pod")
+        world.nodes.crash(pod)
+
+    wait(world, 3 * DEADLINE, flap)
+    assert stalled(world) == "True"
+
+
+def test_a_revision_on_which_nothing_gets_ready_is_stalled_although_old_groups_flap(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    world = World(loop)
+    begin(world)
+    world.nodes.hopeless = frozenset({"app:2"})
+    world.edit(image("app:2"))
+    world.settle()
+
+    def flap() -> None:
+        pods = world.cluster.of_kind("Pod")
+        world.nodes.crash(next(each for each in pods if each["spec"]["containers"][0]["image"] == "app:1"))
+
+    wait(world, 3 * DEADLINE, flap)
+    assert stalled(world) == "True"
+
+
+def test_a_set_that_gets_what_it_lacked_is_not_stalled_any_more(loop: asyncio.AbstractEventLoop) -> None:
+    world = World(loop)
+    create = world.cluster.create
+    refuse(world, is_decode, QUOTA)
+    begin(world)
+    wait(world, 2 * DEADLINE)
+    world.cluster.create = create  # type: ignore[method-assign]
+    wait(world, 2 * DEADLINE)
+    assert stalled(world) == "False" and world.conditions["Available"] == "True"
+
+
+def test_a_paused_set_is_never_stalled(loop: asyncio.AbstractEventLoop) -> None:
+    world = World(loop)
+    begin(world)
+
+    def edit(spec: dict[str, Any]) -> None:
+        image("app:2")(spec)
+        spec["rolloutStrategy"] = {"paused": True}
+
+    world.edit(edit)
+    world.settle()
+    wait(world, 3 * DEADLINE)
+    assert stalled(world) == ""
