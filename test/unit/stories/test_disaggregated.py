@@ -10,6 +10,7 @@ import pytest
 
 from lws.controller.disaggregatedset.routes import PASS
 from lws.controller.triggers.keys import Key
+from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of
 from lws_api.disaggregatedset.v1 import (
     INITIAL_REPLICAS_ANNOTATION,
@@ -491,9 +492,16 @@ def test_each_child_has_a_service_as_soon_as_its_revision_serves(world: World) -
 
 
 def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
-    """Per slice a child and a Service for each role, a revision, two statuses at most."""
+    """Per slice a child and a Service for each role, a revision, and two statuses: that it is under way, and
+    that it serves.
+    """
     add(world, slices=2)
-    world.cluster.pass_time(600.0)
+    for _ in range(10):
+        world.manager.ring()
+        world.cluster.pass_time(60.0)
+        world.settle()
+    statuses = [obj["status"] for _, obj in world.cluster.log[KIND] if obj.get("status")]
+    assert len(statuses) <= 2 and is_true(statuses[-1]["conditions"], "Available"), statuses
     own = [
         (kind, obj["metadata"]["name"], obj["metadata"]["resourceVersion"])
         for kind in (CHILD, "Service", "ControllerRevision")
