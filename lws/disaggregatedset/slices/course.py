@@ -15,7 +15,7 @@ from lws.disaggregatedset.rollout.lost import with_lost
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.reasons import PAUSED
 from lws.disaggregatedset.rollout.scaling import is_settled
-from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
+from lws.disaggregatedset.rollout.slices import SliceStanding, slices_remembered, slices_that_may_step
 from lws.disaggregatedset.rollout.state import SliceState
 from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
 from lws.disaggregatedset.slices.lost import creations, leftovers, lost_before, lost_children
@@ -32,12 +32,13 @@ from lws.disaggregatedset.slices.step import Slice, baseline, plan_step
 from lws.disaggregatedset.slices.targets import Wanted
 
 _OTHERS_FIRST = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
+_NO_ROOM = "other slices are in their rollout, and the status has no room to remember that of another one"
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What one slice does in this pass. memory: of its rollout, None where it is in none. why_waiting: which
-    wish of the user stops its rollout, with its roles; mostly empty.
+    """What one slice does in this pass. memory: of its rollout, None where it is in none. why_waiting: what
+    keeps its rollout waiting for the user or for other slices, with its roles; mostly empty.
     """
 
     index: int
@@ -65,7 +66,11 @@ class _Standing:
     @property
     def summary(self) -> SliceStanding:
         """As far as other slices are concerned."""
-        return SliceStanding(self.slice.index, self.slice.is_rolling, self.has_begun, is_settled(self.state))
+        memory, children = self.slice.memory, self.slice.children
+        is_known = memory is not None and memory.key == self.slice.key
+        remembers = len(memory.initial) if memory is not None and is_known else len(children)
+        within, is_done = self.slice, is_settled(self.state)
+        return SliceStanding(within.index, within.is_rolling, self.has_begun, is_done, remembers)
 
 
 def courses(wanted: Wanted) -> tuple[Course, ...]:
@@ -75,16 +80,18 @@ def courses(wanted: Wanted) -> tuple[Course, ...]:
     standings = [_standing(wanted, index) for index in range(spec.slices)]
     summaries = [each.summary for each in standings]
     may_step = slices_that_may_step(summaries, spec.slices, spec.max_updating_slices)
+    waiting = dict.fromkeys(may_step - slices_remembered(summaries, may_step), _NO_ROOM)
+    waiting |= dict.fromkeys(frozenset(range(spec.slices)) - may_step, _OTHERS_FIRST)
     return tuple(
         Course(0, plan_legacy(snapshot, legacy), each.slice.memory, each.slice.is_rolling)
         if legacy and each.slice.index == 0
-        else _course(each, each.slice.index in may_step)
+        else _course(each, waiting.get(each.slice.index, ""))
         for each in standings
     )
 
 
 def waiting_slices(steps: Iterable[Course]) -> tuple[str, ...]:
-    """Which slices wait because of a wish of the user, and which roles of them, for the status."""
+    """Which slices wait for the user or for others, and which roles of them, for the status."""
     found: dict[str, list[str]] = {}
     for each in steps:
         if each.why_waiting:
@@ -111,12 +118,13 @@ def _standing(wanted: Wanted, index: int) -> _Standing:
     return _Standing(wanted, within, roles, replace(state, leftover=leftovers(within, state)))
 
 
-def _course(standing: _Standing, may_step: bool) -> Course:
+def _course(standing: _Standing, why: str) -> Course:
+    """why: what keeps its rollout waiting, in words; empty where it may go on."""
     within = standing.slice
-    is_waiting = within.is_rolling and not may_step
+    is_waiting = within.is_rolling and bool(why)
     step = next_step(standing.state, paused=within.spec.paused or is_waiting)
     if is_waiting and not within.spec.paused and step.waiting_for:
-        step = replace(step, waiting_for=_OTHERS_FIRST)
+        step = replace(step, waiting_for=why)
     # Apart from the step: one that is refused holds up nothing.
     brought_back = tuple(creations(standing.wanted, within, standing.state, step))
     memory = (
@@ -136,16 +144,16 @@ def _course(standing: _Standing, may_step: bool) -> Course:
         replace(planned, waiting_for=where, again_after=again_after),
         memory if is_known else None,
         within.is_rolling,
-        _why_waiting(standing, may_step),
+        _why_waiting(standing, why),
     )
 
 
-def _why_waiting(standing: _Standing, may_step: bool) -> str:
+def _why_waiting(standing: _Standing, why: str) -> str:
     within = standing.slice
-    if not within.is_rolling or (may_step and not within.spec.paused):
+    if not within.is_rolling or not (why or within.spec.paused):
         return ""
     roles = ", ".join(each.name for each in standing.state.roles)
-    return f"roles {roles}: {PAUSED if within.spec.paused else _OTHERS_FIRST}"
+    return f"roles {roles}: {PAUSED if within.spec.paused else why}"
 
 
 def _judgements(within: Slice) -> Iterator[float | None]:

@@ -140,8 +140,14 @@ def _additions(obj: Object, observed: Observed) -> dict[str, Any]:
         "selector": f"{NAME_LABEL}={obj['metadata']['name']},{WORKER_INDEX_LABEL}=0",
         "sliceStatuses": slice_counts(observed.children, observed.key, observed.moving),
         "rollouts": dict(observed.rollouts),
-        "pending": list(observed.pending[:_MOST_PENDING]),
+        "pending": _bounded(observed.pending),
     }
+
+
+def _bounded(lines: Sequence[str]) -> list[str]:
+    """As many as there is room for, and how many more there are."""
+    more = len(lines) - _MOST_PENDING
+    return [*lines[:_MOST_PENDING], *([f"and {more} more"] if more > 0 else [])]
 
 
 def _pace(obj: Object, observed: Observed, is_available: bool) -> Pace:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from lws.controller.disaggregatedset.routes import PASS
 from lws.controller.triggers.keys import Key
+from lws.disaggregatedset.rollout.slices import slices_remembered
+from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of
 from lws_api.disaggregatedset.v1 import (
     INITIAL_REPLICAS_ANNOTATION,
@@ -403,6 +406,33 @@ def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
     assert world.conditions["Available"] == "True"
 
 
+def test_slices_that_cannot_be_remembered_yet_roll_later(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a rollout overtakes another one, so that each slice has more to remember."""
+    room = functools.partial(slices_remembered, most=5)
+    monkeypatch.setattr("lws.disaggregatedset.slices.course.slices_remembered", room)
+    add(world, slices=3)
+    most: list[int] = []
+    told: set[str] = set()
+
+    def look() -> None:
+        rollouts = world.status.get("rollouts", {})
+        most.append(sum(len(each["initialReplicas"]) for each in rollouts.values()))
+        told.update(world.status.get("pending", ()))
+
+    world.after_pass = look
+    world.edit(lambda spec: _set_image(spec, "app:2"))
+    for _ in range(6):
+        world.go_on()
+    image(world, "app:3")
+    for _ in range(5):
+        world.manager.ring()
+        world.settle()
+    assert max(most) in range(1, 6) and world.conditions["Available"] == "True"
+    assert len(world.counts()) == 1 and any("no room to remember" in each for each in told)
+
+
 def external() -> list[dict[str, Any]]:
     return [make_role("prefill", None), make_role("decode", 2)]
 
@@ -491,9 +521,16 @@ def test_each_child_has_a_service_as_soon_as_its_revision_serves(world: World) -
 
 
 def test_what_a_set_is_created_with_is_written_once(world: World) -> None:
-    """Per slice a child and a Service for each role, a revision, two statuses at most."""
+    """Per slice a child and a Service for each role, a revision, and two statuses: that it is under way, and
+    that it serves.
+    """
     add(world, slices=2)
-    world.cluster.pass_time(600.0)
+    for _ in range(10):
+        world.manager.ring()
+        world.cluster.pass_time(60.0)
+        world.settle()
+    statuses = [obj["status"] for _, obj in world.cluster.log[KIND] if obj.get("status")]
+    assert len(statuses) <= 2 and is_true(statuses[-1]["conditions"], "Available"), statuses
     own = [
         (kind, obj["metadata"]["name"], obj["metadata"]["resourceVersion"])
         for kind in (CHILD, "Service", "ControllerRevision")

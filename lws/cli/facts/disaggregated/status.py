@@ -64,7 +64,7 @@ class DisaggregatedReport:
 
     @property
     def pending(self) -> list[str]:
-        """Paths of what waits for the next revision."""
+        """Paths of what waits for the next revision, then what else is waited for, in words."""
         return list((self.obj.get("status") or {}).get("pending") or ())
 
     def ready(self, role: str, updated: bool = False) -> int:

@@ -25,8 +25,10 @@ def status_blocks(facts: DisaggregatedReport, most: int | None = None, wide: boo
         yield Text("paused: no rollout begins or goes on before `resume`", "yellow")
     for line in facts.only_here:
         yield Text(line, "yellow")
-    for path in facts.pending:
-        yield Text(f"{path} waits for the next revision; `restart` brings it", "yellow")
+    for line in facts.pending:
+        # Whatever else waits, no restart brings.
+        is_edit = line.startswith("spec.")
+        yield Text(f"{line} waits for the next revision; `restart` brings it" if is_edit else line, "yellow")
     if facts.lines:
         yield Text("")
         yield from _children(facts, most, wide)

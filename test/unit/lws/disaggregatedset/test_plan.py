@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
@@ -13,6 +14,7 @@ from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.names import Identity, identity_of
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.rollout.slices import MOST_REMEMBERED
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.figures import Figures
 from lws.kube.refusals import Obstruction
@@ -64,6 +66,33 @@ def index_of(action: Action) -> int:
     identity = identity_of("demo", name)
     assert identity is not None
     return identity.slice_index
+
+
+@pytest.mark.parametrize("revisions", [1, 2, 4])
+def test_a_status_of_the_largest_set_has_room_in_etcd(revisions: int) -> None:
+    """1.5 MiB for the whole set. A set of so many slices and roles, with names as long as admission lets them
+    be, of whose rollouts some may have been overtaken.
+    """
+    name, roles = "s" * 29, [f"role-{number:05}" for number in range(10)]
+    images = [f"app:{number}" for number in range(revisions + 1)]
+    *former, obj = (
+        make_disaggregated(name, [make_role(role, 900_000, image) for role in roles], slices=100)
+        for image in images
+    )
+    known = [recorded(each, number) for number, each in enumerate((*former, obj), start=1)]
+    children = tuple(
+        make_facts(obj, Identity(index, each.key, role), 900_000)
+        for index in range(100)
+        for each in known[:-1]
+        for role in roles
+    )
+    (status,) = plan(DisaggregatedSnapshot(obj, NOW, children, revisions=tuple(known), reread=obj)).statuses
+    rollouts = status.patch["rollouts"]
+    assert sum(len(each["initialReplicas"]) for each in rollouts.values()) <= MOST_REMEMBERED
+    assert len(rollouts) == min(100, MOST_REMEMBERED // (10 * revisions))
+    assert len(json.dumps(status.patch)) < 200 * 1024
+    is_told = any("no room to remember" in line for line in status.patch.get("pending", ()))
+    assert is_told == (len(rollouts) < 100)
 
 
 def test_what_runs_unrecorded_is_recorded_before_anything_else_is_decided() -> None:

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
-from lws.disaggregatedset.rollout.slices import SliceStanding, slices_that_may_step
+from dataclasses import replace
+
+import pytest
+
+from lws.disaggregatedset.rollout.slices import SliceStanding, slices_remembered, slices_that_may_step
 
 
 def old(index: int) -> SliceStanding:
@@ -39,6 +43,28 @@ def test_a_lowered_bound_stops_nothing_that_has_begun() -> None:
 
 def test_removed_slices_take_no_place_and_no_step() -> None:
     assert slices_that_may_step([old(0), rolling(2)], 1, most=1) == {0}
+
+
+ALL = frozenset(range(4))
+
+
+@pytest.mark.parametrize(
+    ("standings", "expected"),
+    [
+        pytest.param([old(0), old(1), old(2)], ALL, id="room for all"),
+        pytest.param([old(0), old(1), old(2), old(3)], {0, 1, 2}, id="room for three"),
+        pytest.param([rolling(0), old(1), rolling(2), rolling(3)], {0, 2, 3}, id="what has begun goes on"),
+        pytest.param([replace(old(0), remembers=50), old(1)], {0, 2, 3}, id="one, whatever it takes"),
+        pytest.param([replace(rolling(0), remembers=50), old(1)], {0, 2, 3}, id="and no other"),
+        pytest.param([replace(done(0), remembers=50), old(1)], ALL, id="what is done takes none"),
+    ],
+)
+def test_no_more_slices_roll_at_once_than_can_be_remembered(
+    standings: list[SliceStanding], expected: frozenset[int]
+) -> None:
+    ten = [each if each.remembers else replace(each, remembers=10) for each in standings]
+    assert slices_remembered(ten, ALL, most=30) == expected
+    assert slices_remembered(ten, frozenset(), most=30) == frozenset()
 
 
 def test_a_bound_below_one_counts_as_one() -> None:

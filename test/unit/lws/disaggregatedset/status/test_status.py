@@ -181,6 +181,13 @@ def test_what_is_remembered_of_rollouts_is_written_and_forgotten() -> None:
     assert "rollouts" not in after and "pending" not in after
 
 
+@pytest.mark.parametrize(("count", "last"), [(20, "line 20"), (21, "and 1 more"), (1000, "and 980 more")])
+def test_what_waits_and_finds_no_room_is_counted(count: int, last: str) -> None:
+    lines = [f"line {number}" for number in range(1, count + 1)]
+    pending = written(replace(AT_REST, pending=lines))["pending"]
+    assert pending[:20] == lines[:20] and pending[-1] == last and len(pending) <= 21
+
+
 def test_numbers_can_wait_and_verdicts_cannot() -> None:
     before = written(replace(AT_REST, children=(facts("prefill", 1), facts("decode", 1))))
     more = written(replace(AT_REST, children=(facts("prefill", 2, ready=1), facts("decode", 1))), before)

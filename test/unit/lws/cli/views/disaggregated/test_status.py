@@ -35,6 +35,14 @@ def test_what_waits_comes_first_where_there_is_little_room() -> None:
     assert lines[-1].startswith("waits for ")
 
 
+def test_only_edits_are_said_to_wait_for_the_next_revision() -> None:
+    waiting = ["spec.placementPolicy", "slice 1: role decode: pods wait for nodes", "and 3 more"]
+    obj = {**REST.obj, "status": {"pending": waiting}}
+    lines = list(plain(status_blocks(report_on(replace(REST, obj=obj)))))
+    edit = "spec.placementPolicy waits for the next revision; `restart` brings it"
+    assert [each for each in lines if each in (edit, *waiting)] == [edit, *waiting[1:]]
+
+
 def test_a_set_that_lacks_a_role_is_not_settled() -> None:
     """Its status may say so from before."""
     assert not report_on(replace(REST, children=REST.children[1:])).is_settled
