@@ -182,6 +182,7 @@ class Status:
     can_wait: nobody waits for it, and more of its kind may follow. is_first_word: the first of its target,
     which says only what is on its way; what comes of that may be told with it. before: the status that the
     patch was made for; where another one was there, the next pass looks at what came of it. None: never.
+    only_after_failure: not written where all else of the plan succeeds; the next pass says more then.
     """
 
     target: Reference
@@ -190,6 +191,7 @@ class Status:
     can_wait: bool = False
     is_first_word: bool = False
     before: Object | None = None
+    only_after_failure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

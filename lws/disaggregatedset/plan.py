@@ -65,9 +65,11 @@ def _plan_record(wanted: Wanted, target: Target) -> Plan:
     snapshot = wanted.snapshot
     broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
     recording = Plan((target.actions,), announce=broken, again_after=0.0)
+    told = _status(wanted, target, courses(wanted), recording)
     if not snapshot.obstructions:
-        return recording
-    return together(recording, _status(wanted, target, courses(wanted), recording))
+        # The pass that follows at once says it with what comes of it.
+        told = replace(told, statuses=tuple(replace(each, only_after_failure=True) for each in told.statuses))
+    return together(recording, told)
 
 
 def _plan_whole(wanted: Wanted, target: Target) -> Plan:

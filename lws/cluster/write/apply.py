@@ -101,7 +101,8 @@ class Applier:
         finally:
             self._memory.going.difference_update(going)
         for status in due.values():
-            await self._write_status(status, outcome)
+            if outcome.errors or not status.only_after_failure:
+                await self._write_status(status, outcome)
         for announce in plan.announce:
             self._recorder.announce(announce)
         for bug in results:

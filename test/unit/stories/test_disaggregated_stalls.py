@@ -68,14 +68,15 @@ def stalled(world: World) -> str:
     return str(condition["status"]) if condition is not None else ""
 
 
+@pytest.mark.parametrize("slices", [1, 2])
 @pytest.mark.parametrize("error", [QUOTA, WEBHOOK], ids=["refused", "fails"])
 @pytest.mark.parametrize("is_meant", [is_child, is_decode, is_revision])
 def test_a_set_of_which_nothing_can_be_made_is_stalled_in_time_and_silent_afterwards(
-    loop: asyncio.AbstractEventLoop, is_meant: Refused, error: ApiError
+    loop: asyncio.AbstractEventLoop, is_meant: Refused, error: ApiError, slices: int
 ) -> None:
     world = World(loop)
     refuse(world, is_meant, error)
-    begin(world)
+    begin(world, slices=slices)
     assert stalled(world) == ""
     wait(world, 2 * DEADLINE)
     assert stalled(world) == "True" and world.reasons.count("Stalled") == 1

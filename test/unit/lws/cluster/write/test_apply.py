@@ -332,6 +332,14 @@ async def test_a_status_that_somebody_else_changed_meanwhile_is_looked_at_again(
     assert bench.diary == ["status demo"] and bench.put[0]["status"] == stored
 
 
+@pytest.mark.parametrize("fails", [True, False])
+async def test_what_is_said_of_failures_only_is_not_said_without_one(bench: _Bench, fails: bool) -> None:
+    if fails:
+        bench.cluster.failures["a"] = ApiError(500, "InternalError", "m")
+    await bench.run((_create("a"),), statuses=(replace(STATUS, only_after_failure=True),))
+    assert bench.diary == ["create a", *(["status demo", "tell: status"] if fails else ["tell: created a"])]
+
+
 async def test_what_a_plan_deletes_is_known_to_leave_until_the_plan_has_ended(bench: _Bench) -> None:
     bench.cluster.slow = {"a": 5}
     running = asyncio.create_task(bench.run((_create("a"), _delete("b")), (_delete("c"),)))
