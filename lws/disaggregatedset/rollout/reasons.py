@@ -32,6 +32,7 @@ def unready(state: SliceState) -> str:
 def _terminating(state: SliceState) -> str:
     for role in state.roles:
         surplus = sum(max(0, each.of(role.name).present - each.of(role.name).wanted) for each in state.old)
+        surplus += state.leftover.get(role.name, 0)
         if surplus:
             return f"role {role.name}: {surplus} old groups are still terminating"
     return ""

@@ -103,6 +103,13 @@ def test_wart_21_groups_that_terminate_count_as_surge() -> None:
     assert next_step(still).new == {"x": 3}
 
 
+def test_what_deleted_children_have_left_is_waited_for_by_the_name_of_its_role() -> None:
+    targets = roles((3, 3), surge=(0, 0), unavailable=(1, 1))
+    state = SliceState(targets, (), revision("b", 3, 2), leftover={"y": 1})
+    assert next_step(state) == Step(goes_on=True, waiting_for="role y: 1 old groups are still terminating")
+    assert next_step(replace(state, leftover={})).new == {"y": 3}
+
+
 def test_an_old_revision_is_gone_when_its_last_group_is() -> None:
     old = (revision("b", 0, 0), revision("a", TERMINATING, 0))
     state = SliceState(roles((2, 2)), old, revision("c", 2, 2))
