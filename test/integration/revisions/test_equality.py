@@ -127,11 +127,14 @@ def test_claims_are_equal_if_and_only_if_stored_equal(oracle: Oracle, data: st.D
     assert form_of_claim(stored) == form_of_claim(claim)
 
 
-@settings(thoroughly, max_examples=500 if _NIGHTLY else 50)
+@settings(thoroughly, max_examples=5_000 if _NIGHTLY else 500)
 @given(data=st.data())
 def test_roles_are_equal_if_and_only_if_each_is_stored_equal(oracle: Oracle, data: st.DataObject) -> None:
-    templates = {name: data.draw(pod_templates()) for name in ("prefill", "decode", "router")}
-    stored = {name: oracle.stored(each) for name, each in templates.items()}
+    given = {name: data.draw(pod_templates()) for name in ("prefill", "decode")}
+    # Roles that have the same template are two roles all the same.
+    templates = {**given, "router": given["prefill"]}
+    made = {name: oracle.stored(each) for name, each in given.items()}
+    stored = {**made, "router": made["prefill"]}
     other = dict(templates)
     name = data.draw(st.sampled_from(sorted(templates)))
     other[name] = data.draw(rewritten(templates[name]) | completed(templates[name], stored[name]))
