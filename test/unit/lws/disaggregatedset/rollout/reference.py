@@ -147,3 +147,23 @@ def broken_promises(rules: Rules, sequence: list[Row]) -> Iterator[str]:
                 yield f"pairs {old_after} {new_after}"
     if sequence[-1] != (tuple(0 for _ in rules.initial), rules.target):
         yield "end"
+
+
+def spread(revisions: list[Counts], budget: Counts) -> list[Counts]:
+    """What is left of old revisions, the newest first, once so many groups of each role are to go (§9)."""
+    left, found = list(budget), []
+    for counts in revisions:
+        if not any(each > 0 for each in left):
+            found.append(counts)
+            continue
+        planned = [max(0, min(b, n)) for b, n in zip(left, counts, strict=True)]
+        triggers = [n > 0 and n == p for n, p in zip(counts, planned, strict=True)]
+        found.append(
+            tuple(0 for _ in counts)
+            if any(triggers)
+            else tuple(n - p for n, p in zip(counts, planned, strict=True))
+        )
+        for i, gone in enumerate(planned):
+            # A role that goes with the others keeps its budget.
+            left[i] -= gone if triggers[i] or not any(triggers) else 0
+    return found
