@@ -13,6 +13,7 @@ from typing import Any
 
 from lws.kube.metadata import copied
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
+from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.leaderworkerset import placement, v1
 from lws_api.leaderworkerset.v1 import KIND
 from test.unit.stories.fake_cluster import NAME, FakeCluster
@@ -41,9 +42,13 @@ _LABELS, _ANNOTATIONS = ("metadata", "labels"), ("metadata", "annotations")
 _PARTS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     KIND: (("status",), ("status",), _LABELS, _ANNOTATIONS),
     "ControllerRevision": (("data",), ("data",), ("data",), ("revision",), _LABELS, _ANNOTATIONS),
+    disaggregated.KIND: (("status",), ("status",), ("status",), _LABELS, _ANNOTATIONS),
+    disaggregated.SCALER_KIND: (("status",), _LABELS, _ANNOTATIONS),
 }
 _KINDS = (KIND, KIND, KIND, "ControllerRevision", "ControllerRevision", "ControllerRevision", "Pod", "Pod")
 """Drawn more often than the others."""
+_KINDS_OF_PAIRS = (disaggregated.KIND, disaggregated.KIND, disaggregated.KIND, KIND)
+"""Drawn as well where there are DisaggregatedSets."""
 _NUMBERS = (0, -5, 1, 2, 99, 2**63 - 1, -(2**63))
 
 
@@ -58,6 +63,11 @@ _READ = {
     _ANNOTATIONS: [*_keys_that_end("_ANNOTATION"), "controller.kubernetes.io/pod-deletion-cost"],
 }
 """Keys that some decision reads, on whatever kind."""
+_READ_OF_PAIRS = {
+    part: sorted(value for name, value in vars(disaggregated).items() if name.endswith(end))
+    for part, end in ((_LABELS, "_LABEL"), (_ANNOTATIONS, "_ANNOTATION"))
+}
+"""The same for DisaggregatedSets."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,8 @@ class Edit:
 
 def edit(cluster: FakeCluster, pick: random.Random) -> Edit:
     """Edit one object, but nothing by which users say what they want."""
-    kind = pick.choice([*_KINDS, *sorted({kind for kind, _ in cluster.objects})])
+    there = sorted({kind for kind, _ in cluster.objects})
+    kind = pick.choice([*_KINDS, *(_KINDS_OF_PAIRS if disaggregated.KIND in there else ()), *there])
     _, name = pick.choice(sorted(key for key in cluster.objects if key[0] == kind))
     return _edit_part(cluster, kind, name, pick.choice(_PARTS.get(kind, (_LABELS, _ANNOTATIONS))), pick)
 
@@ -94,7 +105,7 @@ def _edit_part(
     field = part[-1]
     path = part
     if part in _READ:
-        path = (*part, _edit_texts(holder.setdefault(field, {}), _keys_for(kind, part), pick))
+        path = (*part, _edit_texts(holder.setdefault(field, {}), _keys_for(cluster, kind, part), pick))
     elif part == ("revision",):
         holder[field] = pick.choice(_NUMBERS)
     else:
@@ -105,9 +116,11 @@ def _edit_part(
     return Edit(kind, name, path, _shown(changed, path))
 
 
-def _keys_for(kind: str, part: tuple[str, ...]) -> list[str]:
+def _keys_for(cluster: FakeCluster, kind: str, part: tuple[str, ...]) -> list[str]:
     """On a set itself, annotations that say where groups run are what users want."""
-    return [key for key in _READ[part] if kind != KIND or key not in PLACEMENT_ANNOTATIONS]
+    has_pairs = any(True for _ in cluster.of_kind(disaggregated.KIND))
+    read = [*_READ[part], *(_READ_OF_PAIRS[part] if has_pairs else ())]
+    return [key for key in read if kind != KIND or key not in PLACEMENT_ANNOTATIONS]
 
 
 def _edit_texts(texts: dict[str, str], read: Sequence[str], pick: random.Random) -> str:

@@ -117,10 +117,10 @@ class _Cluster(FakeCluster):
 def test_no_edit_stops_a_pass_or_a_command_or_takes_a_pod(
     seed: int, loop: asyncio.AbstractEventLoop, settled: FakeCluster
 ) -> None:
-    before = _running(settled)
+    before = running(settled)
 
     def check(cluster: FakeCluster) -> None:
-        assert _running(cluster) == before
+        assert running(cluster) == before
 
     _play(loop, settled.copy(), random.Random(seed), mutations.edit, check)
 
@@ -141,21 +141,21 @@ def _play(
     check: Callable[[FakeCluster], None],
 ) -> None:
     """One edit after the other under a running manager, a command, a manager that begins with them all."""
-    manager, edits = FakeManager(cluster, loop, _check_sendable), []
+    manager, edits = FakeManager(cluster, loop, check_sendable), []
     try:
         for _ in range(_AT_ONCE):
             edits.append(edit(cluster, pick))
-            _catch_up(manager)
+            catch_up(manager)
             check(cluster)
         _run_commands(loop, cluster, pick)
-        _catch_up(FakeManager(cluster, loop, _check_sendable))
+        catch_up(FakeManager(cluster, loop, check_sendable))
         check(cluster)
     except BaseException as error:
         error.add_note("; ".join(map(str, edits)))
         raise
 
 
-def _running(cluster: FakeCluster) -> dict[str, object]:
+def running(cluster: FakeCluster) -> dict[str, object]:
     """What runs, by UID."""
     return {
         obj["metadata"]["uid"]: (
@@ -167,7 +167,7 @@ def _running(cluster: FakeCluster) -> dict[str, object]:
     }
 
 
-def _check_sendable(key: Key, snapshot: object, plan: Plan) -> None:
+def check_sendable(key: Key, snapshot: object, plan: Plan) -> None:
     """An API server in memory takes what no client can write down."""
     for announce in plan.announce:
         announce.note.encode()
@@ -182,7 +182,7 @@ def _text(value: object) -> str:
     return value.text
 
 
-def _catch_up(manager: FakeManager) -> None:
+def catch_up(manager: FakeManager) -> None:
     """Everything that is news is read, and everything that it concerns looked at."""
     for _ in range(_MOST_PASSES):
         for kind in manager.late:

@@ -1,0 +1,71 @@
+"""Whatever is written into what a DisaggregatedSet remembers and into all that belongs to it: no pass raises,
+and nothing that runs goes.
+
+400 edits by default; HYPOTHESIS_PROFILE=nightly makes 10,000 other ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from test.unit.disaggregated import make_disaggregated, make_role
+from test.unit.stories import mutations
+from test.unit.stories.disaggregated_world import World
+from test.unit.stories.fake_cluster import FakeCluster
+from test.unit.stories.fake_manager import FakeManager
+from test.unit.stories.test_mutations import catch_up, check_sendable, running
+
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+EDITS = 10_000 if PROFILE == "nightly" else 400
+AT_ONCE = 4
+
+
+@pytest.fixture(scope="module")
+def settled() -> FakeCluster:
+    """Two slices at rest, on the third of three revisions; one role is scaled from outside."""
+    with asyncio.Runner() as runner:
+        world = World(runner.get_loop())
+        obj = make_disaggregated(roles=_roles("app:1"), slices=2, revisionHistoryLimit=5)
+        world.cluster.add(obj)
+        world.settle()
+        for image in ("app:2", "app:3"):
+            world.edit(lambda spec, image=image: spec.update(roles=_roles(image)))
+            world.settle()
+        return world.cluster
+
+
+def _roles(image: str) -> list[dict[str, Any]]:
+    return [make_role("prefill", 2, image), make_role("decode", None, image)]
+
+
+@settings(
+    max_examples=EDITS // AT_ONCE,
+    derandomize=PROFILE == "default",
+    deadline=None,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+@given(seed=st.integers(0, 2**64 - 1))
+def test_no_edit_stops_a_pass_or_takes_a_pod(seed: int, settled: FakeCluster) -> None:
+    pick, cluster = random.Random(seed), settled.copy()
+    before, edits = running(cluster), list[mutations.Edit]()
+    with asyncio.Runner() as runner:
+        manager = FakeManager(cluster, runner.get_loop(), check_sendable)
+        try:
+            for _ in range(AT_ONCE):
+                edits.append(mutations.edit(cluster, pick))
+                catch_up(manager)
+                assert running(cluster) == before
+            catch_up(FakeManager(cluster, runner.get_loop(), check_sendable))
+            assert running(cluster) == before
+        except BaseException as error:
+            error.add_note("; ".join(map(str, edits)))
+            raise
