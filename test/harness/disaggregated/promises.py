@@ -18,6 +18,10 @@ from test.harness.disaggregated.scenes import Child, Place, Scene, Step
 from test.harness.world import SET
 
 _UNSEEN_SECONDS = 3.0
+# Who takes pods away because of what managers do; "" where nobody knows who it was.
+_OF_MANAGERS = frozenset(
+    ("", "lws-controller-manager", "statefulset-controller", "generic-garbage-collector", "kwok")
+)
 
 
 @dataclass(frozen=True)
@@ -242,20 +246,22 @@ def _deletions(write: _Write, lost: Collection[str]) -> Iterator[Violation]:
 def _restarts(
     position: int, step: Step, recent: Sequence[Scene], lost: Collection[str]
 ) -> Iterator[Violation]:
-    """Reason: a pod goes because its child is gone, or wants fewer groups.
+    """Reason: a pod goes because its child is gone, or wants fewer groups, because it has failed, or because
+    somebody else takes it away.
 
     The StatefulSet of a lost child makes pods anew while the garbage collector takes it down.
     """
     for name, pod in step.before.pods.items():
         now = step.after.pods.get(name)
-        if pod.is_going or (now is not None and now.uid == pod.uid and not now.is_going):
+        if pod.is_going or pod.is_damaged or (now is not None and now.uid == pod.uid and not now.is_going):
             continue
         children = [scene.children.get(pod.child) for scene in recent]
         stays = all(
             each is not None and each.uid == pod.born_of and not each.is_leaving and pod.group < each.wanted
             for each in children
         )
-        if stays and pod.child not in lost and step.before.asked is not None:
+        is_ours = step.who in _OF_MANAGERS and pod.child not in lost
+        if stays and is_ours and step.before.asked is not None:
             yield Violation(position, f"reason: pod {name} went although its group is wanted")
 
 

@@ -63,7 +63,9 @@ class Child:
 
 @dataclass(frozen=True)
 class Pod:
-    """child: name of its LeaderWorkerSet. born_of: its UID when the pod was seen first."""
+    """child: name of its LeaderWorkerSet. is_damaged: it has failed or restarted, for which its group is
+    recreated. born_of: the UID of the child when the pod was seen first.
+    """
 
     name: str
     uid: str
@@ -73,6 +75,7 @@ class Pod:
     size: int = 1
     is_ready: bool = False
     is_going: bool = False
+    is_damaged: bool = False
     born_of: str = ""
 
 
@@ -277,7 +280,13 @@ def _pod(obj: Object) -> Pod | None:
         size=int(annotations_of(obj)[SIZE_ANNOTATION]),
         is_ready=is_ready(obj),
         is_going="deletionTimestamp" in metadata,
+        is_damaged=_is_damaged(obj.get("status") or {}),
     )
+
+
+def _is_damaged(status: Object) -> bool:
+    restarts = (each.get("restartCount", 0) for each in status.get("containerStatuses") or ())
+    return status.get("phase") == "Failed" or any(restarts)
 
 
 def _born(pod: Pod, scene: Scene) -> Pod:

@@ -22,6 +22,7 @@ from test.integration.chaos.load import (
     FAILURES,
     changing_its_mind,
     create_fleet,
+    create_pair,
     floors_of,
     roll_to_the_end,
     rolling_out,
@@ -45,18 +46,19 @@ def test_pods_are_lost_at_random_and_a_node_with_all_that_ran_on_it(
     stage: Stage, world: World, cluster: LocalCluster, record: Record, dice: random.Random
 ) -> None:
     manager = stage.start()
-    names = create_fleet(world)
+    names, pair = create_fleet(world), create_pair(world)
     world.create(a_set(STRANDED, replicas=2, size=2))
     settle(world, STRANDED)
     worker = world.get("Pod", f"{STRANDED}-1-1")
-    with without_node(world, worker["spec"]["nodeName"]), changing_its_mind(world, names, dice, seconds=4.0):
+    every = [*names, pair]
+    with without_node(world, worker["spec"]["nodeName"]), changing_its_mind(world, every, dice, seconds=4.0):
         lose_pods(world, cluster, dice)
         # Kubernetes gives a node that is gone 40 s to come back.
         world.gone_or_replaced("Pod", name_of(worker), worker["metadata"]["uid"], seconds=300)
         roll_to_the_end(world, [STRANDED], "server:1")
-    roll_to_the_end(world, names, "server:last", seconds=300)
+    roll_to_the_end(world, every, "server:last", seconds=300)
     assert manager.is_running
-    played = judge(record, world.namespace, [*names, STRANDED])
+    played = judge(record, world.namespace, [*names, STRANDED], pair)
     leaders = dict(groups_of(played[STRANDED]))
     assert len(leaders[1]) == 2, "the group of the worker was recreated, once"
 
@@ -66,16 +68,16 @@ def test_webhooks_are_down_while_pods_are_created(
 ) -> None:
     """No pod comes up that was not prepared, and none of the others is touched for that."""
     manager = stage.start()
-    names = create_fleet(world)
+    names, pair = create_fleet(world), create_pair(world)
     began = now()
-    with rolling_out(world, names):
+    with rolling_out(world, [*names, pair]):
         time.sleep(dice.uniform(1, 2))
         stage.deployment.point_webhooks_at(*pick_ports(1))
         eventually("a pod is asked for in vain", lambda: pods_refused(record), seconds=300)
         time.sleep(WEBHOOKS_AWAY_SECONDS)
         stage.deployment.point_webhooks(manager)
-    roll_to_the_end(world, names, "server:last")
-    played = judge(record, world.namespace, names)
+    roll_to_the_end(world, [*names, pair], "server:last")
+    played = judge(record, world.namespace, names, pair)
     assert_never_below_the_budget(played, began, floors_of(names))
 
 

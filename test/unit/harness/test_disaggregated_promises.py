@@ -34,7 +34,8 @@ _APART_SECONDS = 10.0
 
 def changes(story: str) -> list[Seen]:
     """A line for each: `set x=2 y=1`, `done x=2 y=1`, `scaler x=3`, `revision a=1`, `a/x 2` (a child),
-    `a/x gone`, `a/x ready 2` (its pods), `a/x pod 0 gone`. "~" in front: at the same time as the last line.
+    `a/x gone`, `a/x ready 2` (its pods), `a/x pod 0 gone`, `a/x pod 0 gone admin` (who took it), `a/x pod 0
+    restarted`. "~" in front: at the same time as the last line.
     """
     found: list[Seen] = []
     at = 0.0
@@ -61,8 +62,12 @@ def _change(at: float, words: list[str]) -> list[Seen]:
             return [Seen(at, SET, {child: None})]
         case [child, "ready", count]:
             return [Seen(at, "Pod", {f"{child}-{i}": _pod(child, i)}) for i in range(int(count))]
-        case [child, "pod", index, "gone"]:
-            return [Seen(at, "Pod", {f"{child}-{index}": None})]
+        case [child, "pod", index, "gone", *who]:
+            return [Seen(at, "Pod", {f"{child}-{index}": None}, *who)]
+        case [child, "pod", index, "restarted"]:
+            pod = _pod(child, int(index))
+            pod["status"]["containerStatuses"] = [{"restartCount": 1}]
+            return [Seen(at, "Pod", {f"{child}-{index}": pod})]
         case [child, count]:
             return [Seen(at, SET, {child: _child(child, int(count))})]
     raise ValueError(words)
@@ -138,6 +143,8 @@ WHOLE = f"""{BEGUN}
         pytest.param(f"{REST}\n set x=1 y=2\n a/x 1\n a/x pod 1 gone", id="a wish for fewer"),
         pytest.param("set x=? y=1\n revision a=1\n scaler x=4\n a/x 4\n a/y 1", id="a scaler"),
         pytest.param(f"{REST}\n revision b=2\n revision a=3", id="there and back"),
+        pytest.param(f"{REST}\n a/x pod 0 gone admin", id="a pod is taken away"),
+        pytest.param(f"{REST}\n a/x pod 0 restarted\n a/x pod 0 gone", id="a group is recreated"),
     ],
 )
 def test_what_keeps_its_promises(story: str) -> None:
@@ -156,6 +163,9 @@ def test_what_keeps_its_promises(story: str) -> None:
         pytest.param(f"{REST}\n c/x 0", "record", id="nobody has recorded it"),
         pytest.param(f"{BEGUN}\n a/x gone", "reason", id="deleted with its groups"),
         pytest.param(f"{BEGUN}\n a/x pod 0 gone", "reason", id="a pod goes"),
+        pytest.param(
+            f"{REST}\n a/x pod 1 restarted\n a/x pod 0 gone", "reason", id="another group is recreated"
+        ),
         pytest.param(f"{REST}\n revision b=2\n b/x 0\n b/y 0\n b/x 1\n a/y 1", "pairs", id="a half stays"),
         pytest.param(f"{BEGUN}\n done x=2 y=2", "end", id="done is said too early"),
     ],
