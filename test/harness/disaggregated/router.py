@@ -22,9 +22,11 @@ Revision = tuple[str, str]
 
 @dataclass(frozen=True)
 class View:
-    """What the router knows at one moment. at: seconds of a clock. endpoints: revision → role → how many."""
+    """What the router knows at one moment. version: of the store. endpoints: revision → role → how many, of
+    roles that have a Service.
+    """
 
-    at: float
+    version: int
     endpoints: Mapping[Revision, Mapping[str, int]]
 
     def whole(self, roles: frozenset[str]) -> set[Revision]:
@@ -59,19 +61,27 @@ class Router:
             known[kind].pop(change.name, None)
             if change.obj is not None:
                 known[kind][change.name] = change.obj
-            found.append(View(change.at, _endpoints(known[_SERVICE], known[_ENDPOINTS].values())))
+            found.append(View(change.version, _endpoints(known[_SERVICE], known[_ENDPOINTS].values())))
         return found
 
 
-def longest_half(views: list[View], roles: frozenset[str]) -> float:
-    """For how many seconds a revision has answered in some of its roles only, at a stretch."""
-    since: dict[Revision, float] = {}
-    longest = 0.0
+def broken_revisions(
+    views: list[View], roles: frozenset[str], emptied: Mapping[Revision, int]
+) -> list[tuple[Revision, View]]:
+    """Halves of revisions that had been whole, before anybody wanted their groups to go. Endpoints of a
+    revision come one after the other, and go so. emptied: from which version on a revision was to have a role
+    without groups.
+    """
+    was_whole: set[Revision] = set()
+    found = []
     for view in views:
-        halves = view.halves(roles)
-        longest = max([longest, *(view.at - begun for begun in since.values())])
-        since = {each: since.get(each, view.at) for each in halves}
-    return longest
+        was_whole |= view.whole(roles)
+        found += [
+            (each, view)
+            for each in view.halves(roles) & was_whole
+            if each not in emptied or view.version < emptied[each]
+        ]
+    return found
 
 
 def _endpoints(services: Mapping[str, Any], slices: Any) -> dict[Revision, dict[str, int]]:

@@ -11,11 +11,11 @@ from itertools import count
 
 import pytest
 
-from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, SCALER_KIND, SLICE_LABEL
 from test.harness.disaggregated.promises import told, violations
 from test.harness.disaggregated.scenes import Seen, Step, steps_of
 from test.harness.disaggregated.standing import Counts, counts_in
-from test.harness.following import Following
+from test.harness.following import Change, Following
 from test.harness.groups import labels_of
 from test.harness.world import SET, World
 
@@ -54,6 +54,27 @@ class Watch:
                 (each.version, next(order), Seen(each.at, kind, {each.name: each.obj})) for each in changes
             ]
         return steps_of(name, (each for _, _, each in sorted(seen, key=lambda each: each[:2])))
+
+    def emptied(self, name: str) -> dict[tuple[str, str], list[tuple[int, float]]]:
+        """Slice and revision → when its children were told to have no groups any more, one after the other:
+        version of the store, and seconds of a clock.
+        """
+        stream = self._streams[SET]
+        stream.catch_up()
+        begun, wanted = stream.beginning(), dict[str, int]()
+        found: dict[tuple[str, str], list[tuple[int, float]]] = {}
+        for each in [
+            *(Change(begun.version, 0.0, child, obj) for child, obj in begun.frame.items()),
+            *stream.changes(),
+        ]:
+            labels = labels_of(each.obj) if each.obj is not None else {}
+            if labels.get(NAME_LABEL) != name or each.obj is None:
+                continue
+            before, wanted[each.name] = wanted.get(each.name, 0), each.obj["spec"]["replicas"]
+            if before and not wanted[each.name]:
+                revision = labels.get(SLICE_LABEL, "0"), labels[REVISION_LABEL]
+                found.setdefault(revision, []).append((each.version, each.at))
+        return found
 
     def judge(self, name: str, lost: Collection[str] = ()) -> list[Step]:
         """Fail if a promise about the set was broken. lost: children that the test has deleted."""

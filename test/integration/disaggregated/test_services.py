@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, ROLE_LABEL, SLICE_LABEL
-from test.harness.disaggregated.manifests import a_disaggregated_set, a_role, new_roles, roles
-from test.harness.disaggregated.router import Router, longest_half
+from test.harness.disaggregated.manifests import a_disaggregated_set, a_role, new_roles
+from test.harness.disaggregated.router import Router, broken_revisions
 from test.harness.disaggregated.standing import SECONDS, keys_of, settle, status_of
 from test.harness.disaggregated.watching import Watch
 from test.harness.groups import labels_of, name_of
@@ -21,10 +22,13 @@ pytestmark = pytest.mark.local_only
 
 Object = dict[str, Any]
 
-ROLES = frozenset({"prefill", "decode"})
+GROUPS = {"prefill": 2, "decode": 2, "router": 1}
+ROLES = frozenset(GROUPS)
+SLICES = ("0", "1")
 DRAWER = "test.example.com/decode"
-# Services of one revision are written one after the other, and pods of its roles end one after the other.
-TRANSITION_SECONDS = 30.0
+# Services of a revision are written one right after the other, and so are the counts of its last groups. The
+# API server tells when an object was made in whole seconds.
+TRANSITION_SECONDS = 5.0
 
 
 @pytest.fixture
@@ -40,11 +44,34 @@ def keys_of_services(world: World, name: str) -> set[str]:
     return {labels_of(each)[REVISION_LABEL] for each in found if "ownerReferences" in each["metadata"]}
 
 
-def ready_of(world: World, key: str) -> dict[str, int]:
-    """Role → ready groups of a revision, as the status has them."""
-    revisions = [each for of in status_of(world, "pd").get("sliceStatuses", ()) for each in of["revisions"]]
-    counts = (role for each in revisions if each["revision"] == key for role in each["roles"])
-    return {role["name"]: role.get("readyReplicas", 0) for role in counts}
+def made_within(world: World, name: str) -> dict[str, float]:
+    """Slice → seconds from the first of its Services to the last. One revision has Services then."""
+    times: dict[str, list[float]] = {}
+    for each in world.list("Service", f"{NAME_LABEL}={name},{SLICE_LABEL}"):
+        if "ownerReferences" in each["metadata"]:
+            made = datetime.fromisoformat(each["metadata"]["creationTimestamp"])
+            times.setdefault(labels_of(each)[SLICE_LABEL], []).append(made.timestamp())
+    return {index: max(each) - min(each) for index, each in times.items()}
+
+
+def ready_of(world: World, key: str) -> list[dict[str, int]]:
+    """Slice by slice, role → ready groups of a revision, as the status has them."""
+    return [
+        {role["name"]: role.get("readyReplicas", 0) for role in each["roles"]}
+        for of_slice in status_of(world, "pd").get("sliceStatuses", ())
+        for each in of_slice["revisions"]
+        if each["revision"] == key
+    ]
+
+
+def in_each_slice(key: str) -> set[tuple[str, str]]:
+    return {(index, key) for index in SLICES}
+
+
+def all_roles(image: str, drawer: bool = False) -> list[Object]:
+    """drawer: whether decode waits for a node."""
+    pod = {"nodeSelector": {DRAWER: "open"}} if drawer else {}
+    return [a_role(name, count, image, **(pod if name == "decode" else {})) for name, count in GROUPS.items()]
 
 
 def foreign_services(name: str, key: str) -> Iterator[Object]:
@@ -58,35 +85,51 @@ def foreign_services(name: str, key: str) -> Iterator[Object]:
 
 def test_a_router_never_sees_half_of_a_revision(world: World, api: Api, node: str) -> None:
     watch, router = Watch(world), Router(world, "pd")
-    world.create(a_disaggregated_set("pd", roles(2, 2)))
+    world.create(a_disaggregated_set("pd", all_roles("server:1"), slices=len(SLICES)))
     settle(world, "pd")
     (old,) = keys_of(world, "pd")
     eventually(
-        "it has Services", lambda: router.views()[-1].whole(ROLES), lambda whole: whole == {("0", old)}
+        "it answers", lambda: router.views()[-1].whole(ROLES), lambda whole: whole == in_each_slice(old)
     )
     begun = len(router.views())
     foreign = [world.create(each) for each in foreign_services("pd", old)]
 
-    # The new prefill comes up, the new decode finds no node.
-    held = [a_role("prefill", 2, "server:2"), a_role("decode", 2, "server:2", nodeSelector={DRAWER: "open"})]
-    world.patch(KIND, "pd", new_roles(held))
+    # The new prefill and router come up, the new decode finds no node.
+    world.patch(KIND, "pd", new_roles(all_roles("server:2", drawer=True)))
     eventually("both are recorded", lambda: keys_of(world, "pd"), lambda keys: len(keys) == 2)
     new = keys_of(world, "pd")[-1]
-    half = {"prefill": 1, "decode": 0}
-    eventually("the new one is a half", lambda: ready_of(world, new), lambda ready: ready == half, SECONDS)
+    part = [{"prefill": 1, "decode": 0, "router": 1}] * len(SLICES)
+    eventually("the new one is a half", lambda: ready_of(world, new), lambda ready: ready == part, SECONDS)
     assert keys_of_services(world, "pd") == {old}
-    assert router.views()[-1].whole(ROLES) == {("0", old)}
+    assert router.views()[-1].whole(ROLES) == in_each_slice(old)
 
     api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": {DRAWER: "open"}}})
     settle(world, "pd")
     eventually(
         "Services lead to the new one", lambda: keys_of_services(world, "pd"), lambda keys: keys == {new}
     )
-    eventually("it answers", lambda: router.views()[-1].whole(ROLES), lambda whole: whole == {("0", new)})
+    eventually(
+        "it answers", lambda: router.views()[-1].whole(ROLES), lambda whole: whole == in_each_slice(new)
+    )
     watch.judge("pd")
-    views = router.views()
-    assert all(each.whole(ROLES) for each in views[begun - 1 :]), "requests could not be served"
-    assert longest_half(views, ROLES) < TRANSITION_SECONDS
+    check_transitions(world, watch, router, begun)
     for each in foreign:
         there = world.get("Service", name_of(each))
         assert there["metadata"]["resourceVersion"] == each["metadata"]["resourceVersion"]
+
+
+def check_transitions(world: World, watch: Watch, router: Router, begun: int) -> None:
+    """Requests could always be served, and a half was seen only while a revision came or went. begun: number
+    of views at the beginning.
+    """
+    views = router.views()
+    whole = [{index for index, _ in each.whole(ROLES)} for each in views[begun - 1 :]]
+    assert all(each == {*SLICES} for each in whole), "requests could not be served"
+    emptied = watch.emptied("pd")
+    assert emptied and set(made_within(world, "pd")) == {*SLICES}
+    first = {revision: min(version for version, _ in of) for revision, of in emptied.items()}
+    assert broken_revisions(views, ROLES, first) == []
+    for of in emptied.values():
+        assert len(of) == len(ROLES)
+        assert max(at for _, at in of) - min(at for _, at in of) < TRANSITION_SECONDS
+    assert max(made_within(world, "pd").values()) <= TRANSITION_SECONDS
