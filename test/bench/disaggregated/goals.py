@@ -11,6 +11,7 @@ from typing import Any
 
 from lws import timing
 from lws.cluster.workloads import DISAGGREGATED_SET, LEADER_WORKER_SET
+from test.bench.disaggregated.creation import SLICES
 from test.bench.disaggregated.shape import PairedShape, parse
 from test.bench.goals import Verdict
 
@@ -21,6 +22,7 @@ _WORKLOADS = (LEADER_WORKER_SET, DISAGGREGATED_SET)
 _TIME, _COST = 1.3, 1.25
 _REVIEW_MS, _WAIT_SECONDS = 25.0, 1.0
 _SETS, _SERVICES, _REVISIONS = "leaderworkersets", "services", "controllerrevisions"
+_SCALERS = "disaggregatedsetrolescalers"
 _STATUSES = "patch disaggregatedsets/status"
 # Of one set: when it is created, and for each step of its rollout.
 _PASSES_OF_CREATION, _PASSES_OF_A_STEP = 13, 7
@@ -39,17 +41,10 @@ def paired_verdicts(result: Result) -> list[Verdict]:
 def paired_counts(result: Result) -> Iterator[Verdict]:
     """What holds on any machine: of the set that has most of it."""
     shape, phases = parse(result["shape"]), result["phases"]
-    for name, expected, statuses in (
-        ("create", _on_creation(shape), 2),
-        ("rollout", _in_rollout(shape), shape.steps + _STATUSES_BESIDE_STEPS),
-    ):
-        most = phases[name]["most_of_a_set"]
-        # A slow machine has more to say meanwhile.
-        statuses += int(phases[name]["seconds"] / timing.DISAGGREGATED_STATUS_SECONDS)
-        for what in sorted(expected):
-            yield Verdict(f"{what} of a set, {name}", most.get(what, 0), expected[what], True)
-        yield Verdict(f"statuses of a set, {name}", most.get(_STATUSES, 0), statuses, True)
-        yield Verdict(f"other writes of a set, {name}", _others(most, {*expected, _STATUSES}), 0, True)
+    yield from _writes("create", phases["create"], _on_creation(shape), 2)
+    yield from _writes("rollout", phases["rollout"], _in_rollout(shape), shape.steps + _STATUSES_BESIDE_STEPS)
+    if sliced := result.get("sliced"):
+        yield from _writes("create with slices and a scaler", sliced, _on_creation_of_slices(shape), 2)
     # Begun, ended, one for each role in each step, and each deletion of a child.
     rolled = phases["rollout"]["most_of_a_set"]
     events = shape.role_count * shape.steps + shape.role_count + 2
@@ -67,6 +62,17 @@ def paired_counts(result: Result) -> Iterator[Verdict]:
     yield Verdict("writes after a restart, settled", result["restart"]["writes"], 0, True)
 
 
+def _writes(name: str, phase: Result, expected: dict[str, int], statuses: int) -> Iterator[Verdict]:
+    """Each at most as often as expected, and nothing else."""
+    most = phase["most_of_a_set"]
+    # A slow machine has more to say meanwhile.
+    statuses += int(phase["seconds"] / timing.DISAGGREGATED_STATUS_SECONDS)
+    for what in sorted(expected):
+        yield Verdict(f"{what} of a set, {name}", most.get(what, 0), expected[what], True)
+    yield Verdict(f"statuses of a set, {name}", most.get(_STATUSES, 0), statuses, True)
+    yield Verdict(f"other writes of a set, {name}", _others(most, {*expected, _STATUSES}), 0, True)
+
+
 def least_ratio(result: Result) -> float | None:
     """CPU ÷ alone of a client that only sends the writes and takes in what comes of them; None where that was
     not measured.
@@ -81,6 +87,13 @@ def least_ratio(result: Result) -> float | None:
 def _on_creation(shape: PairedShape) -> dict[str, int]:
     children = dict.fromkeys((f"create {_SETS}", f"create {_SERVICES}"), shape.role_count)
     return {**children, f"create {_REVISIONS}": 1}
+
+
+def _on_creation_of_slices(shape: PairedShape) -> dict[str, int]:
+    """One of the roles has a scaler, which says twice how it is."""
+    children = {what: count * SLICES for what, count in _on_creation(shape).items()}
+    scaler = {f"create {_SCALERS}": 1, f"patch {_SCALERS}/status": 2}
+    return {**children, f"create {_REVISIONS}": 1, **scaler}
 
 
 def _in_rollout(shape: PairedShape) -> dict[str, int]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from test.bench.disaggregated.creation import create_sliced
 from test.bench.disaggregated.least import measure_least
 from test.bench.disaggregated.players import Alone, Paired
 from test.bench.disaggregated.shape import PairedShape
@@ -20,7 +21,7 @@ from test.bench.subject import Subject, review_quantile, running, webhook_quanti
 from test.bench.surroundings import NODES, commit, machine
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 
-_ALONE, _PAIRED, _LEAST = "alone", "paired", "least"
+_ALONE, _PAIRED, _SLICED, _LEAST = "alone", "paired", "sliced", "least"
 _PATH = "/validate-disaggregatedset-x-k8s-io-v1-disaggregatedset"
 _WEBHOOK = "vdisaggregatedset.kb.io"
 
@@ -38,12 +39,13 @@ def measure_paired(order: PairedOrder) -> Result:
     """Start a cluster, measure, and take it down."""
     others, options = Others(), Options(nodes=NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster:
-        for namespace in (_ALONE, _PAIRED, _LEAST):
+        for namespace in (_ALONE, _PAIRED, _SLICED, _LEAST):
             cluster.kubectl("create", "namespace", namespace)
         with running(cluster) as subject:
             run = _Run(cluster, order, subject)
             alone = run.alone() if order.has_alone else {}
             result = run.paired()
+            sliced = run.sliced()
         least = _least(cluster, order) if order.has_alone else {}
     shape = order.shape
     return {
@@ -55,6 +57,7 @@ def measure_paired(order: PairedOrder) -> Result:
         "machine": machine(others),
         "alone": alone,
         "least": least,
+        "sliced": sliced,
         **result,
     }
 
@@ -102,6 +105,13 @@ class _Run:
         found["delete"] = self._paired_phase("delete", player.phases["delete"])
         player.close()
         return {"phases": found, "settled": settled, "single": single, "restart": restart}
+
+    def sliced(self) -> Result:
+        """After all others are gone: their names are told apart by the name of the set only."""
+        api, shape, check = self._cluster.api, self._order.shape, self._subject.check
+        return self._paired_phase(
+            "create, with slices and a scaler", partial(create_sliced, api, shape, _SLICED, check)
+        )
 
     def _phase(self, name: str, run: Callable[[], float]) -> Result:
         return self._meter.phase(name, run, lambda: self._order.shape.all_groups)

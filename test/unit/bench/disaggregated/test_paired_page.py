@@ -31,6 +31,14 @@ ROLLED = {
     "delete services": 2,
     "patch leaderworkersets": 10,
 }
+SLICED = {
+    "create controllerrevisions": 1,
+    "create disaggregatedsetrolescalers": 1,
+    "create leaderworkersets": 6,
+    "create services": 6,
+    "patch disaggregatedsets/status": 2,
+    "patch disaggregatedsetrolescalers/status": 2,
+}
 
 
 def _phase(seconds: float, most: dict[str, int], **more: Any) -> dict[str, Any]:
@@ -63,6 +71,7 @@ def _result(**more: Any) -> dict[str, Any]:
         "settled": {"writes": 0, "events": 0, "requests": {}, "passes": {"disaggregatedset": 0.0}},
         "single": {"step_waits": [0.1, 0.6]},
         "restart": {"writes": 0},
+        "sliced": _phase(3.0, SLICED),
         **more,
     }
 
@@ -95,6 +104,20 @@ def test_one_write_too_many_is_told(phase: str, what: str, measure: str) -> None
     most = result["phases"][phase]["most_of_a_set"]
     result["phases"][phase]["most_of_a_set"] = {**most, what: most.get(what, 0) + 1}
     assert _missed(result) == {measure}
+
+
+@pytest.mark.parametrize(
+    ("what", "measure"),
+    [
+        pytest.param("create services", "create services of a set", id="service"),
+        pytest.param("create disaggregatedsetrolescalers", None, id="scaler"),
+        pytest.param("patch disaggregatedsets/status", "statuses of a set", id="status"),
+        pytest.param("patch leaderworkersets", "other writes of a set", id="other"),
+    ],
+)
+def test_one_write_too_many_of_a_set_with_slices_is_told(what: str, measure: str | None) -> None:
+    result = _result(sliced=_phase(3.0, {**SLICED, what: SLICED.get(what, 0) + 1}))
+    assert _missed(result) == {f"{measure or f'{what} of a set'}, create with slices and a scaler"}
 
 
 def test_lists_of_streams_are_no_lists_of_passes() -> None:

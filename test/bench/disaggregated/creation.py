@@ -1,0 +1,47 @@
+"""One DisaggregatedSet with slices and a role that is scaled from outside: created, until it is available.
+
+In: the shape of its roles. Out: the seconds that it took. What was written is in the audit log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from lws_api.disaggregatedset import v1 as disaggregatedset
+from test.bench.disaggregated.manifests import a_disaggregated_set, disaggregated_name
+from test.bench.disaggregated.shape import PairedShape
+from test.bench.ledger import DISAGGREGATED, SETS, Ledger
+from test.bench.manifests import OLD, Object
+from tools.localcluster.api import Api
+
+SLICES = 3
+_PATIENCE = 600.0
+
+
+def a_sliced_set(shape: PairedShape) -> Object:
+    """Its last role has a scaler."""
+    made = a_disaggregated_set(shape, 0, OLD)
+    *roles, last = made["spec"]["roles"]
+    spec = {field: value for field, value in last["spec"].items() if field != "replicas"}
+    scaled = {"name": last["name"], "scaling": {"mode": "External"}, "spec": spec}
+    return {**made, "spec": {"slices": SLICES, "roles": [*roles, scaled]}}
+
+
+def create_sliced(api: Api, shape: PairedShape, namespace: str, check: Callable[[], None]) -> float:
+    """check: raises where the controller has ended."""
+    known = Ledger(api, namespace, SETS, DISAGGREGATED)
+    known.check = check
+    began = time.monotonic()
+    api.create(
+        f"/apis/{disaggregatedset.API_VERSION}/namespaces/{namespace}/{DISAGGREGATED}", a_sliced_set(shape)
+    )
+
+    def missing() -> str:
+        if len(known.sets) != SLICES * shape.role_count:
+            return f"{len(known.sets)} sets"
+        return "" if known.disaggregated.get(disaggregated_name(0)) else "it is not available"
+
+    known.wait(missing, _PATIENCE)
+    known.close()
+    return time.monotonic() - began
