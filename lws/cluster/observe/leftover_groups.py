@@ -41,25 +41,23 @@ class Leftovers:
         return lingering, orphaned
 
     def beside(self, child: Object, has_statefulset: bool, began: int | None) -> int:
-        """Groups in the place of a child, those of a predecessor counted in: it may have been lowered since
-        it was made anew. has_statefulset: of its own. began: with how many a rollout that goes on began;
-        without one, nobody asks.
+        """Groups in the place of a child, those counted in that a predecessor has left, or that a StatefulSet
+        which is yet to be lowered may make. has_statefulset: of its own. began: with how many a rollout that
+        goes on began; without one, nobody asks.
         """
         if has_statefulset and began is None:
             return 0
         metadata, most = child["metadata"], max(number_of(child, fields.REPLICAS), began or 0)
-        return self._left_of(metadata["namespace"], metadata["name"], most, has_statefulset)
+        return self._left_of(metadata["namespace"], metadata["name"], most)
 
-    def _left_of(self, namespace: str, name: str, groups: int, is_its_own: bool = False) -> int:
-        """What there is, or will be, of so many groups. is_its_own: the StatefulSet of the name is that of
-        the present child, not of a former one.
-        """
+    def _left_of(self, namespace: str, name: str, groups: int) -> int:
+        """What there is, or will be, of so many groups of children of this name."""
         indices = range(min(groups, _MOST))
         leaders = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
-        former = self._store.get("StatefulSet", namespace, name) if not is_its_own else None
+        told = self._store.get("StatefulSet", namespace, name)
         # Its controller makes no pods any more once it is told to go.
-        is_live = former is not None and _is_of(former, name) and not is_terminating(former)
-        still_wanted = wanted_replicas(former) if former is not None and is_live else 0
+        is_live = told is not None and _is_of(told, name) and not is_terminating(told)
+        still_wanted = wanted_replicas(told) if told is not None and is_live else 0
         return max(still_wanted, sum(pod is not None for pod in leaders))
 
     def _is_orphaned(self, namespace: str, name: str) -> bool:

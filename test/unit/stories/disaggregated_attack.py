@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
+from lws import timing
 from lws.cluster.errors import ApiError, Conflict, Forbidden, Unreachable
 from lws.controller.manager import REGISTRATIONS
 from lws.controller.triggers.keys import Key
@@ -21,7 +22,8 @@ from lws.disaggregatedset.slices.state import remembered
 from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import is_terminating
-from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL
+from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL
+from test.unit.stories.disaggregated_judge import Pods, Steps, check_record
 from test.unit.stories.disaggregated_world import CHILD, World
 from test.unit.stories.fake_manager import Crash, FakeManager
 
@@ -50,6 +52,7 @@ class Attack:
         self.roles: dict[tuple[int, str], Any] = {}
         self.key, self.spec = "", cast(Any, None)
         cluster: Any = self.world.cluster
+        self.pods, self.steps, self.has_failed = Pods(cluster, self.world.nodes), Steps(), False
         for verb in ("create", "apply", "merge", "delete"):
             setattr(cluster, verb, self._around(verb, getattr(cluster, verb)))
         self.restart()
@@ -69,6 +72,7 @@ class Attack:
             for index in range(self.spec.slices)
             for each in wanted.in_slice(index, remembered(snapshot.obj, index)).targets
         }
+        self.steps.check_decisions()
 
     def _around(self, verb: str, call: Any) -> Callable[..., Coroutine[Any, Any, Any]]:
         async def write(*args: Any, **more: Any) -> Any:
@@ -86,14 +90,18 @@ class Attack:
                 # What is lost after a pass has looked is known to the next one.
                 self.is_judged = version == self.world.cluster.version
                 if self.fault and "late" not in self.fault:
+                    self.has_failed = True
                     raise FAULTS[self.fault]()
             before, child = self._serving(), self._child(name) if kind == CHILD else None
             total = self._present()
+            # An answer that never comes is a failure too.
+            self.has_failed, before_it = True, self.has_failed
             answer = await call(*args, **more)
             if kind == CHILD and self.is_judged:
                 self._judge(verb, args, child, self._child(name), before, total)
             if is_it and self.fault:
                 raise FAULTS[self.fault]()
+            self.has_failed = before_it
             return answer
 
         return write
@@ -123,10 +131,13 @@ class Attack:
         return counts
 
     def _serving(self) -> Counter[tuple[int, str]]:
+        """As far as the manager has read its streams: what gets ready or breaks since, it cannot know."""
         counts: Counter[tuple[int, str]] = Counter()
+        known = self.world.manager.known
         for child, wanted, pods in self._groups():
+            seen = [known(pod) for index, pod in pods.items() if index < wanted]
             counts[self._where(child)] += sum(
-                index < wanted and not is_terminating(pod) and _is_ready(pod) for index, pod in pods.items()
+                pod is not None and not is_terminating(pod) and _is_ready(pod) for pod in seen
             )
         return counts
 
@@ -134,6 +145,12 @@ class Attack:
         counts: Counter[tuple[int, str]] = Counter()
         for child, wanted, pods in self._groups():
             counts[self._where(child)] += max(wanted, len(pods))
+        for pod in self.world.cluster.of_kind("Pod"):
+            # Of a child that is gone; a stranger with its name has pods of its own.
+            name = pod["metadata"]["name"].rpartition("-")[0]
+            identity = identity_of("demo", name) if self._child(name) is None else None
+            if identity is not None:
+                counts[identity.slice_index, identity.role] += 1
         return counts
 
     def _judge(self, verb: str, args: Any, old: Any, new: Any, serving: Any, total: Any) -> None:
@@ -143,13 +160,10 @@ class Attack:
         before = old["spec"]["replicas"] if old else 0
         role = self.roles.get(where)
         what = self.writes[-1]
+        if where[0] < self.spec.slices:
+            self.steps.check_write(where, key, verb, replicas)
         if verb == "create":
-            keys = {
-                each["metadata"]["labels"].get(REVISION_LABEL)
-                for each in self.world.cluster.of_kind("ControllerRevision")
-                if NAME_LABEL in each["metadata"].get("labels", {})
-            }
-            assert key in keys, f"record: {what} {keys}"
+            check_record(self.world.cluster, new)
         if verb != "create" and new:
             assert _runs(old) == _runs(new), f"reason: {what} restarts its pods"
         if verb == "delete":
@@ -167,7 +181,9 @@ class Attack:
         if replicas < before:
             after = self._serving()[where]
             least = min(self.floors[where], role.target) - role.unavailable
-            assert after >= min(least, serving[where]), f"floor: {what} {serving[where]} -> {after} < {least}"
+            is_kept = after >= min(least, serving[where])
+            is_kept |= self.steps.is_last_resort(where, key, before - replicas)
+            assert is_kept, f"floor: {what} {serving[where]} -> {after} < {least}"
 
     def go(self, rounds: int = 0) -> None:
         """So many rounds, or until nothing moves any more, whatever time it takes."""
@@ -184,12 +200,15 @@ class Attack:
         raise AssertionError(f"end: it does not come to rest {self.writes[-6:]}")
 
     def _is_quiet(self) -> bool:
-        """Several turns of the clock change nothing."""
-        for _ in range(4):
-            version = self.world.cluster.version
-            if self._round() or version != self.world.cluster.version:
+        """Turns of the clock change nothing for longer than any group may take to be ready."""
+        cluster = self.world.cluster
+        until = cluster.now + 2 * timing.GROUP_STARTS_WITHIN
+        while cluster.now < until:
+            version = cluster.version
+            if self._round() or version != cluster.version:
                 return False
-            self.world.manager.ring()
+            if not self.world.manager.ring():
+                break
         return not self._round()
 
     def _round(self) -> bool:
@@ -205,7 +224,7 @@ class Attack:
                     break
                 continue
             try:
-                manager.run_pass()
+                self._pass()
             except Crash:
                 self.restart()
         else:
@@ -216,6 +235,13 @@ class Attack:
             if self.dice is None or self.dice.random() < 0.7:
                 move()
         return version != world.cluster.version
+
+    def _pass(self) -> None:
+        self.has_failed = False
+        with self.steps.watched():
+            self.world.manager.run_pass()
+        if self.is_judged and not self.has_failed:
+            self.steps.check_end()
 
     def restart(self) -> None:
         """Another process goes on."""

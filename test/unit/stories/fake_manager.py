@@ -101,6 +101,11 @@ class FakeManager:
         """Kinds of which there is news that has not been read."""
         return [kind for kind in self.kinds if self._read[kind] < len(self._cluster.log[kind])]
 
+    def known(self, obj: Any) -> Any:
+        """An object as it has been read so far; None for one that has not been."""
+        stored = self._store.get(obj["kind"], obj["metadata"]["namespace"], obj["metadata"]["name"])
+        return stored if stored is not None and stored["metadata"]["uid"] == obj["metadata"]["uid"] else None
+
     def read(self, kind: str, events: int | None = None) -> None:
         """Take in the next events of a stream, all of them by default."""
         log, start = self._cluster.log[kind], self._read[kind]

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections import Counter
 from typing import Any
 
 import pytest
 
 from lws.controller.triggers.keys import Key
 from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.record import record
 from lws_api.disaggregatedset.v1 import KIND
 from test.unit.builders import make_set
@@ -21,20 +19,10 @@ from test.unit.stories.disaggregated_world import CHILD, World
 from test.unit.stories.test_disaggregated_attacks import BUDGETS, Edit, begin, image
 
 
-class Truth(Attack):
-    """Counts pods of children that are gone, too. The garbage collector rests while `is_late`."""
+class Late(Attack):
+    """The garbage collector rests while `is_late`."""
 
     is_late = False
-
-    def _present(self) -> Counter[tuple[int, str]]:
-        counts = super()._present()
-        there = {each["metadata"]["name"] for each in self.world.children}
-        for pod in self.world.cluster.of_kind("Pod"):
-            name = pod["metadata"]["name"].rpartition("-")[0]
-            identity = identity_of("demo", name) if name not in there else None
-            if identity is not None:
-                counts[identity.slice_index, identity.role] += 1
-        return counts
 
     def _round(self) -> bool:
         collect = self.world.cluster.collect
@@ -46,8 +34,8 @@ class Truth(Attack):
             self.world.cluster.collect = collect  # type: ignore[method-assign]
 
 
-def at_rest(loop: asyncio.AbstractEventLoop, rolling: dict[str, Any]) -> Truth:
-    attack = Truth(loop)
+def at_rest(loop: asyncio.AbstractEventLoop, rolling: dict[str, Any]) -> Late:
+    attack = Late(loop)
     roles = [make_role(name, count, rolling=rolling) for name, count in (("prefill", 3), ("decode", 2))]
     obj = make_disaggregated(roles=roles)
     del obj["metadata"]["uid"]

@@ -55,7 +55,7 @@ class Promises:
             assert wanted == self.roles[role].target, f"direction: new {role} {before} -> {wanted}"
         if wanted > before:
             self._check_surge(role, present)
-            self._check_ratio(role, wanted)
+            self.check_ratio(role, wanted)
         if key != self.key and wanted < before:
             taken = {(key, role, index) for index in range(wanted, before)}
             self._check_floor(key, role, serving, taken & self.ready)
@@ -89,7 +89,7 @@ class Promises:
         after, least = self._hoped(role), self._least(self.roles[role])
         assert after >= least, f"floor: {role} {after} < {least} although some of {key} are only starting"
 
-    def _check_ratio(self, role: str, wanted: int) -> None:
+    def check_ratio(self, role: str, wanted: int) -> None:
         """No role gets further than one step ahead of the last one; the steady state has no steps."""
         if not self.is_rolling or role in self.state.missing or not self.state.is_known:
             return

@@ -89,12 +89,14 @@ class Machine(RuleBasedStateMachine):
     def change_image_of_one(self, image: str, course: int) -> None:
         self._edit(lambda spec: _set_image([_one(spec, course)], image), course)
 
-    @rule(count=groups, course=courses)
+    @rule(count=st.sampled_from([2, 3, 1, 4, 0]), course=courses)
     def scale(self, count: int, course: int) -> None:
         def change(spec: Spec) -> None:
-            of_role = _one(spec, course)["spec"]
+            of_role, replicas = _one(spec, course)["spec"], _static(spec)
             if "replicas" in of_role:
-                of_role["replicas"] = count
+                # All of them are at 0, or none is.
+                for each in replicas if 0 in {count, of_role["replicas"]} else [of_role]:
+                    each["replicas"] = count
 
         self._edit(change, course)
 
@@ -112,7 +114,7 @@ class Machine(RuleBasedStateMachine):
         def change(spec: Spec) -> None:
             role = _one(spec, course)
             if role.pop("scaling", None) is not None:
-                role["spec"]["replicas"] = count
+                role["spec"]["replicas"] = min([count, *(each["replicas"] for each in _static(spec))])
             else:
                 role["scaling"] = {"mode": "External"}
                 role["spec"].pop("replicas", None)
@@ -132,7 +134,8 @@ class Machine(RuleBasedStateMachine):
         def change(spec: Spec) -> None:
             used = {role["name"] for role in spec["roles"]}
             free = [name for name in NAMES if name not in used]
-            spec["roles"] += [_role(name, count, budget) for name in free[:1]]
+            least = min([count, *(each["replicas"] for each in _static(spec))])
+            spec["roles"] += [_role(name, least, budget) for name in free[:1]]
 
         self._edit(change, course)
 
@@ -183,7 +186,18 @@ class Machine(RuleBasedStateMachine):
             cluster.change(child, {"annotations": kept})
         self._go_on(course)
 
-    @rule(failure=st.sampled_from(["crash", "hang", "fail"]), course=courses)
+    @rule(count=groups, is_orphaned=st.booleans(), course=courses)
+    def edit_child(self, count: int, is_orphaned: bool, course: int) -> None:
+        """By hand, or taken from its set."""
+        if children := self.world.children:
+            child = random.Random(course).choice(children)
+            if is_orphaned:
+                self.world.cluster.change(child, {"ownerReferences": []})
+            else:
+                self.world.cluster.change(child, spec={**child["spec"], "replicas": count})
+        self._go_on(course)
+
+    @rule(failure=st.sampled_from(["crash", "hang", "fail", "lose_node"]), course=courses)
     def lose_readiness(self, failure: str, course: int) -> None:
         running = [
             pod for pod in self.world.cluster.of_kind("Pod") if pod["status"].get("phase") == "Running"
@@ -191,6 +205,12 @@ class Machine(RuleBasedStateMachine):
         if running:
             pod = random.Random(course).choice(sorted(running, key=_name))
             getattr(self.world.nodes, failure)(pod)
+        self._go_on(course)
+
+    @rule(image=images, course=courses)
+    def lose_hope(self, image: str, course: int) -> None:
+        """What is made of this image never gets ready."""
+        self.world.nodes.hopeless = frozenset({image})
         self._go_on(course)
 
     @rule(course=courses)
@@ -218,14 +238,22 @@ class Machine(RuleBasedStateMachine):
             self.world.manager.ring()
 
     def teardown(self) -> None:
-        """Nothing goes wrong any more: it gets where its user wants it."""
+        """Nothing goes wrong any more but with old groups: it gets where its user wants it."""
         if not hasattr(self, "attack"):
             return
-        self.attack.dice, self.attack.at = None, 0
-        self.world.nodes.stuck.clear()
+        nodes, self.attack.dice, self.attack.at = self.world.nodes, None, 0
+        nodes.held.clear()
         strategy = self.world.get(KIND)["spec"].get("rolloutStrategy") or {}
         if strategy.get("paused"):
             self.world.edit(lambda spec: spec["rolloutStrategy"].update(paused=False))
+        self.attack.go()
+        # What the wanted revision has gets ready.
+        nodes.hopeless -= {_image_of(role) for role in self.world.get(KIND)["spec"]["roles"]}
+        nodes.stuck -= {
+            pod["metadata"]["uid"]
+            for pod in self.world.cluster.of_kind("Pod")
+            if self.attack.key in pod["metadata"]["name"]
+        }
         self.attack.go()
         self.attack.check_end()
         self.loop.close()
@@ -238,6 +266,16 @@ def _role(name: str, target: int | None, budget: dict[str, Any] | None) -> dict[
 def _one(spec: Spec, course: int) -> dict[str, Any]:
     role: dict[str, Any] = spec["roles"][course % len(spec["roles"])]
     return role
+
+
+def _static(spec: Spec) -> list[dict[str, Any]]:
+    """What roles that no autoscaler scales are made of."""
+    return [role["spec"] for role in spec["roles"] if "replicas" in role["spec"]]
+
+
+def _image_of(role: dict[str, Any]) -> str:
+    pod = role["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]
+    return str(pod["containers"][0]["image"])
 
 
 def _set_image(roles: list[dict[str, Any]], image: str) -> None:

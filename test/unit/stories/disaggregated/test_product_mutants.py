@@ -1,8 +1,9 @@
-"""A pass that breaks a promise beyond the planner's is caught by the promise."""
+"""A pass that breaks a promise is caught by that promise, in plays of the whole product too."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,13 @@ import pytest
 from lws.actions import Object, Plan
 from lws.children import repair
 from lws.disaggregatedset import plan
-from test.unit.stories.test_disaggregated_attacks import BUDGETS, begin, image
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
+from test.unit.stories.disaggregated.test_mutants import MUTANTS
+from test.unit.stories.disaggregated.test_product_machine import BUDGETS, Machine
+from test.unit.stories.disaggregated_world import CHILD
+from test.unit.stories.test_disaggregated_attacks import begin, image
+
+MOST_SEEDS = 60
 
 whole = plan._plan_whole
 
@@ -33,11 +40,17 @@ def rolling(_: str, child: Object, *__: Any) -> Plan:
     return repair(child, {"edited": template})
 
 
+def moving(_: str, child: Object, *__: Any) -> Plan:
+    """Edits of where groups run go to what runs."""
+    return repair(child, {"edited": {"metadata": {"annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}}}})
+
+
 @pytest.mark.parametrize(
     ("name", "mutant", "promise"),
     [
         pytest.param("_plan_whole", recorded_last, "record", id="a revision is recorded after its children"),
         pytest.param("plan_upkeep", rolling, "reason", id="an edit of a role rolls what runs"),
+        pytest.param("plan_upkeep", moving, "reason", id="an edit of placement rolls what runs"),
     ],
 )
 def test_the_promise_of_a_rule_catches_what_breaks_it(
@@ -48,3 +61,58 @@ def test_the_promise_of_a_rule_catches_what_breaks_it(
     attack.world.edit(image("b"))
     with pytest.raises(AssertionError, match=f"^{promise}: "):
         attack.go()
+
+
+def play(seed: int) -> None:
+    """A set, what dice make of its days, and the end."""
+    dice, machine = random.Random(seed), Machine()
+    roles = [(dice.choice((1, 2, 3, 4)), dice.choice(BUDGETS)) for _ in range(dice.choice((2, 2, 3)))]
+    try:
+        machine.begin(roles=roles, slices=1, most_updating=None, is_new=False, course=0)
+        for _ in range(dice.randint(1, 4)):
+            course = dice.randrange(2**20)
+            match dice.randrange(5):
+                case 0 | 1:
+                    machine.change_image(image=dice.choice("abc"), course=course)
+                case 2:
+                    machine.scale(count=dice.randint(1, 4), course=course)
+                case 3:
+                    machine.lose_readiness(failure=dice.choice(("crash", "hang", "fail")), course=course)
+                case 4:
+                    machine.lose(kind=CHILD, course=course)
+        machine.teardown()
+    finally:
+        machine.loop.close()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "groups that terminate are no surge",
+        "old groups cost nothing",
+        "every group counts as ready",
+        "new roles come one by one",
+        "new groups come at once",
+        "old groups go two steps at a time",
+        "the oldest revision goes first",
+        "halves come back",
+        "new counts fall too far",
+        "the last of a role never goes",
+        "unready is done",
+        "waiting says nothing",
+    ],
+)
+def test_a_planner_that_breaks_a_rule_is_caught_in_what_the_product_writes(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, attribute, replacement, promise = MUTANTS[name]
+    monkeypatch.setattr(place, attribute, replacement)
+    caught = set()
+    for seed in range(MOST_SEEDS):
+        try:
+            play(seed)
+        except AssertionError as error:
+            caught.add(str(error).partition(":")[0])
+            if promise in caught:
+                return
+    raise AssertionError(f"{name} broke only {caught or 'nothing'}")

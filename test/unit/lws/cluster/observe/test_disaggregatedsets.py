@@ -245,6 +245,25 @@ async def test_what_a_former_child_has_left_counts_beside_the_groups_of_one_that
     assert (facts.wanted, facts.present) == (1, present)
 
 
+@pytest.mark.parametrize(
+    ("began", "present"),
+    [
+        pytest.param({f"demo-0-{KEY}-prefill": 0}, 2, id="in a rollout"),
+        pytest.param({}, 0, id="at rest nobody looks"),
+    ],
+)
+async def test_what_the_statefulset_of_a_lowered_child_may_yet_make_counts(
+    began: dict[str, int], present: int
+) -> None:
+    rollouts = {"0": {"revision": KEY, "initialReplicas": began}}
+    world = World({**make_disaggregated(), "status": {"rollouts": rollouts}})
+    child = world.put(make_child(world.obj, PREFILL, 0))
+    leader = make_leader_statefulset(child)
+    world.put({**leader, "spec": {**leader["spec"], "replicas": 2}})
+    (facts,) = (await world.look()).children
+    assert (facts.wanted, facts.present) == (0, present)
+
+
 async def test_scalers_and_services_are_those_that_it_controls() -> None:
     world = World(make_disaggregated())
     reference = make_child(world.obj, PREFILL)["metadata"]["ownerReferences"]

@@ -1,0 +1,181 @@
+"""What no pass over a DisaggregatedSet may do, judged step by step and pod by pod.
+
+In: the steps that a pass takes, its writes to children, pods that are deleted. Out: an AssertionError that
+begins with the promise that was broken. Steps are judged by what the pass knew, by the same rules as those of
+the planner alone; pods by what is true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from lws.disaggregatedset.rollout.state import SliceState, Step
+from lws.disaggregatedset.slices import course
+from lws.disaggregatedset.slices.step import Slice
+from lws.disaggregatedset.snapshot import ChildFacts
+from lws.kube.metadata import controller_of, is_terminating
+from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ROLE_LABEL
+from test.unit.stories.disaggregated.cluster import Child, Children, Group
+from test.unit.stories.disaggregated.promises import Promises
+from test.unit.stories.fake_cluster import FakeCluster
+
+_plan_step = course.plan_step
+
+
+@dataclass
+class _Taken:
+    """A step that a pass takes in one slice, and how its children stand after what was written of it."""
+
+    within: Slice
+    state: SliceState
+    step: Step
+    promises: Promises
+
+    @property
+    def children(self) -> Children:
+        return self.promises.children
+
+    @property
+    def is_written(self) -> bool:
+        """Whether all of it is: what has the name of a child may keep it waiting."""
+        counts = {self.within.key: self.step.new, **self.step.old}
+        return all(
+            (child := self.children.get(key, role)) is not None and child.wanted == wanted
+            for key, roles in counts.items()
+            for role, wanted in roles.items()
+        )
+
+
+@dataclass
+class Steps:
+    """Those of one pass."""
+
+    taken: dict[int, _Taken] = field(default_factory=dict)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Around a pass."""
+        self.taken = {}
+        with mock.patch.object(course, "plan_step", self._plan_step):
+            yield
+
+    def _plan_step(self, within: Slice, state: SliceState, step: Step) -> Any:
+        # A slice whose rollout others keep from its start is scaled like a paused one.
+        is_held = within.spec.max_updating_slices is not None and not state.new.counts
+        children = _children(within)
+        promises = Promises(children, state, step, within.key, within.spec.paused or is_held)
+        self.taken[within.index] = _Taken(within, state, step, promises)
+        return _plan_step(within, state, step)
+
+    def check_decisions(self) -> None:
+        """Before anything of them is written."""
+        for taken in self.taken.values():
+            if "maxUpdatingSlices" not in taken.step.waiting_for:
+                taken.promises.check_answer()
+            taken.promises.check_old_ratio()
+
+    def check_write(self, where: tuple[int, str], key: str, verb: str, wanted: int) -> None:
+        """One that has been done."""
+        taken, role = self.taken.get(where[0]), where[1]
+        if taken is None or role not in taken.promises.roles:
+            return
+        before = taken.children.get(key, role)
+        if verb == "delete":
+            taken.promises.check_delete(key)
+            taken.children.by_key.get(key, {}).pop(role, None)
+            return
+        if key != taken.within.key and before is None:
+            memory = taken.within.memory
+            lost = max(memory.initial.values(), default=0) if memory is not None else wanted
+            taken.promises.check_return(key, role, wanted, lost)
+        elif key == taken.within.key and wanted > (before.wanted if before else 0):
+            taken.promises.check_ratio(role, wanted)
+        taken.children.want(key, role, wanted)
+
+    def check_end(self) -> None:
+        """When nothing of the pass has failed."""
+        for taken in self.taken.values():
+            if taken.is_written:
+                taken.promises.check_end()
+
+    def is_last_resort(self, where: tuple[int, str], key: str, groups: int) -> bool:
+        """Whether one healthy group may go, because broken ones alone have used up what may be missing."""
+        taken, role = self.taken.get(where[0]), where[1]
+        if taken is None or groups != 1:
+            return False
+        count = next((each.of(role) for each in taken.state.old if each.key == key), None)
+        is_broken = count is not None and count.ready < count.wanted
+        return is_broken and taken.promises.new_is_ready and not taken.state.old_starting(role)
+
+
+def _children(within: Slice) -> Children:
+    children = Children()
+    for each in sorted(within.children, key=lambda each: each.name):
+        if not each.is_leaving or each.existing:
+            children.by_key.setdefault(each.key, {})[each.role] = _child(each)
+    return children
+
+
+def _child(facts: ChildFacts) -> Child:
+    """As the pass knew it. Which of its groups are ready it may not know; whether all are, it does."""
+    groups = {index: Group.STARTING for index in range(facts.existing)}
+    ready = facts.wanted if facts.is_settled else min(facts.ready, facts.wanted - 1)
+    groups |= {index: Group.READY for index in range(ready)}
+    return Child(facts.wanted, groups, not facts.is_leaving, has_acted=facts.is_settled)
+
+
+def check_record(cluster: FakeCluster, child: Any) -> None:
+    """A child that has been created: what it is made of is recorded, and nothing else under its key."""
+    labels, images = child["metadata"]["labels"], set()
+    key, role = labels[REVISION_LABEL], labels[ROLE_LABEL]
+    for each in cluster.of_kind("ControllerRevision"):
+        if {NAME_LABEL, REVISION_LABEL} <= (its := each["metadata"].get("labels", {})).keys():
+            roles = each["data"]["spec"].get("roles", ()) if its[REVISION_LABEL] == key else ()
+            images |= {_image(of_role["spec"]) for of_role in roles if of_role["name"] == role}
+    assert images == {_image(child["spec"])}, f"record: {key} of {role} is {images or 'nowhere'}"
+
+
+def _image(spec: Any) -> str:
+    image: str = spec["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"]
+    return image
+
+
+class Pods:
+    """Which of them have failed, and which are taken for no reason."""
+
+    def __init__(self, cluster: FakeCluster, nodes: Any) -> None:
+        self.failed: set[str] = set()
+        self._cluster = cluster
+        for failure in ("crash", "fail", "lose_node"):
+            setattr(nodes, failure, self._noted(getattr(nodes, failure)))
+        self._condemn = cluster.condemn
+        cluster.condemn = self._judged  # type: ignore[method-assign]
+
+    def _noted(self, happen: Any) -> Any:
+        def noted(pod: Any) -> None:
+            self.failed.add(pod["metadata"]["uid"])
+            happen(pod)
+
+        return noted
+
+    def _judged(self, obj: Any, foreground: bool = False) -> Any:
+        if obj["kind"] == "Pod" and not is_terminating(obj):
+            assert self._has_reason(obj), f"reason: {obj['metadata']['name']} is restarted"
+        return self._condemn(obj, foreground)
+
+    def _has_reason(self, pod: Any) -> bool:
+        """It has failed, or what wants it does not any more."""
+        name, _, index = pod["metadata"]["name"].rpartition("-")
+        owner, wanting = controller_of(pod), [self._cluster.find("LeaderWorkerSet", name)]
+        wanting.append(self._cluster.find("StatefulSet", name))
+        if pod["metadata"]["uid"] in self.failed or owner is None:
+            return True
+        if any(each is None or is_terminating(each) for each in wanting):
+            return True
+        if wanting[1]["metadata"]["uid"] != owner["uid"]:  # type: ignore[index]
+            return True
+        return any(int(index) >= each["spec"]["replicas"] for each in wanting)  # type: ignore[index]
