@@ -1,0 +1,127 @@
+"""Whatever is accepted as a DisaggregatedSet settles or says why not, when created and when changed.
+
+400 draws from the schema, of which those are played that admission lets through and that are small; images
+of some never start. HYPOTHESIS_PROFILE=nightly draws 10,000 other ones.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import os
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from lws.admission.disaggregatedset.validation import errors_in
+from lws_api.crds import defaulted
+from lws_api.disaggregatedset.v1 import KIND
+from test.integration.fields.random_disaggregated import FIELDS, disaggregated_sets
+from test.unit.fuzz.validity import is_valid
+from test.unit.stories.disaggregated_world import World
+
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+DRAWS = 10_000 if NIGHTLY else 400
+MOST_GROUPS, MOST_PODS = 8, 4
+MOST_TURNS = 300
+GOOD, BROKEN = "app:1", "broken:1"
+IMAGES = (GOOD, "app:2", "app:2", BROKEN)
+
+
+@pytest.fixture(scope="module")
+def ends() -> Counter[str]:
+    """How many sets ended how."""
+    return Counter()
+
+
+@settings(
+    max_examples=DRAWS // 2,
+    derandomize=not NIGHTLY,
+    database=None,
+    deadline=None,
+    phases=(Phase.generate,),
+    suppress_health_check=list(HealthCheck),
+)
+@given(drawn=st.lists(st.tuples(disaggregated_sets(), st.sampled_from(IMAGES)), min_size=2, max_size=2))
+def test_what_is_accepted_settles_or_says_why_not(
+    drawn: list[tuple[dict[str, Any], str]], ends: Counter[str]
+) -> None:
+    """One set is created, and changed to the other wherever that has got to."""
+    with asyncio.Runner() as runner:
+        world = World(runner.get_loop())
+        world.nodes.hopeless = frozenset({BROKEN})
+        for raw, image in drawn:
+            obj = accepted(raw, image)
+            if obj is None or not send(world, obj):
+                ends["refused"] += 1
+                continue
+            go_on(world)
+            ends[end_of(world)] += 1
+
+
+def accepted(raw: dict[str, Any], image: str) -> dict[str, Any] | None:
+    """As it would be stored; None where it is refused, or too large to be played. image: of containers of
+    which nothing else was drawn.
+    """
+    stored: dict[str, Any] = defaulted({**copy.deepcopy(raw), "metadata": {"name": "demo"}})
+    stored.pop("status", None)
+    if not is_valid(stored.get("spec"), FIELDS["properties"]["spec"]) or errors_in(stored):
+        return None
+    stored["spec"].setdefault("progressDeadlineSeconds", 60)
+    roles = stored["spec"]["roles"]
+    for template in (each["spec"]["leaderWorkerTemplate"] for each in roles):
+        for part in (template.get("leaderTemplate"), template["workerTemplate"]):
+            for container in part["spec"]["containers"] if part else ():
+                if container.get("image", GOOD) == GOOD:
+                    container["image"] = image
+    groups = stored["spec"].get("slices", 1) * sum(each["spec"].get("replicas", 1) for each in roles)
+    pods = max(each["spec"]["leaderWorkerTemplate"].get("size", 1) for each in roles)
+    return stored if groups <= MOST_GROUPS and pods <= MOST_PODS else None
+
+
+def send(world: World, obj: dict[str, Any]) -> bool:
+    """Whether the set is, or is changed to, what was sent."""
+    known = world.cluster.find(KIND, "demo")
+    if known is None:
+        world.cluster.add(obj)
+        return True
+    if errors_in({**known, "spec": obj["spec"]}, known):
+        return False
+    world.cluster.change(known, spec=obj["spec"])
+    return True
+
+
+def go_on(world: World) -> None:
+    """Until nothing moves any more, whatever time it takes."""
+    quiet = 0
+    for _ in range(MOST_TURNS):
+        version = world.cluster.version
+        world.go_on()
+        world.manager.ring()
+        quiet = quiet + 1 if version == world.cluster.version else 0
+        if quiet > 3:
+            return
+    raise AssertionError(f"it does not come to rest: {world.status}")
+
+
+def end_of(world: World) -> str:
+    """In a word. What is not available says why, and is waited for in vain: its images do not start."""
+    obj, status = world.get(KIND), world.status
+    assert status["observedGeneration"] == obj["metadata"]["generation"]
+    if world.conditions.get("Available") == "True":
+        return "available"
+    said = {each["type"]: each["message"] for each in status["conditions"] if each["status"] == "True"}
+    assert "groups of the target revision are ready" in said["Stalled"], said
+    assert BROKEN in str(obj["spec"])
+    return "stalled"
+
+
+def test_every_end_came_up(ends: Counter[str]) -> None:
+    """Else the property above would have proven little."""
+    if not ends:
+        pytest.skip("needs the ends of the sets above")
+    assert min(ends["available"], ends["refused"]) > 0.2 * ends.total(), ends
+    assert ends["stalled"] > 0.02 * ends.total(), ends
