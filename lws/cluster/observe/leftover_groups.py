@@ -54,17 +54,18 @@ class Leftovers:
         """What there is, or will be, of so many groups of children of this name."""
         indices = range(min(groups, _MOST))
         leaders = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
-        told = self._store.get("StatefulSet", namespace, name)
-        # Its controller makes no pods any more once it is told to go.
-        is_live = told is not None and _is_of(told, name) and not is_terminating(told)
-        still_wanted = wanted_replicas(told) if told is not None and is_live else 0
+        told = self._live_statefulset(namespace, name)
+        still_wanted = wanted_replicas(told) if told is not None else 0
         return max(still_wanted, sum(pod is not None for pod in leaders))
 
     def _is_orphaned(self, namespace: str, name: str) -> bool:
-        former = self._store.get("StatefulSet", namespace, name)
-        if former is None or controller_of(former) is not None or is_terminating(former):
-            return False
-        return _is_of(former, name)
+        former = self._live_statefulset(namespace, name)
+        return former is not None and controller_of(former) is None
+
+    def _live_statefulset(self, namespace: str, name: str) -> Object | None:
+        """That of children of this name. Its controller makes no pods any more once it is told to go."""
+        found = self._store.get("StatefulSet", namespace, name)
+        return found if found is not None and _is_of(found, name) and not is_terminating(found) else None
 
 
 def _is_of(leaders: Object, name: str) -> bool:

@@ -57,6 +57,12 @@ def begin(
 ) -> Attack:
     """At rest. counts: groups of each role."""
     attack = Attack(loop)
+    bring_to_rest(attack, rolling, counts)
+    return attack
+
+
+def bring_to_rest(attack: Attack, rolling: dict[str, Any], counts: tuple[int, int] = (3, 2)) -> None:
+    """With a set whose roles have so many groups."""
     names = ("prefill", "decode")
     roles = [make_role(name, count, rolling=rolling) for name, count in zip(names, counts, strict=True)]
     obj = make_disaggregated(roles=roles)
@@ -64,7 +70,6 @@ def begin(
     attack.world.cluster.add(obj)
     attack.go()
     attack.writes.clear()
-    return attack
 
 
 def lose(kind: str) -> Callable[[World], None]:

@@ -13,10 +13,9 @@ from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.revisions.record import record
 from lws_api.disaggregatedset.v1 import KIND
 from test.unit.builders import make_set
-from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_attack import Attack
 from test.unit.stories.disaggregated_world import CHILD, World
-from test.unit.stories.test_disaggregated_attacks import BUDGETS, Edit, begin, image
+from test.unit.stories.test_disaggregated_attacks import BUDGETS, Edit, begin, bring_to_rest, image
 
 
 class Late(Attack):
@@ -36,12 +35,7 @@ class Late(Attack):
 
 def at_rest(loop: asyncio.AbstractEventLoop, rolling: dict[str, Any]) -> Late:
     attack = Late(loop)
-    roles = [make_role(name, count, rolling=rolling) for name, count in (("prefill", 3), ("decode", 2))]
-    obj = make_disaggregated(roles=roles)
-    del obj["metadata"]["uid"]
-    attack.world.cluster.add(obj)
-    attack.go()
-    attack.writes.clear()
+    bring_to_rest(attack, rolling)
     return attack
 
 
