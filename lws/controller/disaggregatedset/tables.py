@@ -39,8 +39,13 @@ _WHOLE = (
     Field("metadata.managedFields", NOBODY, _nothing),
     *(Field(f"metadata.{name}") for name in _METADATA),
 )
-# Changes once in a rollout. A status that somebody took away would stay away while nothing moves.
-_IN_STATUS = (Field("status", NOBODY, readable_status), Field("status.updateRevision"))
+# What somebody took away would stay away while nothing moves. These change a few times in a rollout, by
+# writes of ours, which start no pass.
+_OF_STATUS = ("updateRevision", "currentRevision", "conditions")
+_IN_STATUS = (
+    Field("status", NOBODY, readable_status),
+    *(Field(f"status.{name}") for name in _OF_STATUS),
+)
 _COUNTS = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas", "conditions")
 
 TABLES = (

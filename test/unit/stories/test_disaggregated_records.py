@@ -101,3 +101,16 @@ def test_a_record_whose_answer_is_lost_leaves_the_floor_where_the_status_is_lost
     lose_status(attack.world)
     attack.go()
     attack.check_end()
+
+
+@pytest.mark.parametrize("field", ["currentRevision", "updateRevision", "conditions"])
+def test_a_part_of_the_status_that_is_lost_at_rest_comes_back(
+    loop: asyncio.AbstractEventLoop, field: str
+) -> None:
+    attack = begin(loop, BUDGETS[0])
+    known = attack.world.status
+    left = {name: value for name, value in known.items() if name != field}
+    attack.world.cluster.change(attack.world.get(KIND), status=left)
+    attack.go()
+    assert attack.world.status.keys() == known.keys()
+    attack.check_end()
