@@ -38,7 +38,17 @@ from tools.localcluster import ApiError
 Object = dict[str, Any]
 
 PREFILL, DECODE = 3, 2
-MOST_LOSSES = 12
+MOST_LOSSES = 20
+LEAST_OF_WHAT_IS_ALWAYS_THERE = 6
+LEAST_LOSSES = {
+    **dict.fromkeys(("new-prefill", "new-decode"), 4),
+    **dict.fromkeys(("old-prefill", "old-decode"), 3),
+    **dict.fromkeys(("new-service", "old-service"), 5),
+}
+"""At how many steps each is lost at least. A child that is lost is not there at the next step or two, and
+Services come late and go early. A rollout stands still at six places at least: before it begins, and wherever
+it waits for new groups.
+"""
 NOT_FOUND = 404
 OLD, NEW = 0, -1
 """Which of the recorded revisions, oldest first."""
@@ -187,7 +197,7 @@ def test_what_is_lost_at_each_step_of_a_rollout_costs_no_promise(
     rolled: dict[str, Rollout], name: str
 ) -> None:
     it = rolled[name]
-    assert it.losses, "nothing was there to be lost"
+    assert len(it.losses) >= LEAST_LOSSES.get(name, LEAST_OF_WHAT_IS_ALWAYS_THERE), it.losses
     revisions = it.keys if name.endswith("revision") else ()
     it.watch.judge(name, {*it.children, *revisions})
     assert images_of(it.world, name) == {"prefill": {"server:2"}, "decode": {"server:2"}}
