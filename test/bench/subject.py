@@ -19,7 +19,7 @@ from pathlib import Path
 
 from test.bench.processes import Peak, cpu_seconds, family
 from test.bench.scrape import Scrape, parse
-from test.harness.product import serve_definitions, wait_until_sets_may_own
+from test.harness.product import serve_definitions, wait_until_sets_are_collected, wait_until_sets_may_own
 from tools.deployment import Deployment, DeploymentError, ManagerProcess
 from tools.localcluster import LocalCluster
 from tools.localcluster.cluster import COMPONENTS
@@ -125,6 +125,7 @@ def running(
     """The chart is installed, and the controller runs. against, profile: as `Subject` has them."""
     deployment = Deployment(cluster, cluster.workspace / "bench")
     serve_definitions(cluster)
+    wait_until_sets_are_collected(cluster)
     deployment.install("--take-ownership", "--set", "replicaCount=1")
     wait_until_sets_may_own(cluster)
     subject = Subject(cluster, deployment, against, profile)

@@ -19,7 +19,7 @@ from test.bench.streams import Taps
 from test.bench.subject import Subject
 from test.bench.surroundings import NODES, commit
 from test.harness.audit import MANAGER
-from test.harness.product import serve_definitions, wait_until_sets_may_own
+from test.harness.product import serve_definitions, wait_until_sets_are_collected, wait_until_sets_may_own
 from test.harness.waiting import eventually
 from tools.deployment import Deployment, ManagerProcess
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
@@ -38,6 +38,7 @@ def measure(shape: Shape) -> dict[str, Any]:
         cluster.kubectl("create", "namespace", _NAMESPACE)
         deployment = Deployment(cluster, cluster.workspace / "bench")
         serve_definitions(cluster)
+        wait_until_sets_are_collected(cluster)
         deployment.install("--take-ownership")
         wait_until_sets_may_own(cluster)
         acting = Subject(cluster, deployment)

@@ -106,6 +106,26 @@ def serve_definitions(cluster: ClusterAccess) -> None:
     )
 
 
+def wait_until_sets_are_collected(cluster: ClusterAccess) -> None:
+    """Return when the garbage collector ends deletions in the foreground of the kinds of `serve_definitions`.
+
+    It reads the list of kinds every 30 s. A rollout of DisaggregatedSets that begins earlier is over when all
+    else is done, and its drained LeaderWorkerSets are there for up to 40 s more. To be called before webhooks
+    are there.
+    """
+    name = "collected"
+    template = {"spec": {"containers": [{"name": "main", "image": "none"}]}}
+    of_nothing = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"replicas": 0, "leaderWorkerTemplate": {"workerTemplate": template}},
+    }
+    text = json.dumps(of_nothing)
+    eventually("sets can be made", lambda: _refusal(cluster, text, "create"), lambda why: not why)
+    cluster.kubectl("delete", "leaderworkersets", name, "--cascade=foreground", "--timeout=120s")
+
+
 def wait_until_sets_may_own(cluster: ClusterAccess) -> None:
     """Return when the API server lets the manager make objects that a set owns."""
     owner = {
@@ -123,13 +143,14 @@ def wait_until_sets_may_own(cluster: ClusterAccess) -> None:
         "spec": {"clusterIP": "None"},
     }
 
-    def refusal() -> str:
-        try:
-            cluster.kubectl(
-                "create", "--dry-run=server", f"--as={MANAGER}", "-f", "-", input=json.dumps(service)
-            )
-        except CommandError as error:
-            return str(error)
-        return ""
+    text, asking = json.dumps(service), ("create", "--dry-run=server", f"--as={MANAGER}")
+    eventually("sets may own objects", lambda: _refusal(cluster, text, *asking), lambda why: not why)
 
-    eventually("sets may own objects", refusal, lambda why: not why)
+
+def _refusal(cluster: ClusterAccess, manifest: str, *command: str) -> str:
+    """What kubectl says against it; nothing where it is done."""
+    try:
+        cluster.kubectl(*command, "-f", "-", input=manifest)
+    except CommandError as error:
+        return str(error)
+    return ""

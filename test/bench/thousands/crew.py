@@ -14,7 +14,7 @@ from pathlib import Path
 from lws.controller.election.shards import shard_of
 from test.bench.scrape import Scrape
 from test.bench.subject import Subject
-from test.harness.product import serve_definitions, wait_until_sets_may_own
+from test.harness.product import serve_definitions, wait_until_sets_are_collected, wait_until_sets_may_own
 from test.harness.waiting import eventually
 from test.integration.chaos.endpoint import Endpoint
 from tools.deployment import Deployment, ManagerProcess
@@ -122,6 +122,7 @@ def working(cluster: LocalCluster, count: int, profiles: Path) -> Iterator[Crew]
     """
     deployment = Deployment(cluster, cluster.workspace / "bench")
     serve_definitions(cluster)
+    wait_until_sets_are_collected(cluster)
     shards = ("--set", f"configuration.sharding.shards={count}") if count > 1 else ()
     deployment.install("--take-ownership", "--set", "replicaCount=1", *shards)
     wait_until_sets_may_own(cluster)
