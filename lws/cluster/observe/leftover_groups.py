@@ -52,11 +52,21 @@ class Leftovers:
 
     def _left_of(self, namespace: str, name: str, groups: int) -> int:
         """What there is, or will be, of so many groups of children of this name."""
-        indices = range(min(groups, _MOST))
-        leaders = (self._store.get("Pod", namespace, f"{name}-{index}") for index in indices)
         told = self._live_statefulset(namespace, name)
         still_wanted = wanted_replicas(told) if told is not None else 0
-        return max(still_wanted, sum(pod is not None for pod in leaders))
+        return max(still_wanted, self._leaders_of(namespace, name, groups))
+
+    def _leaders_of(self, namespace: str, name: str, groups: int) -> int:
+        """Leaders right above so many groups count too: a status that has told how many there were may have
+        been behind.
+        """
+        there = 0
+        for index in range(_MOST):
+            pod = self._store.get("Pod", namespace, f"{name}-{index}")
+            if index >= groups and (pod is None or labels_of(pod).get(NAME_LABEL) != name):
+                break
+            there += pod is not None
+        return there
 
     def _is_orphaned(self, namespace: str, name: str) -> bool:
         former = self._live_statefulset(namespace, name)

@@ -305,6 +305,9 @@ def test_wart_41_one_that_was_lost_begins_with_no_more_groups_than_are_wanted(wo
     steps = Steps(world, {"prefill": 3, "decode": 3})
     world.after_pass = lambda: (look(), steps.look())
     world.settle()
+    # What it has left stands in the place of everything until a look finds it gone.
+    world.manager.ring()
+    world.settle()
     assert began == [(2, 2)]
     assert max(row[old].get("prefill", 0) for row in steps.rows if old in row) in (1, 2)
     assert list(world.counts().values()) == [{"prefill": 2, "decode": 2}]

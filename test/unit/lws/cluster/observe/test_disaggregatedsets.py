@@ -226,6 +226,7 @@ async def test_what_a_former_child_has_left_counts(owner: str | None, lingering:
     ("began", "present"),
     [
         pytest.param({f"demo-0-{KEY}-prefill": PODS_OF_THREE}, 3, id="a rollout began with three"),
+        pytest.param({f"demo-0-{KEY}-prefill": 1}, 3, id="the status was behind when it began"),
         pytest.param({}, 1, id="at rest nobody looks"),
     ],
 )
