@@ -13,8 +13,8 @@ RELEASES: Mapping[str, str] = {"1.30": "1.30.14", "1.32": "1.32.2", "1.34": "1.3
 DEFAULT = "1.36"
 INTEGRATION, END_TO_END, OTHERS = "integration", "end-to-end", "others"
 TESTED: Mapping[str, frozenset[str]] = {
-    "1.30": frozenset({END_TO_END}),
-    "1.32": frozenset({END_TO_END}),
+    "1.30": frozenset({INTEGRATION, END_TO_END}),
+    "1.32": frozenset({INTEGRATION, END_TO_END}),
     "1.34": frozenset({INTEGRATION, END_TO_END}),
     "1.36": frozenset({INTEGRATION, END_TO_END, OTHERS}),
 }

@@ -20,7 +20,7 @@ class RoleStatus(KubeModel):
     ready_replicas: Int32 = Field(default_factory=int)
     """How many of them are ready."""
     updated_replicas: Int32 = Field(default_factory=int)
-    """How many of them are on the wanted revision, ready or not."""
+    """How many of them are on the target revision, ready or not."""
 
 
 class RoleCount(KubeModel):

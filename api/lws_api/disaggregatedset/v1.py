@@ -176,7 +176,7 @@ class DisaggregatedSetStatus(KubeModel):
     role_statuses: tuple[RoleStatus, ...] = Field(default_factory=tuple, json_schema_extra=list_map("name"))
     """How each role of the spec stands, over all slices and revisions."""
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
-    """The state in words. Available: all groups are there, ready and on the wanted revision. Progressing:
+    """The state in words. Available: all groups are there, ready and on the target revision. Progressing:
     some are not. Stalled: nothing has moved for `spec.progressDeadlineSeconds`. ReplicaFailure: something
     keeps groups from being made.
     """
@@ -189,7 +189,7 @@ class DisaggregatedSetStatus(KubeModel):
     collision_count: Int32 = Field(default_factory=int)
     """How often two different templates came to the same key; it goes into the key of the next revision."""
     last_progress_time: datetime | None = None
-    """When a group last became ready on the wanted revision, the rollout went a step further, or something
+    """When a group last became ready on the target revision, the rollout went a step further, or something
     new was asked for; `spec.progressDeadlineSeconds` counts from here.
     """
     slices: Int32 = Field(default_factory=int)
@@ -287,7 +287,7 @@ DISAGGREGATED_SET = ResourceKind(
             "Available",
             "string",
             '.status.conditions[?(@.type=="Available")].status',
-            "Whether all groups are ready on the wanted revision",
+            "Whether all groups are ready on the target revision",
         ),
         PrinterColumn("Slices", "integer", ".spec.slices", "Slices that are wanted"),
         PrinterColumn("Revision", "string", ".status.updateRevision", "The revision that is wanted"),

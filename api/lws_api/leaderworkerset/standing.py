@@ -38,4 +38,4 @@ class GroupSummary(KubeModel):
     (outdated and not ready), Terminating, Missing. States that no group is in are left out.
     """
     unsettled: tuple[UnsettledGroup, ...] = Field(default_factory=tuple)
-    """At most 10 of the groups that are not ready on the wanted revision, those in trouble first."""
+    """At most 10 of the groups that are not ready on the target revision, those in trouble first."""

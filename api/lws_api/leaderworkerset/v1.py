@@ -258,7 +258,7 @@ class LeaderWorkerSetStatus(KubeModel):
     """What was last observed of a set."""
 
     conditions: tuple[Condition, ...] = Field(default_factory=tuple, json_schema_extra=list_map("type"))
-    """The state in words. Available: all groups are ready and on the wanted revision. Progressing: groups are
+    """The state in words. Available: all groups are ready and on the target revision. Progressing: groups are
     being created or replaced. UpdateInProgress: a rollout is under way. ReplicaFailure: something keeps
     groups from being made. Stalled: nothing has moved for `spec.progressDeadlineSeconds`. Failed: a group has
     used up `spec.maxGroupRestarts`.
@@ -266,7 +266,7 @@ class LeaderWorkerSetStatus(KubeModel):
     ready_replicas: Int32 = Field(default_factory=int)
     """How many groups have a ready leader and all their workers ready, surge groups included."""
     updated_replicas: Int32 = Field(default_factory=int)
-    """How many groups are on the wanted revision, ready or not, surge groups included."""
+    """How many groups are on the target revision, ready or not, surge groups included."""
     replicas: Int32 = Field(default_factory=int)
     """How many groups exist, surge groups included."""
     hpa_pod_selector: str = Field(default_factory=str)
@@ -284,7 +284,7 @@ class LeaderWorkerSetStatus(KubeModel):
     collision_count: Int32 = Field(default_factory=int)
     """How often two different templates came to the same hash; it goes into the hash of the next revision."""
     last_progress_time: datetime | None = None
-    """When a group last became ready on the wanted revision, the rollout went a step further, or something
+    """When a group last became ready on the target revision, the rollout went a step further, or something
     new was asked for; `spec.progressDeadlineSeconds` counts from here, or from when pods that had to wait
     for nodes got them.
     """
@@ -330,7 +330,7 @@ LEADER_WORKER_SET = ResourceKind(
     columns=(
         PrinterColumn("Ready", "integer", ".status.readyReplicas", "Groups with all their pods ready"),
         PrinterColumn("Desired", "integer", ".spec.replicas", "Groups that are wanted"),
-        PrinterColumn("Up-to-date", "integer", ".status.updatedReplicas", "Groups on the wanted revision"),
+        PrinterColumn("Up-to-date", "integer", ".status.updatedReplicas", "Groups on the target revision"),
         PrinterColumn("Age", "date", ".metadata.creationTimestamp", "Time since the set was created"),
     ),
     scale=Scale(".spec.replicas", ".status.replicas", ".status.hpaPodSelector"),

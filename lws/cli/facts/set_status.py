@@ -78,7 +78,7 @@ class StatusReport:
 
     @property
     def updated(self) -> int:
-        """Wanted groups that are ready on the wanted revision."""
+        """Wanted groups that are ready on the target revision."""
         return sum(line.is_settled for line in self.groups if line.index < self.replicas)
 
 

@@ -70,7 +70,7 @@ def status_data(facts: StatusReport) -> dict[str, Any]:
 
 
 def sets_table(sets: Sequence[StatusReport], with_namespace: bool, wide: bool = False) -> Table:
-    """A row for each set. wide: with the key of the wanted revision."""
+    """A row for each set. wide: with the key of the target revision."""
     columns = (
         *(("NAMESPACE",) if with_namespace else ()),
         *("NAME", "READY", "UPDATED", "REVISION", "AGE"),

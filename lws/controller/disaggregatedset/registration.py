@@ -67,7 +67,7 @@ _ROLES = (
     (figures.DESIRED, "groups_desired", "Groups that a role is to have, over all slices."),
     (figures.EXISTING, "groups", "Groups that a role has, over all slices and revisions."),
     (figures.READY, "groups_ready", "Groups of a role that are ready."),
-    (figures.UPDATED, "groups_updated", "Groups of a role that are on the wanted revision."),
+    (figures.UPDATED, "groups_updated", "Groups of a role that are on the target revision."),
 )
 
 _SERIES = (

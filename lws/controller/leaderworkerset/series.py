@@ -31,11 +31,11 @@ def _counter(
 SERIES = (
     _gauge(figures.DESIRED, "groups_desired", "Groups that a set asks for."),
     _gauge(figures.READY, "groups_ready", "Groups that are ready, those of a surge included."),
-    _gauge(figures.UPDATED, "groups_updated", "Groups that are on the wanted revision, ready or not."),
+    _gauge(figures.UPDATED, "groups_updated", "Groups that are on the target revision, ready or not."),
     _gauge(
         figures.BY_STATE,
         "groups",
-        "Groups by state, as in status.groups: Ready is ready on the wanted revision, Outdated is ready on "
+        "Groups by state, as in status.groups: Ready is ready on the target revision, Outdated is ready on "
         "another one.",
         "state",
         STATES,

@@ -41,7 +41,7 @@ _BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live Disaggregated
 
 
 def plan_scalers(seen: observed.Observed, spec: DisaggregatedSpec, key: str) -> Plan:
-    """Each role that is scaled from outside has a scaler, no other has one. key: of the wanted revision."""
+    """Each role that is scaled from outside has a scaler, no other has one. key: of the target revision."""
     external = [role.name for role in spec.roles if role.is_external]
     standing = _standing(seen)
     seeds = {role: seed(seen, spec.slices, role, key) for role in external}

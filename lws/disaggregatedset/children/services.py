@@ -32,7 +32,7 @@ _Owned = tuple[Object, Identity]
 @dataclass(frozen=True, slots=True)
 class _Slice:
     """One slice. children: those that are not leaving. services: what the set has there, each with the child
-    that it belongs to. wanted: names of the roles of the wanted revision that are to have groups. recorded:
+    that it belongs to. wanted: names of the roles of the target revision that are to have groups. recorded:
     those of all revisions, by key.
     """
 
@@ -49,7 +49,7 @@ def plan_services(
     key: str,
     recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Plan:
-    """The Services of all slices. key: of the wanted revision. recorded: names of the roles of each revision,
+    """The Services of all slices. key: of the target revision. recorded: names of the roles of each revision,
     by key; where one is not in it, its LeaderWorkerSets show them.
     """
     totals, owned = scaler_counts(seen), _identified(seen)

@@ -89,7 +89,7 @@ def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: R
 
 
 def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple[str, ...]:
-    """The paths of what takes effect with the next revision only. recorded: the wanted revision."""
+    """The paths of what takes effect with the next revision only. recorded: the target revision."""
     found = []
     for index, role in enumerate(spec.roles):
         former = recorded.role(role.name)

@@ -46,7 +46,7 @@ class Facts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The wanted revision.
+    """The target revision.
 
     key: what children are to carry. name: of its ControllerRevision. revision: that object, once stored.
     records: what children of each key are made from, those of the target included. generation: that of the
@@ -69,7 +69,7 @@ class Target:
 
     @property
     def is_new(self) -> bool:
-        """The wanted revision is recorded in this very pass."""
+        """The target revision is recorded in this very pass."""
         return not self.revision.uid
 
     @property

@@ -1,6 +1,6 @@
 """What is done about the rest of the history: adopted, put back, pruned?
 
-In: the facts of a pass, and the wanted revision. Out: parts of a plan.
+In: the facts of a pass, and the target revision. Out: parts of a plan.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from lws.history.reuse import plan_adoption
 
 
 def plan_upkeep(facts: Facts, target: Target) -> Plan:
-    """Orphans come along with the wanted revision; labels that were edited are put back: without its name
+    """Orphans come along with the target revision; labels that were edited are put back: without its name
     label no stream shows a revision.
     """
     actions: list[Action] = []

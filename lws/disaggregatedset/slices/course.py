@@ -1,6 +1,6 @@
 """How does each slice of a DisaggregatedSet go on, and which of them may begin a rollout?
 
-In: a snapshot, the wanted revision. Out: for each slice a part of the plan of its own, and what is to be
+In: a snapshot, the target revision. Out: for each slice a part of the plan of its own, and what is to be
 remembered of its rollout.
 """
 
@@ -59,7 +59,7 @@ class _Standing:
 
     @property
     def has_begun(self) -> bool:
-        """Its rollout to the wanted revision has."""
+        """Its rollout to the target revision has."""
         memory = self.slice.memory
         return bool(self.state.new.counts) or (memory is not None and memory.key == self.slice.key)
 

@@ -21,7 +21,7 @@ def plan_removed_slices(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec
 
 
 def legacy_children(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, key: str) -> list[ChildFacts]:
-    """Children on the wanted revision that have to be made anew: without the label that their pods lack,
+    """Children on the target revision that have to be made anew: without the label that their pods lack,
     those of several slices cannot be told apart.
     """
     if spec.slices == 1:

@@ -1,7 +1,7 @@
 """Which LeaderWorkerSets of old revisions has a slice lost, and what makes them anew?
 
 In: a slice, what is remembered of its rollout, what its revisions hold. Out: what is known of the lost ones,
-and their creation. Those of the wanted revision are not meant: every step makes what it lacks of them.
+and their creation. Those of the target revision are not meant: every step makes what it lacks of them.
 """
 
 from __future__ import annotations

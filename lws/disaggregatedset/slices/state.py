@@ -97,7 +97,7 @@ def newest_first(children: Iterable[ChildFacts], revisions: Iterable[Recorded]) 
 
 
 def counts_of(children: Iterable[ChildFacts], key: str, memory: Memory | None) -> dict[str, Count]:
-    """The groups of the children of one revision, by role. key: the wanted revision."""
+    """The groups of the children of one revision, by role. key: the target revision."""
     # Where a role has two, the one that release 0.9 named counts with the other.
     counts: dict[str, Count] = {}
     for each in sorted(children, key=lambda each: not each.is_legacy):
@@ -125,8 +125,8 @@ def gone_since(set_name: str, children: Iterable[ChildFacts], memory: Memory) ->
 
 
 def gone_unseen(state: SliceState, children: Iterable[ChildFacts]) -> dict[str, int]:
-    """The same where the status has lost its memory: what children of the wanted revision know of, and
-    nobody else has any more. children: those of the wanted revision.
+    """The same where the status has lost its memory: what children of the target revision know of, and
+    nobody else has any more. children: those of the target revision.
     """
     known = {each.role: others_initial_of(each.obj) for each in children if not each.is_leaving}
     gone = {role: count - state.old_initial(role) for role, count in known.items()}
@@ -148,7 +148,7 @@ def others_at_start(set_name: str, memory: Memory, role: str) -> int:
 def slice_state(
     children: Sequence[ChildFacts], roles: Roles, keys: Sequence[str], memory: Memory | None
 ) -> SliceState:
-    """keys: the wanted revision, then old ones, the newest first."""
+    """keys: the target revision, then old ones, the newest first."""
     wanted, *old = keys
     by_key = {key: [each for each in children if each.key == key] for key in keys}
     standing = [each for each in by_key[wanted] if not each.is_leaving]

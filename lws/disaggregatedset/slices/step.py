@@ -26,7 +26,7 @@ from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """One slice. key: the wanted revision. memory: of its rollout."""
+    """One slice. key: the target revision. memory: of its rollout."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
@@ -68,7 +68,7 @@ def baseline(within: Slice, roles: Roles, lost: Mapping[str, int]) -> Memory:
 
 
 def _baselines(within: Slice, starts: bool) -> Iterator[Action]:
-    """As the original writes them, and on children that the wanted revision has already, too. What a pass has
+    """As the original writes them, and on children that the target revision has already, too. What a pass has
     remembered in the status and could not write on a child, the next one writes.
     """
     memory = within.memory
@@ -90,7 +90,7 @@ def _baselines(within: Slice, starts: bool) -> Iterator[Action]:
 
 
 def _others(within: Slice, role: str) -> str | None:
-    """What a child of the wanted revision remembers of the others; None where that is nothing."""
+    """What a child of the target revision remembers of the others; None where that is nothing."""
     set_name, memory = within.snapshot.obj["metadata"]["name"], within.memory
     is_of_this = memory is not None and memory.key == within.key
     count = others_at_start(set_name, memory, role) if memory is not None and is_of_this else 0

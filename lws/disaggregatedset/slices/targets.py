@@ -20,7 +20,7 @@ from lws.disaggregatedset.spec import DisaggregatedSpec, Role
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a set asks for. key: of the wanted revision. records: what children of each key are made from."""
+    """What a set asks for. key: of the target revision. records: what children of each key are made from."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec

@@ -18,7 +18,7 @@ _MOST_COUNTS = 200
 
 @dataclass(frozen=True, slots=True)
 class RoleCounts:
-    """The groups of one role, over all slices and revisions. updated: those on the wanted revision."""
+    """The groups of one role, over all slices and revisions. updated: those on the target revision."""
 
     name: str
     existing: int = 0
@@ -37,7 +37,7 @@ class RoleCounts:
 
 
 def role_counts(roles: Iterable[str], children: Sequence[ChildFacts], key: str) -> tuple[RoleCounts, ...]:
-    """Of each of these roles; key: the wanted revision."""
+    """Of each of these roles; key: the target revision."""
     return tuple(_of_role(name, [each for each in children if each.role == name], key) for name in roles)
 
 
@@ -51,7 +51,7 @@ def _of_role(name: str, children: Sequence[ChildFacts], key: str) -> RoleCounts:
 
 
 def slice_counts(children: Iterable[ChildFacts], key: str, moving: Collection[int]) -> list[dict[str, Any]]:
-    """Slice by slice, the wanted revision first. moving: slices in a rollout, which are left out last."""
+    """Slice by slice, the target revision first. moving: slices in a rollout, which are left out last."""
     order = sorted(children, key=lambda each: (each.slice_index, each.key != key, each.key, each.role))
     by_slice = groupby(order, lambda each: each.slice_index)
     slices = [(index, _revisions(of_slice)) for index, of_slice in by_slice]

@@ -22,7 +22,7 @@ class _Place(NamedTuple):
 
 
 def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], key: str) -> bool:
-    """More groups are ready on the wanted revision, or fewer are left of those that nobody wants any more.
+    """More groups are ready on the target revision, or fewer are left of those that nobody wants any more.
 
     Groups of old revisions that become ready again, and those that are recreated, are neither: they must not
     hide that nothing starts on a new revision. key: the wanted one.

@@ -30,7 +30,7 @@ PROGRESSING = "Progressing"
 REPLICA_FAILURE = "ReplicaFailure"
 
 IN_ROLLOUT = "InRollout"
-"""How a set stands whose slices are not all on the wanted revision; no condition says so."""
+"""How a set stands whose slices are not all on the target revision; no condition says so."""
 
 _REACHED = "All roles have reached their desired replica count, ready and updated to the current revision"
 _UNDER_WAY = f"Not {_REACHED[0].lower()}{_REACHED[1:]}"
@@ -47,7 +47,7 @@ class Observed:
     """What a status is made from.
 
     desired: role → groups over all slices, in the order of the spec; None where nobody says how many.
-    key, update, current: the wanted revision, its name, and the name of that before it. moving: slices that
+    key, update, current: the target revision, its name, and the name of that before it. moving: slices that
     are in a rollout; rollouts: what is to be remembered of them. pending: what waits for the next revision,
     and rollouts that are held back.
     waiting_for: what has to happen next, in words. deadline: seconds without progress after which the set

@@ -25,7 +25,7 @@ from lws.leaderworkerset.snapshot import SetSnapshot
 class Assessment:
     """A set as its planner sees it.
 
-    ownership: of the StatefulSet that has the name of the set. target: the wanted revision, recorded or not.
+    ownership: of the StatefulSet that has the name of the set. target: the target revision, recorded or not.
     rollout: what the next step is decided from; its StatefulSet is one of ours, or one to be adopted.
     """
 

@@ -41,7 +41,7 @@ from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REVISION_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The wanted revision.
+    """The target revision.
 
     key: what leaders and workers are to carry. name: of its ControllerRevision. revision: the object, once
     it is stored. size_of: pods per group for each recorded key. actions: what records it, before anything
@@ -59,7 +59,7 @@ class Choice:
 
     @property
     def is_new(self) -> bool:
-        """The wanted revision is recorded in this very pass."""
+        """The target revision is recorded in this very pass."""
         return not self.revision.uid
 
 
@@ -202,7 +202,7 @@ def former_revision(snapshot: SetSnapshot, choice: Choice) -> str | None:
 
 
 def plan_adoption(snapshot: SetSnapshot, choice: Choice) -> tuple[Action, ...]:
-    """The rest of an orphaned history comes along with the wanted revision (ControllerRef rules), and what
+    """The rest of an orphaned history comes along with the target revision (ControllerRef rules), and what
     was edited of a revision is put back.
     """
     own = (each for each in snapshot.revisions if not (each.is_orphan or each.is_leaving))

@@ -57,7 +57,7 @@ class GroupState:
 
     @cached_property
     def settled(self) -> bool:
-        """Ready and on the wanted revision."""
+        """Ready and on the target revision."""
         return self.ready and self.formed and not self.outdated
 
     @property
@@ -65,7 +65,7 @@ class GroupState:
         """Outdated, not ready and not on its way out: it serves nobody and will not be kept.
 
         Told by what shows, never by how long: an old group that is still starting looks the same, and losing
-        it costs the same, nothing. Groups on the wanted revision are never called broken: they get time.
+        it costs the same, nothing. Groups on the target revision are never called broken: they get time.
         """
         return self.outdated and not self.ready and not self.terminating
 
@@ -100,7 +100,7 @@ class LeaderStatefulSet:
 class Wanted:
     """What groups are measured by.
 
-    key: the wanted revision key. size_of: pods per group for each recorded key. update_revision: name of the
+    key: the target revision key. size_of: pods per group for each recorded key. update_revision: name of the
     leader StatefulSet's own update revision, empty before its controller's first report.
     """
 
@@ -129,7 +129,7 @@ def group_states(facts: Iterable[GroupFacts], wanted: Wanted) -> tuple[GroupStat
 
 
 def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderStatefulSet:
-    """The position that a leader StatefulSet of ours keeps; `key` is the wanted revision key."""
+    """The position that a leader StatefulSet of ours keeps; `key` is the target revision key."""
     observed = statefulsets.is_observed(statefulset)
     return LeaderStatefulSet(
         replicas=statefulsets.wanted_replicas(statefulset),

@@ -11,7 +11,7 @@ from lws.leaderworkerset.rollout.state import Moment
 def paused_position(moment: Moment) -> tuple[int, int]:
     """Partition and replicas of a paused rollout: no group moves to another revision, scaling goes on.
 
-    The partition rises to the lowest group that is on the wanted revision already: a group below it that is
+    The partition rises to the lowest group that is on the target revision already: a group below it that is
     lost comes back as it was. It never covers an outdated group. A surge stays as large as it is, because the
     groups it stands in for may be down.
     """

@@ -28,7 +28,7 @@ class RolloutState:
 
     replicas: groups that the user wants. floor: groups below this index keep their revision. groups: all that
     have a leader pod, in any order. statefulset: None where there is none yet. paused: no group may move.
-    reached: the partition that the rollout to the wanted revision had reached, should the StatefulSet not
+    reached: the partition that the rollout to the target revision had reached, should the StatefulSet not
     know it; None where it had not begun. is_refused: the API server has lately refused what the StatefulSet
     was to be told.
     """
@@ -49,7 +49,7 @@ class RolloutState:
 
     @cached_property
     def settled(self) -> frozenset[int]:
-        """Groups that are ready and on the wanted revision, whether they are wanted or not."""
+        """Groups that are ready and on the target revision, whether they are wanted or not."""
         return frozenset([group.index for group in self.groups if group.settled])
 
     @cached_property
@@ -164,7 +164,7 @@ class Moment:
         return index in self.state.ready
 
     def is_settled(self, index: int) -> bool:
-        """The group exists, is ready and on the wanted revision."""
+        """The group exists, is ready and on the target revision."""
         return index in self.state.settled
 
     def is_outdated(self, index: int) -> bool:

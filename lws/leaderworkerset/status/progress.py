@@ -30,7 +30,7 @@ class Pace:
     deadline: how long it may go without progress, None for as long as it takes. is_progressing: groups are
     being created or replaced. was_progressing: so it was at the last write of the status. is_paused: the user
     has stopped the rollout. has_moved: something new is asked for, or the rollout goes a step further.
-    settled: groups that are ready on the wanted revision. waits: for a node, of pods that it waits for.
+    settled: groups that are ready on the target revision. waits: for a node, of pods that it waits for.
     """
 
     deadline: timedelta | None

@@ -115,7 +115,7 @@ class _Scope:
 
 
 def is_update_done(groups: Sequence[GroupState], replicas: int, floor: int) -> bool:
-    """True once every wanted group is ready and on the wanted revision, and no partition holds one back."""
+    """True once every wanted group is ready and on the target revision, and no partition holds one back."""
     return floor == 0 and _are_settled(groups, range(replicas))
 
 
@@ -254,7 +254,7 @@ def _false(type_: str, scope: _Scope) -> Condition:
     if scope.ready < scope.replicas:
         ready = f"{scope.ready} of {scope.replicas} groups are ready"
         return Condition(type_, False, "GroupsNotReady", ready)
-    updated = f"{scope.updated} of {scope.replicas} groups are on the wanted revision"
+    updated = f"{scope.updated} of {scope.replicas} groups are on the target revision"
     return Condition(type_, False, "GroupsNotUpdated", f"All groups are ready, {updated}")
 
 

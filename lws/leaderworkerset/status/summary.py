@@ -30,7 +30,7 @@ STATES = (READY, *_WORST_FIRST)
 class GroupStanding:
     """How one group stands.
 
-    state: one of the words that counts are kept by. reason: why it is not ready on the wanted revision, empty
+    state: one of the words that counts are kept by. reason: why it is not ready on the target revision, empty
     if it is.
     """
 

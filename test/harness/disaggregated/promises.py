@@ -93,7 +93,7 @@ def violations(steps: Sequence[Step], lost: Collection[str] = ()) -> list[Violat
 
 
 class _Starts:
-    """What was there when the wanted revision became the wanted one."""
+    """What was there when the target revision became the wanted one."""
 
     def __init__(self) -> None:
         self.key = ""

@@ -64,7 +64,7 @@ class Taken:
 
     @property
     def updated(self) -> set[int]:
-        """Groups that were on the wanted revision from the beginning, or that came with it."""
+        """Groups that were on the target revision from the beginning, or that came with it."""
         key = labels_of(self.before["StatefulSet web"])[REVISION_LABEL]
         pods = [each for title, each in self.before.items() if title.startswith("Pod ")]
         return {_index(pod) for pod in pods if labels_of(pod)[REVISION_LABEL] == key}

@@ -111,7 +111,7 @@ class Story:
         self.statefulset.pods[index].terminating = True
 
     def recover(self) -> bool:
-        """Broken groups on the wanted revision can get ready again; True if there were any."""
+        """Broken groups on the target revision can get ready again; True if there were any."""
         pods = self.statefulset.pods.values() if self.statefulset is not None else ()
         broken = [pod for pod in pods if pod.broken and pod.revision == self.wish.revision]
         for pod in broken:

@@ -330,7 +330,7 @@ class World:
         return leader["metadata"]["uid"] if leader is not None else ""
 
     def _mend(self) -> bool:
-        """What no controller can do: nodes come back, pods of the wanted revision get ready after all, and
+        """What no controller can do: nodes come back, pods of the target revision get ready after all, and
         the user resumes, or fixes a revision that never works. True if there was anything.
         """
         if self.nodes.held:

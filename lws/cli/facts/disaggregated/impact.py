@@ -33,9 +33,9 @@ _OF_ROLES_APART = frozenset({fields.REPLICAS.name, fields.NETWORK.name, _TEMPLAT
 class DisaggregatedImpact:
     """What a change does.
 
-    before, after: the wanted revision as it is and as it would be. counts: groups of each role over all
+    before, after: the target revision as it is and as it would be. counts: groups of each role over all
     slices, before and after; None where its scaler is missing. restarts: groups of each role that are on
-    other revisions. staying: groups that run the wanted revision already. template: what changes in what pods
+    other revisions. staying: groups that run the target revision already. template: what changes in what pods
     depend on, a line each. at_once: what changes besides. waiting: paths of what waits for the next revision.
     """
 

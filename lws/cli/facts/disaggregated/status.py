@@ -68,7 +68,7 @@ class DisaggregatedReport:
         return list((self.obj.get("status") or {}).get("pending") or ())
 
     def ready(self, role: str, updated: bool = False) -> int:
-        """Ready groups of a role, at most those wanted. updated: only those of the wanted revision."""
+        """Ready groups of a role, at most those wanted. updated: only those of the target revision."""
         key = self.target.key
         count = sum(
             each.ready

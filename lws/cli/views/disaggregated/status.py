@@ -69,7 +69,7 @@ def status_data(facts: DisaggregatedReport) -> dict[str, Any]:
 
 
 def sets_table(sets: Sequence[DisaggregatedReport], with_namespace: bool, wide: bool = False) -> Table:
-    """A row for each set. wide: with the key of the wanted revision."""
+    """A row for each set. wide: with the key of the target revision."""
     columns = (
         *(("NAMESPACE",) if with_namespace else ()),
         *("NAME", "SLICES", "READY", "UPDATED", "REVISION", "AGE"),

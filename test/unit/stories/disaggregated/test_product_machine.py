@@ -247,7 +247,7 @@ class Machine(RuleBasedStateMachine):
         if strategy.get("paused"):
             self.world.edit(lambda spec: spec["rolloutStrategy"].update(paused=False))
         self.attack.go()
-        # What the wanted revision has gets ready.
+        # What the target revision has gets ready.
         nodes.hopeless -= {_image_of(role) for role in self.world.get(KIND)["spec"]["roles"]}
         nodes.stuck -= {
             pod["metadata"]["uid"]

@@ -22,7 +22,7 @@ def a_set(image: str = "app:1", *, slices: int = 1, names: Any = ("prefill", "de
 
 
 def standing(obj: Any, updated: int | None = None, **status: Any) -> Any:
-    """All groups of two roles are there. updated: of each role, those on the wanted revision."""
+    """All groups of two roles are there. updated: of each role, those on the target revision."""
     groups = 2 * obj["spec"]["slices"]
     counts = {"replicas": groups, "readyReplicas": groups, "updatedReplicas": groups}
     counts |= {"updatedReplicas": updated} if updated is not None else {}

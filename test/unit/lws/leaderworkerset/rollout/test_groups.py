@@ -73,7 +73,7 @@ def test_a_settled_group() -> None:
 def test_not_ready(facts: GroupFacts, leader_ready: bool) -> None:
     state = state_of(facts)
     assert (state.ready, state.settled, state.leader_ready) == (False, False, leader_ready)
-    assert not state.broken, "a group on the wanted revision is given time"
+    assert not state.broken, "a group on the target revision is given time"
 
 
 @pytest.mark.parametrize(

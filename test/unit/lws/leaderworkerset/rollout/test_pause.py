@@ -10,7 +10,7 @@ from lws.leaderworkerset.rollout.state import RolloutState, budget
 
 
 def groups(letters: str) -> tuple[GroupState, ...]:
-    """R ready on the wanted revision, u unready on it, r ready and outdated, x broken and outdated, t on its
+    """R ready on the target revision, u unready on it, r ready and outdated, x broken and outdated, t on its
     way out and outdated, - missing.
     """
     return tuple(

@@ -30,7 +30,7 @@ def not_available(message: str, reason: str = "GroupsNotReady") -> tuple[str, st
 
 
 def not_updated(count: int) -> tuple[str, str, str, str]:
-    message = f"All groups are ready, {count} of 4 groups are on the wanted revision"
+    message = f"All groups are ready, {count} of 4 groups are on the target revision"
     return not_available(message, "GroupsNotUpdated")
 
 
