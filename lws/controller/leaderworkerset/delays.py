@@ -16,6 +16,7 @@ from lws.kube.pods import is_ready, wait_for_node
 from lws.kube.statefulsets import (
     current_revision_of,
     existing_replicas,
+    has_seen_template,
     is_settled,
     is_short,
     observed_generation_of,
@@ -68,11 +69,18 @@ def _of_leaders(before: Object | None, after: Object | None) -> float:
     """Pods that were told to go are gone, or are there again. Those of a surge make room when they go."""
     if before is None or after is None or wakes(before, after) is not Wakes.SET:
         return 0.0
+    if _is_answer(before, after):
+        return timing.AT_ONCE
     # Without a generation, as simulators report, a count may be all that there is of a report.
     if not observed_generation_of(before) or any(of(before) != of(after) for of in _REPORTED):
         return 0.0
     most = max(map(existing_replicas, (before, after)))
     return 0.0 if most > wanted_replicas(after) else timing.HALFWAY_SECONDS
+
+
+def _is_answer(before: Object, after: Object) -> bool:
+    """Its controller has acted on what a pass has just told it: the other half of a step may follow."""
+    return 0 < observed_generation_of(before) < observed_generation_of(after) and has_seen_template(after)
 
 
 def _of_workers(before: Object | None, after: Object | None, leader: Object | None) -> float:

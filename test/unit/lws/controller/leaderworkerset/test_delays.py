@@ -37,6 +37,8 @@ SHORT = make_worker_statefulset(LEADER, ready=False, status={"replicas": 0})
 ENDING = make_worker_statefulset(LEADER, terminating=True)
 LEADERS = make_leader_statefulset(make_set(replicas=2))
 SURGING = changed(make_leader_statefulset(make_set(replicas=2)), replicas=3)
+TOLD = {**LEADERS, "metadata": {**LEADERS["metadata"], "generation": 3}}
+ANSWERED = changed(TOLD, observedGeneration=3)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,9 @@ def test_of_a_statefulset_of_workers(
         pytest.param(LEADERS, changed(LEADERS, replicas=1), LATER, id="one that was replaced is gone"),
         pytest.param(SURGING, LEADERS, NOW, id="one on top is gone"),
         pytest.param(LEADERS, SURGING, NOW, id="one comes on top"),
-        pytest.param(changed(LEADERS, observedGeneration=0), LEADERS, NOW, id="reports"),
+        pytest.param(changed(LEADERS, observedGeneration=0), LEADERS, NOW, id="reports for the first time"),
+        pytest.param(TOLD, ANSWERED, timing.AT_ONCE, id="has acted on the last write"),
+        pytest.param(TOLD, changed(TOLD, observedGeneration=2), NOW, id="has acted on a write before it"),
         pytest.param(changed(LEADERS, updateRevision="x"), LEADERS, NOW, id="knows a new template"),
         pytest.param(changed(LEADERS, currentRevision="x"), LEADERS, NOW, id="has moved all"),
         pytest.param(
