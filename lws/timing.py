@@ -50,10 +50,7 @@ LOOKS_SECONDS = 5.0
 """What passes over all sets have taken together (`lws.costs`) is forgotten within about so long."""
 
 AT_ONCE = -1.0
-"""What no rest of its key puts off: a pod that fails, a new leader, which waited for up to a second; and the
-answer to what a step has asked for, by which the other half of the step came 0.1 s later at 100 groups: a
-rollout of slow pods took 0.960 of the ideal's speed, and takes 0.977.
-"""
+"""What no rest of its key puts off: failed pods, new leaders, answers to steps. They waited for up to 1 s."""
 
 ENDING_SECONDS = 2.0
 """Changes of a group on its way out wait for one another: what matters is whether a lost node holds it."""
