@@ -118,17 +118,22 @@ class Subject:
         return self._manager
 
 
+def deployed(cluster: LocalCluster, *arguments: str) -> Deployment:
+    """The chart is installed, and the control plane knows the kinds it brings. arguments: for helm."""
+    deployment = Deployment(cluster, cluster.workspace / "bench")
+    serve_definitions(cluster)
+    wait_until_sets_are_collected(cluster)
+    deployment.install("--take-ownership", *arguments)
+    wait_until_sets_may_own(cluster)
+    return deployment
+
+
 @contextmanager
 def running(
     cluster: LocalCluster, against: str | None = None, profile: Path | None = None
 ) -> Iterator[Subject]:
     """The chart is installed, and the controller runs. against, profile: as `Subject` has them."""
-    deployment = Deployment(cluster, cluster.workspace / "bench")
-    serve_definitions(cluster)
-    wait_until_sets_are_collected(cluster)
-    deployment.install("--take-ownership", "--set", "replicaCount=1")
-    wait_until_sets_may_own(cluster)
-    subject = Subject(cluster, deployment, against, profile)
+    subject = Subject(cluster, deployed(cluster, "--set", "replicaCount=1"), against, profile)
     subject.start()
     try:
         yield subject

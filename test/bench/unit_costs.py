@@ -16,12 +16,11 @@ from test.bench.phases import Phases
 from test.bench.processes import Others, cpu_seconds, family, pss
 from test.bench.shapes import Shape
 from test.bench.streams import Taps
-from test.bench.subject import Subject
+from test.bench.subject import Subject, deployed
 from test.bench.surroundings import NODES, commit
 from test.harness.audit import MANAGER
-from test.harness.product import serve_definitions, wait_until_sets_are_collected, wait_until_sets_may_own
 from test.harness.waiting import eventually
-from tools.deployment import Deployment, ManagerProcess
+from tools.deployment import ManagerProcess
 from tools.localcluster import AUDIT_METADATA, LocalCluster, Options
 
 PHASES = ("create", "rollout")
@@ -36,11 +35,7 @@ def measure(shape: Shape) -> dict[str, Any]:
     others = Others()
     with LocalCluster(Options(nodes=NODES, audit_policy=AUDIT_METADATA)) as cluster:
         cluster.kubectl("create", "namespace", _NAMESPACE)
-        deployment = Deployment(cluster, cluster.workspace / "bench")
-        serve_definitions(cluster)
-        wait_until_sets_are_collected(cluster)
-        deployment.install("--take-ownership")
-        wait_until_sets_may_own(cluster)
+        deployment = deployed(cluster)
         acting = Subject(cluster, deployment)
         acting.start()
         first = deployment.managers[-1]

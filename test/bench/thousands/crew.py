@@ -13,11 +13,10 @@ from pathlib import Path
 
 from lws.controller.election.shards import shard_of
 from test.bench.scrape import Scrape
-from test.bench.subject import Subject
-from test.harness.product import serve_definitions, wait_until_sets_are_collected, wait_until_sets_may_own
+from test.bench.subject import Subject, deployed
 from test.harness.waiting import eventually
 from test.integration.chaos.endpoint import Endpoint
-from tools.deployment import Deployment, ManagerProcess
+from tools.deployment import ManagerProcess
 from tools.localcluster import LocalCluster
 
 _HOLDS = "leader_election_master_status"
@@ -120,12 +119,8 @@ def working(cluster: LocalCluster, count: int, profiles: Path) -> Iterator[Crew]
 
     profiles: where each leaves `manager-N.PID` and `manager-N.PID.lag` at its end.
     """
-    deployment = Deployment(cluster, cluster.workspace / "bench")
-    serve_definitions(cluster)
-    wait_until_sets_are_collected(cluster)
     shards = ("--set", f"configuration.sharding.shards={count}") if count > 1 else ()
-    deployment.install("--take-ownership", "--set", "replicaCount=1", *shards)
-    wait_until_sets_may_own(cluster)
+    deployment = deployed(cluster, "--set", "replicaCount=1", *shards)
     managers = [
         Subject(cluster, deployment, profile=profiles / f"manager-{number}") for number in range(count)
     ]
