@@ -1,12 +1,13 @@
 """How soon does the manager act on what cannot wait, beside a controller that decides nothing?
 
-In: a shape at rest. Out: milliseconds from the status of a worker whose container was restarted to the
-deletion of its leader, and from the creation of a leader to that of its workers' StatefulSet, as the API
-server logs them, without the time that server takes to store what must be remembered before a group goes;
-the same until a null controller, which answers each of these events with a read, is heard. And, by the
-manager's own clock, from what the stream brings to what it asks for (`own_time`).
+In: a shape, at rest or being rolled out. Out: milliseconds from the status of a worker whose container was
+restarted to the deletion of its leader, and from the creation of a leader to that of its workers'
+StatefulSet, as the API server logs them, without the time that server takes to store what must be remembered
+before a group goes; the same until a null controller, which answers each of these events with a read, is
+heard. And, by the manager's own clock, from what the stream brings to what it asks for (`own_time`).
 
-    python -m test.bench.failure_path 1x400x4 100
+    python -m test.bench.failure_path 1x400x4 100             # failures one by one, everything else at rest
+    python -m test.bench.failure_path 1x400x4 100 rollout     # from the bottom up, while a rollout comes down
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,7 @@ from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 from test.bench import own_time
 from test.bench.audit import STATEFULSET_CONTROLLER, AuditLog, seconds_of
 from test.bench.ledger import SETS, STATEFULSETS, Ledger
-from test.bench.manifests import group_name
+from test.bench.manifests import OLD, group_name
 from test.bench.meter import Meter
 from test.bench.phases import Phases
 from test.bench.shapes import Shape, parse
@@ -116,8 +118,13 @@ def _quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
-def measure(shape: Shape, times: int, say: Callable[[str], None] = print) -> dict[str, dict[str, float]]:
-    """One worker after the other fails while everything else is at rest."""
+def measure(
+    shape: Shape, times: int, in_rollout: bool = False, say: Callable[[str], None] = print
+) -> dict[str, dict[str, float]]:
+    """One worker after the other fails while everything else is at rest, or while everything is rolled out.
+
+    times: how many; fewer where the rollout is over before. New leaders of the rollout count as well.
+    """
     options = Options(nodes=NODES, audit_policy=AUDIT_METADATA)
     with LocalCluster(options) as cluster, tempfile.TemporaryDirectory() as folder:
         cluster.kubectl("create", "namespace", _NAMESPACE)
@@ -128,7 +135,13 @@ def measure(shape: Shape, times: int, say: Callable[[str], None] = print) -> dic
             meter.until_quiet()
             place, began, echo = meter.audit.end, time.monotonic(), Echo(cluster)
             echo.start()
-            _fail(cluster, shape, times)
+            if in_rollout:
+                with ThreadPoolExecutor(1) as pool:
+                    rollout = pool.submit(phases.all["rollout"])
+                    _fail(cluster, shape, times, rollout.done)
+                    say(f"rollout: {rollout.result():.1f} s")
+            else:
+                _fail(cluster, shape, times)
             meter.until_quiet()
             echo.stop()
             phases.close()
@@ -138,11 +151,17 @@ def measure(shape: Shape, times: int, say: Callable[[str], None] = print) -> dic
     return {name: figures | own_time.figures(events, kinds[name], began) for name, figures in found.items()}
 
 
-def _fail(cluster: LocalCluster, shape: Shape, times: int) -> None:
-    """Each time a worker of another group, and the next one once that group is there again."""
+def _fail(
+    cluster: LocalCluster, shape: Shape, times: int, is_over: Callable[[], bool] = lambda: False
+) -> None:
+    """Each time a worker of another group, and the next one once that group is there again, until it is over
+    or a rollout has come as far down.
+    """
     pods, ledger = Pods(cluster.api), Ledger(cluster.api, _NAMESPACE, STATEFULSETS, SETS)
     every = [group_name(index, group) for index in range(shape.sets) for group in range(shape.groups)]
     for name in every[:times]:
+        if is_over() or ledger.statefulsets[name].image != OLD:
+            break
         former = ledger.statefulsets[name].uid
         pods.restart_container(_NAMESPACE, f"{name}-1", _CONTAINER)
 
@@ -194,8 +213,8 @@ def _paired(kind: str, since: dict[Any, float], ours: dict[Any, float], null: di
 
 def main(arguments: Sequence[str]) -> int:
     """Print it."""
-    given = [*arguments, *("1x400x4", "100")[len(arguments) :]]
-    print(json.dumps(measure(parse(given[0]), int(given[1])), indent=1))
+    given = [*arguments, *("1x400x4", "100", "rest")[len(arguments) :]]
+    print(json.dumps(measure(parse(given[0]), int(given[1]), given[2] == "rollout"), indent=1))
     return 0
 
 

@@ -38,7 +38,7 @@ def main() -> int:
     budget, of_paired = budgets()
     found = counts(measure(Order(parse("1x100x4"), phases=_PHASES, has_floor=False, say=_say)))
     found |= counts_of_one(measure(Order(parse(_OF_ONE), phases=_PHASES, has_floor=False, say=_say)))
-    found |= ratios(measure_failures(parse(_AT_REST), _FAILURES, _say))
+    found |= ratios(measure_failures(parse(_AT_REST), _FAILURES, say=_say))
     paired = measure_paired(PairedOrder(parse_paired(_PAIRED), has_alone=False, say=_say))
     figures = [
         *((name, found[name], most) for name, most in budget.items()),

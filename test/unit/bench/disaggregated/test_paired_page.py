@@ -200,7 +200,7 @@ def test_the_command_line_takes_their_shapes(monkeypatch: pytest.MonkeyPatch, tm
 def test_the_guard_holds_them_to_their_counts(monkeypatch: pytest.MonkeyPatch, too_many: int) -> None:
     monkeypatch.setattr(guard, "measure", lambda _: None)
     monkeypatch.setattr(guard, "counts_of_one", lambda _: {})
-    monkeypatch.setattr(guard, "measure_failures", lambda *_: {})
+    monkeypatch.setattr(guard, "measure_failures", lambda *_, **_given: {})
     monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(guard.budgets()[0], 0.0))
     result = _result(restart={"writes": too_many}, alone={})
     result["phases"]["rollout"]["most_of_a_set"] = {**ROLLED, "create events": 7}
@@ -224,7 +224,7 @@ def test_the_guard_holds_them_to_what_was_reached(
 ) -> None:
     monkeypatch.setattr(guard, "measure", lambda _: None)
     monkeypatch.setattr(guard, "counts_of_one", lambda _: {})
-    monkeypatch.setattr(guard, "measure_failures", lambda *_: {})
+    monkeypatch.setattr(guard, "measure_failures", lambda *_, **_given: {})
     monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(guard.budgets()[0], 0.0))
     result = _result(alone={})
     measured = {f"ds2x2x2x2: {each.measure}" for each in paired_verdicts(result)}

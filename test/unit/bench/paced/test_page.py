@@ -87,7 +87,7 @@ def test_the_guard_holds_the_use_of_the_budget(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], utilisation: float, code: int
 ) -> None:
     monkeypatch.setattr(guard, "counts_of_one", lambda _: {})
-    monkeypatch.setattr(guard, "measure_failures", lambda *_: {})
+    monkeypatch.setattr(guard, "measure_failures", lambda *_, **_given: {})
     monkeypatch.setattr(guard, "measure", lambda _: None)
     monkeypatch.setattr(guard, "counts", lambda _: dict.fromkeys(json.loads(guard.BUDGET.read_text()), 0.0))
     monkeypatch.setattr(guard, "measure_paired", lambda _: {})
