@@ -39,13 +39,15 @@ _KEPT = (_WEBHOOK_SECONDS, _ETCD_SECONDS, "apiserver_cache_list_returned_objects
 @dataclass
 class Subject:
     """against: the command of another controller, in which {config} and {kubeconfig} are replaced by paths;
-    without them both are appended as flags. profile: where a profile of our own manager goes.
+    without them both are appended as flags. profile: where a profile of our own manager goes; runner: the
+    module that runs the manager then.
     """
 
     cluster: LocalCluster
     deployment: Deployment
     against: str | None = None
     profile: Path | None = None
+    runner: str = "test.bench.profiled"
     peak: Peak = field(default_factory=Peak)
     _manager: ManagerProcess | None = None
 
@@ -55,7 +57,7 @@ class Subject:
         if self.against is not None:
             manager.command = _filled(self.against, manager.command)
         elif self.profile is not None:
-            program = [sys.executable, "-m", "test.bench.profiled", str(self.profile)]
+            program = [sys.executable, "-m", self.runner, str(self.profile)]
             manager.command = [*program, *manager.command[3:]]
         self.deployment.point_webhooks(manager)
         began = time.monotonic()

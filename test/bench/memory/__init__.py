@@ -1,0 +1,1 @@
+"""What is a manager's memory made of?"""

@@ -1,0 +1,63 @@
+"""Run as `python -m test.bench.memory.inside OUTPUT manager …`: `lws`, which says what its store holds.
+
+In: the command line of `lws`, and SIGUSR1. Out: JSON, {kind: [objects, bytes]}, written at each signal.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+LOOK_UPS = "look-ups"
+
+
+def size_of(value: Any, seen: set[int]) -> int:
+    """Bytes of what is in dicts, lists, tuples and sets, themselves included, without what is in `seen`, to
+    which all of it is added: what several objects share is counted once.
+    """
+    total, rest = 0, [value]
+    while rest:
+        each = rest.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        total += sys.getsizeof(each)
+        if isinstance(each, dict):
+            rest += each.keys()
+            rest += each.values()
+        elif isinstance(each, (list, tuple, set, frozenset)):
+            rest += each
+    return total
+
+
+def main() -> None:
+    """Sizes are taken in the handler of the signal: nothing else runs meanwhile."""
+    output = Path(sys.argv[1])
+    sys.argv = ["lws", *sys.argv[2:]]
+    from lws.cli import main as run
+    from lws.cluster.cache.store import Store
+
+    def write(*_: object) -> None:
+        store = next(each for each in gc.get_objects() if type(each) is Store)
+        seen: set[int] = set()
+        found = {
+            kind: [number, sum(size_of(each, seen) for each in store.of_kind(kind))]
+            for kind, number in store.sizes().items()
+        }
+        found[LOOK_UPS] = [0, sum(size_of(vars(each), seen) for each in vars(store)["_indices"])]
+        # Whoever waits for the file finds it whole.
+        half = output.with_suffix(".half")
+        half.write_text(json.dumps(found))
+        os.replace(half, output)
+
+    signal.signal(signal.SIGUSR1, write)
+    run()
+
+
+if __name__ == "__main__":
+    main()
