@@ -77,7 +77,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     waits = (status.due_in, node_loss.look_again(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
-        statuses=_written(snapshot, status),
+        statuses=_written(snapshot.lws, status, _wanted_groups(rollout)),
         announce=(
             *events.problems(snapshot.lws, problems),
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
@@ -101,13 +101,18 @@ def _figures(snapshot: SetSnapshot, ready: Collection[int], status: SetStatus) -
     return replace(made, groups=starts_of(snapshot.groups, ready))
 
 
-def _written(snapshot: SetSnapshot, status: SetStatus) -> tuple[Status, ...]:
+def _wanted_groups(rollout: RolloutState) -> int:
+    """Groups that are to be there: beside a surge, groups that are being replaced are not too many."""
+    return max(rollout.replicas, rollout.statefulset.replicas if rollout.statefulset is not None else 0)
+
+
+def _written(lws: Object, status: SetStatus, groups: int) -> tuple[Status, ...]:
     if (patch := status.patch) is None:
         return ()
-    stored = snapshot.lws.get("status") or {}
-    waits = can_wait(stored, patch) and not has_shrunk(stored, patch, snapshot.spec.replicas)
+    stored = lws.get("status") or {}
+    waits = can_wait(stored, patch) and not has_shrunk(stored, patch, groups)
     urgency = waits, is_first_word(stored, patch)
-    return (Status(Reference.to(snapshot.lws), patch, status.announce, *urgency, before=stored),)
+    return (Status(Reference.to(lws), patch, status.announce, *urgency, before=stored),)
 
 
 def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: Step, is_done: bool) -> Revisions:

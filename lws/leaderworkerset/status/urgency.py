@@ -34,7 +34,8 @@ def can_wait(
 def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], wanted: int) -> bool:
     """The last group too many is gone, which no condition says: a set that is scaled down stays available.
 
-    Of fifty sets that were scaled down at once the last said so after 13 s, which autoscalers read.
+    Of fifty sets that were scaled down at once the last said so after 13 s, which autoscalers read. wanted:
+    groups that are to be there, a surge included.
     """
     before, after = stored.get("replicas"), patch.get("replicas", wanted + 1) or 0
     return is_integer(before) and before > wanted == after

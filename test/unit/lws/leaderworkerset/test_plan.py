@@ -900,6 +900,19 @@ def test_that_a_set_has_shrunk_is_told_at_once(left: int, can_wait: bool) -> Non
     assert [each.can_wait for each in plan(fewer).statuses] == [can_wait]
 
 
+@pytest.mark.parametrize(("asked_for", "can_wait"), [(6, True), (4, False)])
+def test_groups_that_are_replaced_beside_a_surge_are_no_set_that_has_shrunk(
+    asked_for: int, can_wait: bool
+) -> None:
+    six = settled(make_set(replicas=6))
+    told = with_spec(six, make_set(replicas=4, max_surge=2))
+    told = with_reported(carried_out(told, plan(told)))
+    leader = changed(told.leader, lambda obj: obj["spec"].update(replicas=asked_for))
+    leader["status"]["replicas"] = 4
+    replaced = replace(told, groups=six.groups[:4], leader=leader)
+    assert [each.can_wait for each in plan(replaced).statuses] == [can_wait]
+
+
 def test_a_small_step_of_a_rollout_waits_for_its_turn() -> None:
     started = settled(make_set(replicas=20, max_unavailable=6))
     wanted = with_spec(started, make_set(replicas=20, max_unavailable=6, image="app:2"))
