@@ -128,12 +128,11 @@ docs: $(READY) ## Build the site of docs/ into build/site; a dead link or anchor
 docs-serve: docs ## Build the site and serve it at http://127.0.0.1:8000, until Ctrl-C.
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
-lint: $(READY) ## ruff, mypy --strict, import contracts, limits of size, names.
+lint: $(READY) ## ruff, mypy --strict, import contracts.
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
-	@$(BIN)/python -m tools.limits
 
 format: $(READY) ## Let ruff put the code in order.
 	@$(BIN)/ruff check --fix .
