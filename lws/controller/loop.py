@@ -108,9 +108,8 @@ class Loop:
             log.debug("there is nothing of that name")
             # What comes back under this name, such as the next leader of a group, is new.
             return Again(rest=0.0)
-        if log.isEnabledFor(logging.DEBUG):
-            pass_log.add(kind.fields(snapshot))
         plan = kind.due(kind.plan(snapshot))
+        _describe(kind, snapshot)
         log.debug("planned %d writes", sum(map(len, plan.sequences)))
         # What was forgotten meanwhile another leader shows, and no pass of ours would take it back.
         if era == self._forgotten:
@@ -164,6 +163,16 @@ class Loop:
             self._standings.update((key.kind, word) for word in standing - former)
             self._standings.subtract((key.kind, word) for word in former - standing)
             self._metrics.observe_standings(self._standings)
+
+
+def _describe(kind: Kind, snapshot: Any) -> None:
+    """Only the debug log asks for it: a pass must end as it does without."""
+    if not log.isEnabledFor(logging.DEBUG):
+        return
+    try:
+        pass_log.add(kind.fields(snapshot))
+    except Exception:
+        log.debug("the fields of this pass cannot be told", exc_info=True)
 
 
 def _again(key: Key, plan: Plan, outcome: Outcome) -> Again:

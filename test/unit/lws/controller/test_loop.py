@@ -395,3 +395,18 @@ async def test_above_debug_no_pass_is_described(bench: _Bench, caplog: pytest.Lo
 
     kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=never)
     assert await Loop({"set": kind}, bench.metrics).work(KEY) == Again()
+
+
+async def test_what_the_debug_log_cannot_tell_changes_no_pass(
+    bench: _Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(snapshot: Any) -> pass_log.Fields:
+        raise KeyError("spec")
+
+    bench.plan = Plan(sequences=((CREATE,),), again_after=4.0)
+    kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=broken)
+    for level in (logging.INFO, logging.DEBUG):
+        caplog.set_level(level, "lws.controller.loop")
+        assert await Loop({"set": kind}, bench.metrics).work(KEY) == Again(after=4.0)
+    assert bench.carried_out == [bench.plan] * 2
+    assert "the fields of this pass cannot be told" in caplog.text
