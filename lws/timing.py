@@ -64,6 +64,9 @@ it is ready again. That one goes is never put off. 11.0 → 5.2 passes per group
 PASS_BACKOFF = Backoff(0.05, 30.0)
 """After passes over a key that failed; events do not hurry it."""
 
+LONGEST_RETRY_AFTER_SECONDS = 30.0
+"""What an answer may ask to be waited: an API server asks for seconds, a proxy on the way for a day."""
+
 OVERTAKEN_SECONDS = 1.0
 """After a conflict: what somebody else changed need not be anything that the streams show."""
 

@@ -20,6 +20,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from lws import timing
+
 
 class ClusterError(Exception):
     """Something went wrong between us and the API server."""
@@ -92,7 +94,7 @@ class Invalid(ApiError):
 
 
 class Throttled(ApiError):
-    """429 or 503: come back after `retry_after` seconds."""
+    """429 or 503: come back after `retry_after` seconds, which have a ceiling."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {
@@ -130,9 +132,11 @@ def api_error(
 
 
 def _seconds(retry_after: object) -> float | None:
-    """None for what is no sensible number of seconds: HTTP also allows a date there."""
+    """None for what is no sensible number of seconds: HTTP also allows a date there. Nothing stays away for
+    long because an answer says so: it may come from anybody on the way.
+    """
     try:
         seconds = float(str(retry_after))
     except ValueError:
         return None
-    return seconds if 0 <= seconds < math.inf else None
+    return min(seconds, timing.LONGEST_RETRY_AFTER_SECONDS) if 0 <= seconds < math.inf else None

@@ -6,21 +6,23 @@ request.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import ssl
 from typing import Any
 
 import aiohttp
+import orjson
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 from yarl import URL
 
-from lws.cluster.errors import Unreachable
+from lws.cluster.errors import Unreachable, api_error
 from lws.cluster.transport.credentials import Renewal
 from lws.cluster.transport.proxies import proxy_for
 from lws.cluster.transport.trust import Trust
 
-_AUTHORIZATION, _REFUSED = "Authorization", 401
+_AUTHORIZATION, _REFUSED, _TOO_MANY = "Authorization", 401, 429
 _BUFFER_BYTES = 2**21
 
 
@@ -65,7 +67,7 @@ class Transport:
         return aiohttp.ClientSession(
             headers={"User-Agent": user_agent},
             request_class=Request,
-            middlewares=(_refusal_as_silence, self._send),
+            middlewares=(_obedient_silence, _refusal_as_silence, self._send),
             **self._options(),
         )
 
@@ -138,3 +140,27 @@ async def _refusal_as_silence(
         response.close()
         raise NotAuthenticated(f"{request.method} {request.url.origin()}: the credentials are refused (401)")
     return response
+
+
+async def _obedient_silence(
+    request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType
+) -> aiohttp.ClientResponse:
+    """The wait that an answer asks for is over when it comes, as no answer. kopf would wait for a day where a
+    proxy asks for one, and its stream would end at what is no number.
+    """
+    response = await send(request)
+    if response.status == _TOO_MANY:
+        error = api_error(_TOO_MANY, await _json_of(response), "", response.headers.get("Retry-After"))
+        await asyncio.sleep(error.retry_after or 0.0)
+        raise aiohttp.ClientConnectionError(
+            f"{request.method} {request.url.origin()}: too many requests (429)"
+        )
+    return response
+
+
+async def _json_of(response: aiohttp.ClientResponse) -> dict[str, Any] | None:
+    try:
+        body = orjson.loads(await response.read())
+    except orjson.JSONDecodeError:
+        return None
+    return body if isinstance(body, dict) else None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.cluster.errors import (
     AlreadyExists,
     ApiError,
@@ -88,6 +89,10 @@ def test_bodies_that_are_no_status(body: dict[str, Any] | None) -> None:
         pytest.param("inf", None, None, id="for-ever"),
         pytest.param(None, _status(retryAfterSeconds=4), 4.0, id="only-in-the-status"),
         pytest.param("7", _status(retryAfterSeconds=4), 7.0, id="the-header-counts"),
+        pytest.param("86400", None, timing.LONGEST_RETRY_AFTER_SECONDS, id="a-day"),
+        pytest.param(
+            None, _status(retryAfterSeconds=86400), timing.LONGEST_RETRY_AFTER_SECONDS, id="a-day-in-it"
+        ),
     ],
 )
 def test_retry_after(header: str | None, body: dict[str, Any] | None, seconds: float | None) -> None:

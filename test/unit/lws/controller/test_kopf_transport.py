@@ -30,7 +30,7 @@ from lws.cluster.transport.credentials import Lifetime, Renewal
 from lws.controller.manager import REGISTRATIONS
 from lws.controller.operator import build_registry, build_settings
 from test.unit.connect_proxy import proxying
-from test.unit.fake_api import FakeApi, answer_json, failure, serving
+from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, serving
 
 NAME = "webhook.test"
 UNAUTHORIZED = failure(401, "Unauthorized", "Unauthorized")
@@ -229,6 +229,24 @@ async def test_kopf_tries_again_after_any_number_of_refusals() -> None:
         async with clients(Configuration(host=api.url)) as asks:
             assert await asks["kopf"]() == {"gitVersion": "v1"}
     assert len(api.requests) == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(plain(429, "slow down", {"Retry-After": "86400"}), id="a-day"),
+        pytest.param(plain(429, "slow down", {"Retry-After": "Wed, 21 Oct 2037 07:28:00 GMT"}), id="a-date"),
+        pytest.param(failure(429, "TooManyRequests", retryAfterSeconds=86400), id="a-day-in-the-status"),
+        pytest.param(failure(429, "TooManyRequests", retryAfterSeconds="soon"), id="no-number"),
+    ],
+)
+async def test_no_answer_has_kopf_stay_away_for_long(answer: Answer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a proxy asks for; kopf itself obeys, and ends with the process where it is no number."""
+    monkeypatch.setattr(timing, "LONGEST_RETRY_AFTER_SECONDS", 0.01)
+    async with serving() as api:
+        api.will(answer, answer_json({"gitVersion": "v1"}))
+        async with clients(Configuration(host=api.url)) as asks, asyncio.timeout(5.0):
+            assert await asks["kopf"]() == {"gitVersion": "v1"}
 
 
 async def test_what_cannot_change_is_sent_once() -> None:
