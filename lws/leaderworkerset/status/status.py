@@ -3,8 +3,9 @@
 In: the set as stored, the state of its groups, and what the pass has found out. Out: the whole intended
 status, the smallest patch that leads to it, and announcements.
 
-Types, reasons and messages of true conditions and the notes of announcements are those of the original
-controller. Available excludes Progressing and UpdateInProgress; a condition that was never true is absent.
+Types and reasons of conditions, messages of true ones and the notes of announcements are those of the
+original controller. Available excludes Progressing and UpdateInProgress, and nothing else ends these two; a
+condition that was never true is absent. One that turns False keeps its reason: its message says why.
 """
 
 from __future__ import annotations
@@ -95,16 +96,12 @@ class SetStatus:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What is counted among the groups wanted.
-
-    is_updating: one from `floor` on is outdated. is_settled: all from `floor` on are ready and updated.
-    """
+    """What is counted among the groups wanted. is_updating: one from `floor` on is outdated."""
 
     replicas: int
     ready: int
     updated: int
     is_updating: bool
-    is_settled: bool
 
     @property
     def holding(self) -> tuple[str, ...]:
@@ -116,7 +113,8 @@ class _Scope:
 
 def is_update_done(groups: Sequence[GroupState], replicas: int, floor: int) -> bool:
     """True once every wanted group is ready and on the target revision, and no partition holds one back."""
-    return floor == 0 and _are_settled(groups, range(replicas))
+    settled = {group.index for group in groups if group.settled}
+    return floor == 0 and settled.issuperset(range(replicas))
 
 
 def set_status(spec: SetSpec, observed: Observed) -> SetStatus:
@@ -215,25 +213,19 @@ def _counters(lws: Object, observed: Observed) -> dict[str, Any]:
 
 
 def _scope(observed: Observed) -> _Scope:
-    replicas, floor = observed.replicas, observed.floor
-    wanted = [group for group in observed.groups if group.index < replicas]
+    wanted = [group for group in observed.groups if group.index < observed.replicas]
     return _Scope(
-        replicas=replicas,
+        replicas=observed.replicas,
         ready=sum([group.ready for group in wanted]),
         updated=sum([group.updated for group in wanted]),
-        is_updating=any(group.outdated and group.index >= floor for group in wanted),
-        is_settled=_are_settled(observed.groups, range(floor, replicas)),
+        is_updating=any(group.outdated and group.index >= observed.floor for group in wanted),
     )
-
-
-def _are_settled(groups: Sequence[GroupState], indices: range) -> bool:
-    return {group.index for group in groups if group.settled}.issuperset(indices)
 
 
 def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[Condition]:
     """The three conditions, those that hold first; one that was never True stays absent instead of False."""
-    # An update that all groups have reached is over only when they are ready again.
-    is_ending = is_true(stored, UPDATE_IN_PROGRESS) and not scope.is_settled
+    # An update is over only when all groups are ready again, those below `floor` too.
+    is_ending = is_true(stored, UPDATE_IN_PROGRESS) and AVAILABLE not in scope.holding
     if not stored and scope.replicas and PROGRESSING not in scope.holding:
         # Groups that are ready by the first status were created before it, as Events have said.
         yield _false(PROGRESSING, scope)
@@ -247,15 +239,17 @@ def _conditions(stored: Sequence[Mapping[str, Any]], scope: _Scope) -> Iterator[
 
 
 def _false(type_: str, scope: _Scope) -> Condition:
+    return Condition(type_, False, _TRUE[type_].reason, _why_false(type_, scope))
+
+
+def _why_false(type_: str, scope: _Scope) -> str:
     if type_ == PROGRESSING:
-        return Condition(type_, False, "AllGroupsReady", "No group is being created or replaced")
+        return "No group is being created or replaced"
     if type_ == UPDATE_IN_PROGRESS:
-        return Condition(type_, False, "GroupsUpdated", "No group is waiting to be updated")
+        return "No group is waiting to be updated"
     if scope.ready < scope.replicas:
-        ready = f"{scope.ready} of {scope.replicas} groups are ready"
-        return Condition(type_, False, "GroupsNotReady", ready)
-    updated = f"{scope.updated} of {scope.replicas} groups are on the target revision"
-    return Condition(type_, False, "GroupsNotUpdated", f"All groups are ready, {updated}")
+        return f"{scope.ready} of {scope.replicas} groups are ready"
+    return f"All groups are ready, {scope.updated} of {scope.replicas} groups are on the target revision"
 
 
 def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:

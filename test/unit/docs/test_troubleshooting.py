@@ -73,7 +73,7 @@ def test_every_condition_and_reason_has_an_anchor_and_no_other_word() -> None:
     trees = [ast.parse(source) for source in sources if "Condition(" in source]
     listed = {row.name for kind in KINDS for row in read_table()[kind]}
     reasons = said_in(trees, {"Condition": 2})
-    assert {"GroupsNotReady", "ProgressDeadlineExceeded"} <= reasons
+    assert {"AllGroupsReady", "ProgressDeadlineExceeded"} <= reasons
     assert headings_of("reasons.md") == listed | reasons
 
 

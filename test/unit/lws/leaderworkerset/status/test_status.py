@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from datetime import timedelta
+from itertools import product
 from typing import Any
 
 import pytest
@@ -21,17 +23,16 @@ SELECTOR = "leaderworkerset.sigs.k8s.io/name=demo,leaderworkerset.sigs.k8s.io/wo
 AVAILABLE = ("Available", "True", "AllGroupsReady", "All replicas are ready")
 PROGRESSING = ("Progressing", "True", "GroupsProgressing", "Replicas are progressing")
 UPDATING = ("UpdateInProgress", "True", "GroupsUpdating", "Rolling Upgrade is in progress")
-NOT_PROGRESSING = ("Progressing", "False", "AllGroupsReady", "No group is being created or replaced")
-NOT_UPDATING = ("UpdateInProgress", "False", "GroupsUpdated", "No group is waiting to be updated")
+NOT_PROGRESSING = ("Progressing", "False", "GroupsProgressing", "No group is being created or replaced")
+NOT_UPDATING = ("UpdateInProgress", "False", "GroupsUpdating", "No group is waiting to be updated")
 
 
-def not_available(message: str, reason: str = "GroupsNotReady") -> tuple[str, str, str, str]:
-    return ("Available", "False", reason, message)
+def not_available(message: str) -> tuple[str, str, str, str]:
+    return ("Available", "False", "AllGroupsReady", message)
 
 
 def not_updated(count: int) -> tuple[str, str, str, str]:
-    message = f"All groups are ready, {count} of 4 groups are on the target revision"
-    return not_available(message, "GroupsNotUpdated")
+    return not_available(f"All groups are ready, {count} of 4 groups are on the target revision")
 
 
 def condition(said: tuple[str, str, str, str], since: str = BEFORE, generation: int = 3) -> dict[str, Any]:
@@ -114,14 +115,45 @@ def test_conditions(letters: str, stored: list[Any], expected: list[Any]) -> Non
         ),
         pytest.param(
             "xrRR",
-            [PROGRESSING, not_available("3 of 4 groups are ready"), NOT_UPDATING],
-            id="the update is done, a group out of scope is broken",
+            [PROGRESSING, not_available("3 of 4 groups are ready"), UPDATING],
+            id="all in scope updated, a group out of scope is broken",
         ),
     ],
 )
 def test_with_a_partition_only_groups_in_scope_are_updated(letters: str, expected: list[Any]) -> None:
     status = status_of(letters, PROGRESSING, not_available(""), UPDATING, floor=2)
     assert said_in(status) == expected
+
+
+def original_conditions(stored: dict[str, tuple[str, str]], letters: str, floor: int) -> None:
+    """What the original makes of type → (status, reason), pass after pass until it changes nothing more."""
+    total, wanted = 4, dict(enumerate(letters[:4]))
+    scope = [letter for index, letter in wanted.items() if index >= floor and letter != "-"]
+    if sum(letter in "Ru" for letter in scope) < len(scope):
+        holding = [UPDATING, PROGRESSING]
+    elif sum(letter in "rR" for letter in wanted.values()) == total and scope.count("R") == len(scope):
+        holding = [AVAILABLE]
+    else:
+        holding = [PROGRESSING]
+    for type_, status, reason, _ in holding:
+        stored[type_] = (status, reason)
+        for other in (AVAILABLE,) if type_ != "Available" else (PROGRESSING, UPDATING):
+            if other[0] in stored:
+                stored[other[0]] = ("False", stored[other[0]][1])
+
+
+@pytest.mark.parametrize("floor", [0, 2])
+def test_type_status_and_reason_are_those_of_the_original_in_every_state(floor: int) -> None:
+    states = ["".join(each) for each in product("-xruR", repeat=4)]
+    random.Random(floor).shuffle(states)
+    conditions: list[Any] = []
+    expected: dict[str, tuple[str, str]] = {}
+    for letters in ["uuuu", "RRRR", "rrrr", *states]:
+        original_conditions(expected, letters, floor)
+        lws = make_set(replicas=4, generation=3, status={"conditions": conditions} if conditions else None)
+        seen = Observed(replicas=4, now=NOW, floor=floor, groups=groups(letters), existing=4)
+        conditions = list(set_status(SetSpec.of(lws), seen).intended["conditions"])
+        assert {each["type"]: (each["status"], each["reason"]) for each in conditions} == expected, letters
 
 
 def test_a_set_of_nothing_was_never_progressing() -> None:
