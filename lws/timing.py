@@ -231,6 +231,11 @@ ENGINE_PAUSE = Backoff(1.0, 60.0)
 PRECONDITIONS_PAUSE = Backoff(1.0, 15.0)
 """Between looks for an API server and its definitions at the start."""
 
+REFUSED_FOR_GOOD_SECONDS = 300.0
+"""After that a kind that may no longer be read is no longer served, and all is listed anew: permissions that
+are applied anew are away for less.
+"""
+
 TAKEOVER_RETRY_SECONDS = 1.0
 """After a list failed that is needed before anything is done for gained namespaces."""
 

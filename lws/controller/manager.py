@@ -93,10 +93,10 @@ class Manager:
 
     async def _run_engines(self) -> None:
         """One after the other, for ever: where one cannot go on, the next one lists everything anew."""
-        pause = timing.ENGINE_PAUSE.first
+        pause, served = timing.ENGINE_PAUSE.first, tuple[Registration, ...]()
         while True:
             await self._preconditions.wait()
-            served = await self._definitions.served()
+            served = await self._definitions.served(before=served)
             self._engine = Engine(replace(self._surroundings, registrations=served))
             began = asyncio.get_running_loop().time()
             self._engine.start()

@@ -70,10 +70,12 @@ class Definitions:
         self._cluster = cluster
         self._registrations = tuple(registrations)
         self._missing: dict[str, str] = {}
+        # By kind: since when it is refused to a manager that was allowed to read it.
+        self._refused_since: dict[str, float] = {}
 
     async def served(self, before: Iterable[Registration] = ()) -> tuple[Registration, ...]:
         """The kinds that can be served at this moment. before: those that were; where the API server does
-        not answer, nothing has changed.
+        not answer, or refuses to for a while, nothing has changed.
         """
         known = tuple(before)
         return tuple([each for each in self._registrations if await self._is_served(each, each in known)])
@@ -91,23 +93,29 @@ class Definitions:
         kind = registration.workload.resource.kind
         try:
             missing = await self._missing_of(registration)
+        except Forbidden as error:
+            # Whoever applies the permissions anew takes them away first.
+            since = self._refused_since.setdefault(kind, asyncio.get_running_loop().time())
+            if was and asyncio.get_running_loop().time() - since < timing.REFUSED_FOR_GOOD_SECONDS:
+                log.warning("%s: %s", kind, error.message)
+                return True
+            missing = error.message
         except ClusterError as error:
             log.warning("%s: %s", kind, error.message)
             return was
+        else:
+            self._refused_since.pop(kind, None)
         if missing and self._missing.get(kind) != missing:
             log.warning("%s: not served: %s", kind, missing)
         self._missing[kind] = missing
         return not missing
 
     async def _missing_of(self, registration: Registration) -> str:
-        """What keeps a kind from being served; empty where nothing does."""
+        """Which definition keeps a kind from being served; empty where all are there."""
         workload = registration.workload
         group = workload.resource.group
         own = (workload.resource, *(each for each in workload.children if each.group == group))
         for resource in own:
-            try:
-                if not await self._cluster.exists(f"{resource.path()}?limit=1"):
-                    return f"the API server does not serve {resource.plural} of {resource.api_version}"
-            except Forbidden as error:
-                return error.message
+            if not await self._cluster.exists(f"{resource.path()}?limit=1"):
+                return f"the API server does not serve {resource.plural} of {resource.api_version}"
         return ""

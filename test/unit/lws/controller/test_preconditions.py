@@ -9,11 +9,12 @@ from dataclasses import replace
 
 import pytest
 
+from lws import timing
 from lws.controller.preconditions import Definitions, Preconditions
 from lws.controller.registration import Registration
 from test.unit import fleet
 from test.unit.fake_api import Answer, FakeApi, answer_json, failure, plain, reset, serving
-from test.unit.fake_time import in_fake_time
+from test.unit.fake_time import in_fake_time, now
 
 
 @pytest.mark.parametrize(
@@ -65,6 +66,7 @@ NEEDED = fleet.REGISTRATION
 OPTIONAL = replace(NEEDED, is_optional=True)
 BOTH = (NEEDED, OPTIONAL)
 SERVED = answer_json({"kind": "FleetList", "items": []})
+REFUSED = failure(403, "Forbidden", "may not list")
 
 
 @asynccontextmanager
@@ -85,7 +87,8 @@ async def definitions(
     [
         pytest.param(SERVED, (), BOTH, id="it is there"),
         pytest.param(failure(404), BOTH, (NEEDED,), id="it is not"),
-        pytest.param(failure(403, "Forbidden", "may not list"), BOTH, (NEEDED,), id="we may not read it"),
+        pytest.param(REFUSED, BOTH, BOTH, id="we may not read it, and it was"),
+        pytest.param(REFUSED, (), (NEEDED,), id="we may not read it, and it was not"),
         pytest.param(failure(500), BOTH, BOTH, id="nobody knows, and it was"),
         pytest.param(failure(500), (), (NEEDED,), id="nobody knows, and it was not"),
     ],
@@ -107,6 +110,23 @@ async def test_a_definition_that_comes_or_goes_is_noticed() -> None:
         assert len(api.requests) == 3
         await looking.changed(BOTH)
         assert len(api.requests) == 5
+
+
+@in_fake_time
+async def test_a_kind_that_is_refused_for_a_while_is_served_on() -> None:
+    lasting = [REFUSED] * 9
+    async with definitions(BOTH, *lasting, SERVED, *lasting, SERVED, failure(404)) as (looking, api):
+        await looking.changed(BOTH)
+        assert len(api.requests) == 21
+
+
+@in_fake_time
+async def test_a_kind_that_is_refused_for_good_is_not_served_any_more() -> None:
+    async with definitions(BOTH, *[REFUSED] * 100) as (looking, _):
+        began = now()
+        await looking.changed(BOTH)
+        assert now() - began == timing.REFUSED_FOR_GOOD_SECONDS
+        assert await looking.served(before=(NEEDED,)) == (NEEDED,)
 
 
 @in_fake_time
