@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import kopf
@@ -85,34 +85,39 @@ class KopfStream:
         ClusterError.
         """
         pause = timing.CATCH_UP.first
-        while not await self._agrees():
+        behind = await self._behind(None)
+        while behind:
             await asyncio.sleep(pause)
             pause = timing.CATCH_UP.following(pause)
+            behind = await self._behind(behind)
 
     async def run(self, interval: float) -> None:
         """Compare for ever: at short intervals until the first agreement and while they differ."""
         plural = self.resource.plural
+        behind: Mapping[str, int] | None = None
         while True:
             pause = timing.CATCH_UP.longest if self.listed.is_set() else timing.CATCH_UP.first
             try:
-                if await self._agrees():
+                behind = await self._behind(behind or None)
+                if not behind:
                     self._agreed_at = self._clock()
                     self.listed.set()
                     pause = interval
                 elif self.silent_for > interval:
-                    behind = self.silent_for
-                    log.warning("%s: the stream is behind the API server for %.0f s", plural, behind)
+                    seconds = self.silent_for
+                    log.warning("%s: the stream is behind the API server for %.0f s", plural, seconds)
             except ClusterError as error:
                 log.warning("%s: %s", plural, error.message)
                 self._agreed_at = self._clock()
                 pause = timing.CATCH_UP.longest
             await asyncio.sleep(pause)
 
-    async def _agrees(self) -> bool:
-        """Every object that the API server lists is in the store, at least in the version that was listed.
+    async def _behind(self, awaited: Mapping[str, int] | None) -> Mapping[str, int]:
+        """By UID, the versions that the store lacks: of those awaited, or (None) of all that are listed now.
 
-        What is no longer listed is dropped: kopf lists anew after an interruption, but never says what has
-        gone meanwhile.
+        Where somebody always writes, no list is ever caught up with: later ones only tell which objects are
+        not awaited any more. What is no longer listed is dropped: kopf lists anew after an interruption, but
+        never says what has gone meanwhile.
         """
         kind, plural = self.resource.kind, self.resource.plural
         listed: dict[str, int] = {}
@@ -124,10 +129,11 @@ class KopfStream:
             read = self._rollback.check(plural, version, newest)
             self._newest = max(self._newest, read)
         self._store.retain(kind, listed.keys(), version)
-        known = {_uid(obj): _version(obj) for obj in self._store.of_kind(kind)}
+        stored = {_uid(obj): _version(obj) for obj in self._store.of_kind(kind)}
         for uid, read in listed.items():
-            self._rollback.compare(plural, version, read, known.get(uid, 0))
-        return all(known.get(uid, -1) >= read for uid, read in listed.items())
+            self._rollback.compare(plural, version, read, stored.get(uid, 0))
+        wanted = listed if awaited is None else {uid: awaited[uid] for uid in awaited if uid in listed}
+        return {uid: read for uid, read in wanted.items() if stored.get(uid, -1) < read}
 
 
 def _uid(obj: Object) -> str:

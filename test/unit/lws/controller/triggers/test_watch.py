@@ -206,6 +206,61 @@ async def test_a_refresh_waits_until_the_store_has_what_the_api_server_lists() -
     assert refreshing.done()
 
 
+class Restless(FakeCluster):
+    """Somebody has written every set once more whenever they are listed; kopf tells of it a moment later."""
+
+    async def list_page(
+        self, resource: Resource, query: Mapping[str, str], metadata_only: bool, namespace: str
+    ) -> dict[str, Any]:
+        self.version += len(self.listed)
+        for number, name in enumerate(self.listed):
+            self.listed[name] = self.version - number
+        page = await super().list_page(resource, query, metadata_only, namespace)
+        written = {**self.listed}
+        asyncio.get_running_loop().call_later(0.05, lambda: self.world.shown(**written))
+        return page
+
+    world: World
+
+
+def restless_world() -> World:
+    cluster = Restless({"a": 1, "b": 2, "c": 3})
+    cluster.world = World(cluster)
+    return cluster.world
+
+
+@in_fake_time
+async def test_where_somebody_always_writes_the_stream_is_ready_and_alive() -> None:
+    restless = restless_world()
+    task = asyncio.create_task(restless.stream.run(INTERVAL))
+    await asyncio.sleep(1.0)
+    assert restless.stream.listed.is_set()
+    for _ in range(20):
+        await asyncio.sleep(INTERVAL / 2)
+        assert restless.stream.silent_for < 2 * INTERVAL
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@in_fake_time
+async def test_where_somebody_always_writes_a_refresh_ends() -> None:
+    restless = restless_world()
+    await asyncio.wait_for(restless.stream.refresh(), 1.0)
+    assert restless.names() == {"a", "b", "c"}
+
+
+@in_fake_time
+async def test_a_set_that_goes_before_its_stream_told_of_it_is_awaited_no_more() -> None:
+    world = World(FakeCluster({"a": 5, "gone": 6})).shown(a=5)
+    refreshing = asyncio.create_task(world.stream.refresh())
+    await asyncio.sleep(1.0)
+    assert not refreshing.done()
+    del world.cluster.listed["gone"]
+    # Newer than what is awaited: another one that is made meanwhile is not waited for either.
+    world.cluster.listed["new"] = 90
+    await asyncio.wait_for(refreshing, 3.0)
+
+
 # --- Who puts what into the store ---------------------------------------------------------------------------
 
 
