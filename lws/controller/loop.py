@@ -65,7 +65,8 @@ class Loop:
         self._stuck_pods: dict[Key, int] = {}
         self._standing: dict[Key, frozenset[str]] = {}
         self._standings: Counter[tuple[str, str]] = Counter()
-        self._forgotten = 0
+        # Keys whose pass runs, and whose namespace was not forgotten since it began.
+        self._current: set[Key] = set()
         self._looks = costs.Looks()
 
     async def work(self, key: Key) -> Again:
@@ -84,6 +85,7 @@ class Loop:
         kind, passes = self._kinds[key.kind], self._metrics.passes
         started = self._clock()
         passes.begun(kind.label)
+        self._current.add(key)
         try:
             again = await self._reconcile(kind, key)
         except NotLeading:
@@ -94,12 +96,14 @@ class Loop:
         except Exception:
             passes.crashed(kind.label, self._clock() - started)
             raise
+        finally:
+            self._current.discard(key)
         result = "error" if again.failed else "requeue_after" if again.after is not None else "success"
         passes.ended(kind.label, result, self._clock() - started)
         return again
 
     async def _reconcile(self, kind: Kind, key: Key) -> Again:
-        began, era = self._clock(), self._forgotten
+        began = self._clock()
         snapshot = await kind.observe(key.namespace, key.name, datetime.now(UTC))
         if snapshot is None:
             self._count_stuck(key, 0)
@@ -112,7 +116,7 @@ class Loop:
         _describe(kind, snapshot)
         log.debug("planned %d writes", sum(map(len, plan.sequences)))
         # What was forgotten meanwhile another leader shows, and no pass of ours would take it back.
-        if era == self._forgotten:
+        if key in self._current:
             self._count_stuck(key, plan.stuck_pods)
             self._count_standing(key, plan.standing)
             self._metrics.workloads.observe(key, plan.figures)
@@ -124,7 +128,7 @@ class Loop:
         outcome = await kind.apply(plan)
         if outcome.forced:
             self._metrics.observe_forced(outcome.forced)
-        if era == self._forgotten:
+        if key in self._current:
             self._metrics.workloads.count(key.namespace, outcome.tallies)
         else:
             self._metrics.workloads.count_for_others(outcome.tallies)
@@ -139,7 +143,7 @@ class Loop:
 
     def forget(self, is_meant: Callable[[str], bool]) -> None:
         """The next leader of these namespaces counts what is held there, and how keys stand."""
-        self._forgotten += 1
+        self._current = {key for key in self._current if not is_meant(key.namespace)}
         for key in [key for key in self._stuck_pods if is_meant(key.namespace)]:
             del self._stuck_pods[key]
         self._metrics.observe_stuck_pods(sum(self._stuck_pods.values()))

@@ -309,6 +309,15 @@ async def test_a_pass_during_which_the_lease_went_shows_nothing(bench: _Bench) -
     assert "fleet_ready{" not in text
 
 
+async def test_a_pass_during_which_the_lease_of_another_shard_went_shows_what_it_saw(bench: _Bench) -> None:
+    metrics = bench.metrics
+    loop = Loop({"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}, metrics)
+    bench.plan = Plan(stuck_pods=2)
+    bench.meanwhile = lambda: loop.forget(lambda namespace: namespace != KEY.namespace)
+    await loop.work(KEY)
+    assert "lws_pods_held_by_lost_nodes 2.0" in metrics.text().decode()
+
+
 async def test_a_write_that_is_done_after_the_lease_went_is_counted_in_sums_only(bench: _Bench) -> None:
     bench.metrics = metrics = Metrics(is_each_set_shown=False)
     lost = WorkloadSeries("Fleet", "lost", "fleet_lost_total", "Lost.", is_counter=True)
