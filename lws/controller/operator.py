@@ -109,7 +109,7 @@ async def run_operator(
     logging.getLogger("kopf").setLevel(max(logging.INFO, logging.getLogger().level))
     objects = logging.getLogger("kopf.objects")
     objects.setLevel(logging.WARNING)
-    objects.addFilter(lambda record: _REFUSAL not in record.getMessage())
+    objects.addFilter(_is_no_refusal)
     tasks = await kopf.spawn_tasks(
         registry=registry,
         settings=settings,
@@ -122,6 +122,11 @@ async def run_operator(
         await kopf.run_tasks(tasks, ignored=_Everything())
     finally:
         await cancel(_streams_of_kopf())
+
+
+def _is_no_refusal(record: logging.LogRecord) -> bool:
+    """One function for every run: a logger takes the same filter once."""
+    return _REFUSAL not in record.getMessage()
 
 
 def _streams_of_kopf() -> list[asyncio.Task[Any]]:

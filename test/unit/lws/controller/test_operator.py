@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Iterable, Sized
 from pathlib import Path
 from typing import Never, cast
@@ -100,3 +101,17 @@ async def test_nothing_of_kopf_outlives_it(monkeypatch: pytest.MonkeyPatch) -> N
     assert [each.done() for each in streams] == [True]
     assert not ours.done(), "passes go on"
     ours.cancel()
+
+
+async def test_every_run_of_kopf_leaves_the_same_one_filter(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_: object, **__: object) -> list[asyncio.Task[None]]:
+        return []
+
+    monkeypatch.setattr(kopf, "spawn_tasks", nothing)
+    monkeypatch.setattr(kopf, "run_tasks", nothing)
+    filters = logging.getLogger("kopf.objects").filters
+    counts = []
+    for _ in range(3):
+        await run_operator(registry_of(), build_settings(None), asyncio.Event(), lambda: None)
+        counts.append(len(filters))
+    assert counts[0] == counts[-1]
