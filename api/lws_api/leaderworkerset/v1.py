@@ -146,10 +146,11 @@ class PersistentVolumeClaimRetentionPolicy(KubeModel):
     """What becomes of the claims made from `volumeClaimTemplates`."""
 
     when_deleted: str | None = None
-    """Retain or Delete the claims when the StatefulSet that made them is deleted. Retain if it is left out.
-    """
+    """Retain or Delete the claims when the set is deleted. Retain if it is left out."""
     when_scaled: str | None = None
-    """Retain or Delete the claims of pods that are scaled away. Retain if it is left out."""
+    """Retain or Delete the claims of leaders that are scaled away; claims of workers stay. Retain if it is
+    left out.
+    """
 
 
 class LeaderWorkerTemplate(KubeModel):

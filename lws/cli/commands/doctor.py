@@ -48,8 +48,8 @@ _PURE = (versions, definitions, managers, webhooks, certificate, lease, clashes)
 def doctor(output: str | None, target: Target) -> int:
     """Check definitions, manager, webhooks, certificate, Lease, permissions, versions and sets.
 
-    -n names the namespace of the manager; by default it is found. Sets of all namespaces are checked. Nothing
-    is changed.
+    -n names the namespace of the manager, which is looked for otherwise, whatever the context says. Sets of
+    all namespaces are checked. Nothing is changed.
     """
     return run(target, lambda session: _examine(session, output))
 

@@ -58,10 +58,17 @@ def _log_level(_: click.Context, param: click.Parameter, value: str | None) -> s
     "--health-probe-bind-address", help=f"Address of the probes (:8081), `0` for none. {_DEPRECATED}"
 )
 @click.option(
-    "--zap-devel", type=bool, default=True, help="Development logging: console lines, stack traces (true)."
+    "--zap-devel",
+    type=bool,
+    default=True,
+    help="Development logging: console lines, level debug, stack traces (default: true).",
 )
 @click.option("--zap-encoder", type=click.Choice(ENCODERS), help="How log lines look.")
-@click.option("--zap-log-level", callback=_log_level, help="debug, info, error, panic or a positive number.")
+@click.option(
+    "--zap-log-level",
+    callback=_log_level,
+    help="debug, info, error, panic or a positive number (default: debug; info with --zap-devel=false).",
+)
 @click.option(
     "--zap-stacktrace-level", type=click.Choice(STACKTRACE_LEVELS), help="Stack traces from this level on."
 )

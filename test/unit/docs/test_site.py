@@ -16,8 +16,6 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 SECTIONS = ["Start", "Concepts", "Tasks", "Operations", "Reference", "Design"]
-MOST_WORDS = 1500
-WRITTEN = {DOCS / "reference" / "compatibility.md"}
 FENCED = re.compile(r"^( *)```.*?^\1```", re.MULTILINE | re.DOTALL)
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
@@ -40,17 +38,6 @@ def pages_in(entry: Any) -> Iterator[str]:
 
 def prose(page: Path) -> str:
     return FENCED.sub("", page.read_text(encoding="utf-8"))
-
-
-def words_in(page: Path) -> int:
-    """What is read: all but code, what stands for pictures, and the tables that `make conformance` writes."""
-    text = re.sub(r"!\[[^\]]*\]\(\S+\)", "", prose(page))
-    return len((re.sub(r"^\|.*$", "", text, flags=re.MULTILINE) if page in WRITTEN else text).split())
-
-
-@each_page
-def test_a_page_is_read_to_its_end(page: Path) -> None:
-    assert words_in(page) <= MOST_WORDS, "split it by question"
 
 
 def test_the_navigation_has_every_page_once() -> None:
