@@ -6,7 +6,7 @@ changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -154,19 +154,26 @@ def ended_containers(pod: Mapping[str, Any]) -> tuple[ContainerEnd, ...]:
     return tuple(end for end in ends if end.exit_code)
 
 
-def left_pending_at(pod: Mapping[str, Any]) -> str:
+def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str:
     """The moment at which the last of the pod's containers was started for the first time, in the form of
     `ContainerEnd.at`; "" where nothing shows it.
 
     Of a container that was restarted more than once, only the start of its last instance but one is known.
+    exempt: names of containers whose restarts do not count. Of these only a first start that is known counts:
+    a later one would have a failure of another container look like part of the start.
     """
-    starts = []
-    for entry in _status(pod).get("containerStatuses") or ():
-        last = (entry.get("lastState") or {}).get("terminated") or {}
-        state = entry.get("state") or {}
-        now = state.get("running") or state.get("terminated") or {}
-        starts.append(last.get("startedAt") or now.get("startedAt") or "")
-    return max(starts, default="")
+    return max((_first_start(each, exempt) for each in _status(pod).get("containerStatuses") or ()), default="")
+
+
+def _first_start(entry: Mapping[str, Any], exempt: Collection[str]) -> str:
+    last = (entry.get("lastState") or {}).get("terminated") or {}
+    state = entry.get("state") or {}
+    now = state.get("running") or state.get("terminated") or {}
+    if entry.get("name") not in exempt:
+        return str(last.get("startedAt") or now.get("startedAt") or "")
+    restarts = entry.get("restartCount") or 0
+    started = (now, last)[restarts] if restarts < 2 else {}
+    return str(started.get("startedAt") or "")
 
 
 def _end_of(entry: Mapping[str, Any], field: str, is_sidecar: bool = False) -> ContainerEnd:

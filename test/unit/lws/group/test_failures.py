@@ -255,6 +255,25 @@ def test_a_container_that_is_not_exempt_counts_beside_one_that_is() -> None:
     assert found == Incident("demo-0-1", "container server ended and was restarted")
 
 
+def test_restarts_of_an_exempt_container_hide_no_failure() -> None:
+    """An engine crashes after the start, the log container beside it then restarts twice."""
+
+    def container(name: str, starts: tuple[str, ...]) -> dict[str, Any]:
+        last = {"terminated": {"startedAt": starts[-2], "finishedAt": starts[-1]}} if starts[1:] else {}
+        state = {"running": {"startedAt": starts[-1]}}
+        return {"name": name, "restartCount": len(starts) - 1, "state": state, "lastState": last}
+
+    log = container("log", ("12:00:02", "12:10:00", "12:20:00"))
+    engine = container("engine", ("12:00:01", "12:05:00"))
+    beside, with_log = {"containerStatuses": [engine]}, {"containerStatuses": [log]}
+    for pods in (
+        {"workers": ({"status": {"containerStatuses": [engine, log]}}, {})},
+        {"workers": ({"status": beside}, {}), "leader": {"status": with_log}},
+    ):
+        found = incident_of(group(AFTER_START, annotations=exempting("log"), **pods), 3)
+        assert found == Incident("demo-0-1", "container engine ended and was restarted")
+
+
 def test_an_exempt_container_does_not_save_its_pod() -> None:
     for special in (LEAVING, {"phase": "Failed"}):
         workers = ({**restarted(), **special}, {})

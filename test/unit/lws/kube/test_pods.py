@@ -159,6 +159,22 @@ def test_left_pending_at(containers: Any, expected: str) -> None:
     assert left_pending_at(pod(phase="Running", containerStatuses=containers)) == expected
 
 
+@pytest.mark.parametrize(
+    ("restarts", "last", "expected"),
+    [
+        pytest.param(0, "", "6", id="its only start"),
+        pytest.param(1, "4", "5", id="its first start, before that of the other"),
+        pytest.param(1, "7", "7", id="its first start, after that of the other"),
+        pytest.param(1, "", "5", id="its first start is not known"),
+        pytest.param(2, "6", "5", id="a later start"),
+    ],
+)
+def test_of_an_exempt_container_only_its_first_start_counts(restarts: int, last: str, expected: str) -> None:
+    log = {**running("log", "6" if not restarts else "9", last), "restartCount": restarts}
+    status = {"containerStatuses": [running("main", "5"), log]}
+    assert left_pending_at(pod(phase="Running", **status), {"log"}) == expected
+
+
 def conditioned(type_: str, status: str, **more: Any) -> dict[str, Any]:
     metadata = {"creationTimestamp": "2026-03-01T12:00:00Z"}
     return {"metadata": metadata, "status": {"conditions": [{"type": type_, "status": status, **more}]}}
