@@ -8,12 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from lws import timing
 from lws.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
+from lws.kube.differences.applied import covers
+from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels
 from lws.kube.ownership import Ownership, clash_note
 from lws_api.leaderworkerset.v1 import NAME_LABEL
+
+_HEADLESS, _CLUSTER_IP = "None", "ClusterIP"
+_UNSAID: Mapping[str, Any] = {
+    "type": _CLUSTER_IP,
+    "selector": {},
+    "ports": [],
+    "publishNotReadyAddresses": False,
+}
+"""What decides where a Service leads, and what it says where nothing is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +114,51 @@ def name_label(stored: Object, intent: Object) -> Object:
     """The patch that brings a lost name label back: without it the object would drop out of every stream."""
     labels = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL,))
     return {"metadata": {"labels": labels}} if labels else {}
+
+
+def put_back_service(stored: Object, intent: Object) -> Plan:
+    """A Service leads where its intent says: what others edited of that, and of its labels, is put back.
+
+    What the API server or others add beside that stays: addresses, families, node ports, sessions.
+    """
+    spec, wanted = stored.get("spec") or {}, {**_UNSAID, **intent["spec"]}
+    is_headless = wanted.get("clusterIP") == _HEADLESS
+    if is_headless and spec.get("clusterIP", _HEADLESS) not in (_HEADLESS, "", None):
+        why = "it was given an address, which no write takes away: it is made anew"
+        return Plan(((Delete(Reference.to(stored), "Background", why=why),),))
+    known = {field: spec.get(field) or unsaid for field, unsaid in _UNSAID.items()}
+    edited = [field for field in _UNSAID if not _is_as_wanted(field, known, wanted)]
+    patch = {field: wanted[field] for field in edited}
+    if "selector" in patch:
+        patch["selector"] = merge_patch(known["selector"], wanted["selector"])
+    if "type" in patch or "ports" in patch:
+        patch["ports"] = _with_node_ports(wanted, known) or None
+    if "type" in patch and is_headless:
+        patch |= {"clusterIP": _HEADLESS, "externalName": None}
+    labels = missing_labels(stored, intent["metadata"]["labels"], intent["metadata"]["labels"])
+    return repair(
+        stored,
+        {
+            f"it is not as it was made: {', '.join(edited)}": {"spec": patch} if patch else {},
+            "its labels were edited": {"metadata": {"labels": labels}} if labels else {},
+        },
+    )
+
+
+def _is_as_wanted(field: str, known: Object, wanted: Object) -> bool:
+    if field != "ports":
+        return bool(known[field] == wanted[field])
+    # Ports that are there may have more than was asked for: the API server's own numbers.
+    return covers({field: wanted[field]}, {field: known[field]})
+
+
+def _with_node_ports(wanted: Object, known: Object) -> list[dict[str, Any]]:
+    """A merge patch replaces the list: ports that stay keep what was allocated for them."""
+    if wanted["type"] == _CLUSTER_IP:
+        return list(wanted["ports"])
+    allocated = {
+        (each.get("port"), each.get("protocol")): {"nodePort": each["nodePort"]}
+        for each in known["ports"]
+        if each.get("nodePort")
+    }
+    return [{**each, **allocated.get((each["port"], each["protocol"]), {})} for each in wanted["ports"]]

@@ -33,21 +33,29 @@ def _restoring(edited: Edited) -> Merge:
 
 
 def plan_existing_workers(existing: Object, intent: Object) -> Plan:
-    """Number and labels of workers are put back; a new template would roll pods.
+    """Number, first index and labels of workers are put back; a new template would roll pods.
 
     Workers that came from a former leader may be of another revision: that one says how many they are.
+    A first index that is not there was dropped by the API server: writing it would not bring it.
     """
     wanted_labels = intent["spec"]["template"]["metadata"]["labels"]
     key = key_of_template(existing) or wanted_labels[REVISION_LABEL]
     found, wanted = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
     is_scaled = found != wanted and key == wanted_labels[REVISION_LABEL]
+    ordinals = intent["spec"]["ordinals"]
+    start = (existing["spec"].get("ordinals") or ordinals).get("start")
+    is_moved = start != ordinals["start"]
+    numbers = {"replicas": wanted} if is_scaled else {}
+    numbers |= {"ordinals": ordinals} if is_moved else {}
     labels = missing_labels(existing, {**wanted_labels, REVISION_LABEL: key}, _IDENTITY)
     why_scaled = f"workers were scaled to {found} by hand, the group has {wanted}"
+    why_moved = f"the first worker was made that of index {start} by hand"
+    why_numbered = "; ".join(why for why, is_so in ((why_scaled, is_scaled), (why_moved, is_moved)) if is_so)
     why_labelled = "labels that tell whose workers they are were edited"
     return repair(
         existing,
         {
-            why_scaled: {"spec": {"replicas": wanted}} if is_scaled else {},
+            why_numbered: {"spec": numbers} if numbers else {},
             why_labelled: {"metadata": {"labels": labels}} if labels else {},
         },
     )

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from lws import timing
 from lws.actions import Announce, Create, Delete, Fold, Object, Plan, Reference, together
-from lws.children import Child, Owner, plan_child, relabelled
+from lws.children import Child, Owner, plan_child, put_back_service, relabelled
 from lws.group.edits import plan_existing_workers, put_back
 from lws.group.gang.kubernetes import hand_on
 from lws.group.identity import group_index_of
@@ -96,7 +96,7 @@ def _plan_service(group: GroupSnapshot, restored: SetSpec) -> Plan:
     ownership = ownership_of_service(group.service, uid, service, group.owners_alive)
     failure = _failed(group, "Failed to create headless service for error")
     create = Create(service, why="the group has a subdomain of its own", failure=failure)
-    return _plan_child(group, ownership, group.service, create)
+    return _plan_child(group, ownership, group.service, create, put_back_service)
 
 
 def _plan_gang(group: GroupSnapshot, restored: SetSpec) -> Plan:

@@ -162,7 +162,9 @@ def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str
     exempt: names of containers whose restarts do not count. Of these only a first start that is known counts:
     a later one would have a failure of another container look like part of the start.
     """
-    return max((_first_start(each, exempt) for each in _status(pod).get("containerStatuses") or ()), default="")
+    return max(
+        (_first_start(each, exempt) for each in _status(pod).get("containerStatuses") or ()), default=""
+    )
 
 
 def _first_start(entry: Mapping[str, Any], exempt: Collection[str]) -> str:

@@ -152,14 +152,16 @@ def ports(stored: Sequence[Any], service: Mapping[str, Any]) -> Any:
     return stored or None
 
 
-def type_beside_ports(stored: str, service: Mapping[str, Any]) -> str | None:
-    """Of a Service for clients."""
-    return stored if service["spec"].get("ports") else None
+def unlike_type(stored: str, service: Mapping[str, Any]) -> str | None:
+    """Of a Service for clients, and of a headless one where it was edited."""
+    return stored if service["spec"].get("ports") or stored != "ClusterIP" else None
 
 
-def address_of_orphan(stored: str, service: Mapping[str, Any]) -> str | None:
-    """Whether it is headless, where nobody controls it."""
-    return stored or None if controller_of(service) is None else None
+def unlike_address(stored: str, service: Mapping[str, Any]) -> str | None:
+    """Whether it is headless, where that is not known: of thousands that are, it is enough to know whose they
+    are.
+    """
+    return None if stored == "None" and controller_of(service) is not None else stored or None
 
 
 # --- ControllerRevisions

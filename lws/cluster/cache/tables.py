@@ -128,8 +128,9 @@ _SERVICE = Table(
         _WRITERS_OF_ORPHAN,
         Field("spec.selector", default={}),
         Field("spec.ports", excerpt=excerpts.ports),
-        Field("spec.type", excerpt=excerpts.type_beside_ports),
-        Field("spec.clusterIP", excerpt=excerpts.address_of_orphan),
+        Field("spec.publishNotReadyAddresses"),
+        Field("spec.type", excerpt=excerpts.unlike_type),
+        Field("spec.clusterIP", excerpt=excerpts.unlike_address),
     ),
 )
 # What its own controller reports of it changes with every pod, and decides nothing here.

@@ -13,18 +13,18 @@ from types import MappingProxyType
 from typing import Any
 
 from lws.actions import Create, Delete, Object, Plan, Reference, together
-from lws.children import Child, plan_child, repair
+from lws.children import Child, plan_child, put_back_service
 from lws.disaggregatedset.children import observed
 from lws.disaggregatedset.children.baseline import initial_of
 from lws.disaggregatedset.children.scalers import scaler_counts, share
 from lws.disaggregatedset.labels import selected_labels
 from lws.disaggregatedset.names import Identity, child_name, identity_of, service_name
 from lws.disaggregatedset.spec import DisaggregatedSpec
-from lws.kube.differences.patches import merge_patch
-from lws.kube.metadata import is_terminating, labels_of, missing_labels, owner_reference
+from lws.kube.metadata import is_terminating, labels_of, owner_reference
 from lws.kube.ownership import ownership_of
 
 KIND = "Service"
+_HEADLESS = "None"
 
 _Owned = tuple[Object, Identity]
 
@@ -115,7 +115,7 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
             "labels": labels,
             "ownerReferences": [owner_reference(owner, blocks_deletion=False)],
         },
-        "spec": {"clusterIP": "None", "selector": labels},
+        "spec": {"clusterIP": _HEADLESS, "selector": labels},
     }
 
 
@@ -140,13 +140,17 @@ def _plan_service(seen: observed.Observed, child: observed.Child, known: Mapping
         stored, seen.obj["metadata"]["uid"], lambda obj: _is_like(obj, intent), seen.owners_alive
     )
     create = Create(intent, why=f"role {child.role} of revision {child.key} is ready for requests")
-    return plan_child(seen.owner, Child(ownership, stored, f"the former Service {name}"), create, _put_back)
+    return plan_child(
+        seen.owner, Child(ownership, stored, f"the former Service {name}"), create, put_back_service
+    )
 
 
 def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
     """One of ours is as it was made, which most are: seen at once, that is a tenth of a pass."""
-    selector = (stored.get("spec") or {}).get("selector")
-    return selector == labels and labels_of(stored).items() >= labels.items() and not is_terminating(stored)
+    spec = stored.get("spec") or {}
+    is_like = spec.get("selector") == labels and spec.keys() <= {"selector", "clusterIP"}
+    is_like = is_like and spec.get("clusterIP", _HEADLESS) == _HEADLESS
+    return is_like and labels_of(stored).items() >= labels.items() and not is_terminating(stored)
 
 
 def _identified(seen: observed.Observed) -> list[_Owned]:
@@ -168,15 +172,3 @@ def _delete(service: Object, why: str) -> Plan:
 def _is_like(stored: Object, intent: Object) -> bool:
     spec = stored.get("spec") or {}
     return all(spec.get(field) == value for field, value in intent["spec"].items())
-
-
-def _put_back(stored: Object, intent: Object) -> Plan:
-    labels = missing_labels(stored, intent["metadata"]["labels"], intent["metadata"]["labels"])
-    selector = merge_patch((stored.get("spec") or {}).get("selector") or {}, intent["spec"]["selector"])
-    return repair(
-        stored,
-        {
-            "its labels were edited": {"metadata": {"labels": labels}} if labels else {},
-            "its selector was edited": {"spec": {"selector": selector}} if selector is not None else {},
-        },
-    )

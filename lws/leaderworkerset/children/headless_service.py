@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from lws.actions import Create, Plan
-from lws.children import Child, plan_child, plan_unwanted
+from lws.children import Child, plan_child, plan_unwanted, put_back_service
 from lws.history.order import find
 from lws.kube.metadata import name_of, uid_of
 from lws.leaderworkerset import events
@@ -34,7 +34,9 @@ def plan_service(snapshot: SetSnapshot, is_done: bool) -> Plan:
     ownership = ownership_of_service(service, uid_of(lws), intent, snapshot.owners_alive)
     failure = events.failed_create(lws, "headless service for error")
     create = Create(intent, why="pods of the set find each other through it", failure=failure)
-    return plan_child(snapshot.owner, Child(ownership, service, "the former Service"), create)
+    return plan_child(
+        snapshot.owner, Child(ownership, service, "the former Service"), create, put_back_service
+    )
 
 
 def _is_needed(snapshot: SetSnapshot) -> bool:

@@ -11,9 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from lws.actions import Create, Object, Plan, Problem
-from lws.children import Child, name_label, plan_child, plan_obstacle, plan_unwanted, repair
-from lws.kube.differences.applied import covers
-from lws.kube.differences.patches import merge_patch
+from lws.children import Child, plan_child, plan_obstacle, plan_unwanted, put_back_service
 from lws.kube.metadata import name_of, namespace_of, owner_reference, uid_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.likeness import ownership_of_service
@@ -40,7 +38,7 @@ def plan_leader_service(snapshot: SetSnapshot) -> Plan:
         return plan_obstacle(owner, child) or _without_ports()
     failure = events.failed_create(lws, f"leader service {intent['metadata']['name']}")
     create = Create(intent, why="clients reach the leaders through it", failure=failure)
-    return plan_child(owner, child, create, _put_back)
+    return plan_child(owner, child, create, put_back_service)
 
 
 def build_leader_service(lws: Object) -> dict[str, Any]:
@@ -112,33 +110,3 @@ def _without_ports() -> Plan:
         "template"
     )
     return Plan(problems=(Problem("LeaderServiceWithoutPorts", note),), waiting_for=note)
-
-
-def _put_back(stored: Object, intent: Object) -> Plan:
-    edited: dict[str, Any] = {}
-    known, wanted = stored.get("spec") or {}, intent["spec"]
-    ours = {field: known[field] for field in wanted if field in known}
-    selector = merge_patch(ours.get("selector") or {}, wanted["selector"])
-    if selector is not None or not covers(wanted, ours):
-        edited["spec"] = {**wanted, "ports": _with_node_ports(wanted, known)}
-        if selector is not None:
-            edited["spec"]["selector"] = selector
-    return repair(
-        stored,
-        {
-            "it is not as the set asks for": edited,
-            "its name label was edited": name_label(stored, intent),
-        },
-    )
-
-
-def _with_node_ports(wanted: Mapping[str, Any], known: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A merge patch replaces the list: ports that stay keep what was allocated for them."""
-    if wanted["type"] == LeaderServiceType.CLUSTER_IP:
-        return list(wanted["ports"])
-    allocated = {
-        (each.get("port"), each.get("protocol")): {"nodePort": each["nodePort"]}
-        for each in known.get("ports") or ()
-        if each.get("nodePort")
-    }
-    return [{**each, **allocated.get((each["port"], each["protocol"]), {})} for each in wanted["ports"]]

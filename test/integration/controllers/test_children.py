@@ -85,6 +85,25 @@ def test_deleted_services_come_back_and_no_pod_notices(world: World) -> None:
     assert controller_of(world.get("Service", "own-0"))["kind"] == "Pod"
 
 
+def test_edited_services_are_put_back(world: World) -> None:
+    world.create(a_set("shared", replicas=1))
+    world.create(a_set("own", replicas=1, networkConfig={"subdomainPolicy": "UniquePerReplica"}))
+    settle(world, "shared", "own")
+    services = ("shared", "own-0")
+    uids = {name: world.uid("Service", name) for name in services}
+    made = {name: world.get("Service", name)["spec"] for name in services}
+    ports = [{"name": "http", "port": 80, "protocol": "TCP", "targetPort": 80}]
+    for edit in (
+        {"selector": {"app": "elsewhere"}, "publishNotReadyAddresses": False, "ports": ports},
+        {"type": "ExternalName", "externalName": "elsewhere.example.com"},
+    ):
+        for name in services:
+            world.patch("Service", name, {"spec": edit})
+        for name in services:
+            eventually(f"Service {name} is put back", partial(_spec_of, world, name), made[name].__eq__)
+    assert {name: world.uid("Service", name) for name in services} == uids
+
+
 def test_workers_scaled_by_hand_are_put_back_and_their_template_stays(world: World) -> None:
     world.create(a_set("hand", replicas=1, size=2, group={"restartPolicy": "None"}))
     settle(world, "hand")
@@ -113,6 +132,11 @@ def test_a_leader_statefulset_edited_by_hand_is_put_back(world: World) -> None:
 
     assert uids_of_group(world, "edited", 0) == before
     assert not [note for note in notes_of(world, "edited") if "Failed" in note]
+
+
+def _spec_of(world: World, service: str) -> object:
+    found = world.find("Service", service)
+    return found and found["spec"]
 
 
 def _replicas(world: World, statefulset: str) -> int:

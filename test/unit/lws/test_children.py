@@ -16,8 +16,11 @@ from lws.children import (
     plan_child,
     plan_obstacle,
     plan_unwanted,
+    put_back_service,
     repair,
 )
+from lws.cluster.cache.tables import trim
+from lws.kube.differences.patches import with_merged
 from lws.kube.metadata import owner_reference
 from lws.kube.ownership import Ownership, ownership_of
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -153,6 +156,73 @@ def test_a_name_label_comes_back_unless_its_kind_says_otherwise() -> None:
 def test_repairs(patches: Mapping[str, Object], why: str, patch: Object | None) -> None:
     expected = Plan() if patch is None else one(Merge(Reference.to(INTENT), patch, why=why))
     assert repair(INTENT, patches) == expected
+
+
+HEADLESS = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"a": "1", "b": "2"}}
+GIVEN = {
+    "clusterIPs": ["None"],
+    "internalTrafficPolicy": "Cluster",
+    "ipFamilies": ["IPv4"],
+    "ipFamilyPolicy": "SingleStack",
+    "sessionAffinity": "None",
+    "type": "ClusterIP",
+}
+"""What the API server adds to it."""
+
+
+def headless(**edited: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """One as it is stored after an edit (None: taken out), and as it was made."""
+    made = {**child(REFERENCE), "spec": HEADLESS}
+    spec = {field: value for field, value in {**HEADLESS, **GIVEN, **edited}.items() if value is not None}
+    return {**made, "spec": spec}, made
+
+
+@pytest.mark.parametrize(
+    ("edited", "patch"),
+    [
+        pytest.param({}, None, id="as it was made"),
+        pytest.param(
+            {"sessionAffinity": "ClientIP", "ipFamilyPolicy": "PreferDualStack"}, None, id="by others"
+        ),
+        pytest.param(
+            {"selector": {"a": "1", "c": "3"}}, {"selector": {"b": "2", "c": None}}, id="leads elsewhere"
+        ),
+        pytest.param({"selector": None}, {"selector": {"a": "1", "b": "2"}}, id="leads nowhere"),
+        pytest.param(
+            {"publishNotReadyAddresses": None},
+            {"publishNotReadyAddresses": True},
+            id="hides pods that are not ready",
+        ),
+        pytest.param({"ports": [{"port": 80, "protocol": "TCP"}]}, {"ports": None}, id="ports"),
+        pytest.param(
+            {"type": "ExternalName", "externalName": "x", "clusterIP": None},
+            {"type": "ClusterIP", "ports": None, "clusterIP": "None", "externalName": None},
+            id="another name",
+        ),
+    ],
+)
+@pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
+def test_an_edited_headless_service_is_put_back(
+    edited: dict[str, Any], patch: dict[str, Any] | None, is_trimmed: bool
+) -> None:
+    stored, made = headless(**edited)
+    planned = put_back_service(trim(stored) if is_trimmed else stored, made)
+    if patch is None:
+        assert planned == Plan()
+        return
+    ((merge,),) = planned.sequences
+    assert isinstance(merge, Merge)
+    assert merge.patch == {"spec": patch}
+    assert merge.target.uid == "u-1"
+    assert put_back_service({**stored, "spec": with_merged(stored["spec"], patch)}, made) == Plan()
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True], ids=["whole", "trimmed"])
+def test_a_service_that_was_given_an_address_is_made_anew(is_trimmed: bool) -> None:
+    stored, made = headless(clusterIP="10.0.0.9", ports=[{"port": 80}])
+    ((delete,),) = put_back_service(trim(stored) if is_trimmed else stored, made).sequences
+    assert isinstance(delete, Delete)
+    assert (delete.target.uid, delete.propagation) == ("u-1", "Background")
 
 
 def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:

@@ -370,6 +370,13 @@ LABELS = "labels that tell whose workers they are were edited"
             id="scaled to nothing",
         ),
         pytest.param(
+            lambda obj: obj["spec"].update(replicas=3, ordinals={"start": 0}),
+            {"spec": {"replicas": 2, "ordinals": {"start": 1}}},
+            "workers were scaled to 3 by hand, the group has 2; the first worker was made that of index 0 by "
+            "hand",
+            id="a worker in the leader's place",
+        ),
+        pytest.param(
             lambda obj: obj["metadata"]["labels"].pop(NAME_LABEL),
             {"metadata": {"labels": {NAME_LABEL: "demo"}}},
             LABELS,
@@ -447,6 +454,13 @@ def test_a_service_gets_its_name_label_back() -> None:
     bare = changed(snapshot.service, lambda obj: obj["metadata"].pop("labels"))
     (merge,) = actions_of(plan(replace(snapshot, service=bare)))
     assert isinstance(merge, Merge) and merge.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
+
+
+def test_an_edited_service_is_put_back() -> None:
+    snapshot = complete(make_set(size=3, networkConfig=UNIQUE))
+    edited = changed(snapshot.service, lambda obj: obj["spec"].update(publishNotReadyAddresses=False))
+    (merge,) = actions_of(plan(replace(snapshot, service=edited)))
+    assert isinstance(merge, Merge) and merge.patch == {"spec": {"publishNotReadyAddresses": True}}
 
 
 # --- Whose the objects are ----------------------------------------------------------------------------------

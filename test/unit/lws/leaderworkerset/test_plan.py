@@ -563,6 +563,13 @@ def test_a_service_gets_its_name_label_back() -> None:
     assert isinstance(merge, Merge) and merge.patch == {"metadata": {"labels": {NAME_LABEL: "demo"}}}
 
 
+def test_an_edited_service_is_put_back() -> None:
+    snapshot = settled(make_set())
+    edited = changed(snapshot.service, lambda obj: obj["spec"].update(publishNotReadyAddresses=False))
+    (merge,) = actions_of(plan(replace(snapshot, service=edited)))
+    assert isinstance(merge, Merge) and merge.patch == {"spec": {"publishNotReadyAddresses": True}}
+
+
 def test_groups_that_still_use_the_shared_service_keep_it() -> None:
     unique = {"subdomainPolicy": "UniquePerReplica"}
     never = replace(settled(make_set(networkConfig=unique)), service=None)

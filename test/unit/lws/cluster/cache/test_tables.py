@@ -314,10 +314,19 @@ def test_services_for_clients_keep_their_ports() -> None:
         "metadata": _metadata(),
         "spec": {"clusterIP": "10.0.0.1", "ports": ports, "type": "NodePort", "selector": {"a": "b"}},
     }
-    kept = {"selector": {"a": "b"}, "ports": ports, "type": "NodePort"}
-    assert trim(service)["spec"] == kept | {"clusterIP": "10.0.0.1"}
+    kept = service["spec"]
+    assert trim(service)["spec"] == kept
     service["metadata"]["ownerReferences"] = _owned_by("LeaderWorkerSet")
     assert trim(service)["spec"] == kept
+    service["spec"] = {
+        "clusterIP": "None",
+        "type": "ClusterIP",
+        "publishNotReadyAddresses": True,
+        "selector": {},
+    }
+    assert trim(service)["spec"] == {"publishNotReadyAddresses": True, "selector": {}}
+    service["spec"] = {"type": "ExternalName", "externalName": "elsewhere"}
+    assert trim(service)["spec"] == {"type": "ExternalName", "selector": {}}
 
 
 @pytest.mark.parametrize(

@@ -216,6 +216,21 @@ def test_edits_are_put_back() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("spec", "patch"),
+    [
+        pytest.param({"publishNotReadyAddresses": True}, {"publishNotReadyAddresses": False}, id="not ready"),
+        pytest.param({"ports": [{"port": 80}]}, {"ports": None}, id="ports"),
+    ],
+)
+def test_a_service_leads_to_ready_pods_as_it_was_made(spec: dict[str, Any], patch: dict[str, Any]) -> None:
+    edited = service("prefill")
+    edited["spec"] |= spec
+    (merge,) = actions(plan(Seen(SET, READY, (edited, SERVICES[1]))))
+    assert isinstance(merge, Merge)
+    assert merge.patch == {"spec": patch}
+
+
 def test_an_orphan_is_adopted_and_a_stranger_left_alone() -> None:
     orphan, stranger = service("prefill"), service("decode")
     orphan["metadata"]["ownerReferences"] = []

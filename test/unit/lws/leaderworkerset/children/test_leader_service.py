@@ -119,28 +119,26 @@ def test_without_ports_the_set_says_what_is_missing() -> None:
         pytest.param(
             {},
             {"selector": {NAME_LABEL: "demo", "x": "y"}},
-            {"selector": {"x": None, WORKER_INDEX_LABEL: "0"}, "ports": [HTTP], "type": "ClusterIP"},
+            {"selector": {"x": None, WORKER_INDEX_LABEL: "0"}},
             id="an edited selector",
         ),
         pytest.param(
             {"type": "NodePort"},
             {"ports": [{**HTTP, "nodePort": 30080}, {**HTTP, "name": "old", "port": 81}], "type": "NodePort"},
-            {
-                "selector": {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "0"},
-                "ports": [{**HTTP, "nodePort": 30080}],
-                "type": "NodePort",
-            },
+            {"ports": [{**HTTP, "nodePort": 30080}]},
             id="a port that goes, one that keeps its node port",
         ),
         pytest.param(
             {},
             {"ports": [{**HTTP, "nodePort": 30080}], "type": "NodePort"},
-            {
-                "selector": {NAME_LABEL: "demo", WORKER_INDEX_LABEL: "0"},
-                "ports": [HTTP],
-                "type": "ClusterIP",
-            },
+            {"ports": [HTTP], "type": "ClusterIP"},
             id="another type",
+        ),
+        pytest.param(
+            {},
+            {"publishNotReadyAddresses": True},
+            {"publishNotReadyAddresses": False},
+            id="leaders that are not ready",
         ),
     ],
 )
