@@ -17,6 +17,7 @@ from lws.disaggregatedset import events
 from lws.disaggregatedset.children.scalers import plan_scalers
 from lws.disaggregatedset.children.services import plan_services
 from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
+from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.target import Target, target_revision
 from lws.disaggregatedset.revisions.upkeep import plan_pruning
 from lws.disaggregatedset.revisions.upkeep import plan_upkeep as plan_history_upkeep
@@ -82,7 +83,7 @@ def _plan_whole(wanted: Wanted, target: Target) -> Plan:
         plan_removed_slices(snapshot, spec),
         plan_services(snapshot, spec, target.key, roles),
         *_upkeep(wanted, target),
-        *_history(wanted, target),
+        *_history(wanted, target, steps),
         Plan(announce=events.broken_revisions(snapshot.obj, snapshot.revisions)),
     )
     if target.actions:
@@ -91,11 +92,14 @@ def _plan_whole(wanted: Wanted, target: Target) -> Plan:
     return together(planned, _status(wanted, target, steps, planned))
 
 
-def _history(wanted: Wanted, target: Target) -> Iterator[Plan]:
+def _history(wanted: Wanted, target: Target, steps: Sequence[Course]) -> Iterator[Plan]:
     """What is put back on revisions, and which go. What is yet to be recorded is none of them."""
     if not target.actions:
         yield plan_history_upkeep(wanted.snapshot, target)
-        yield plan_pruning(wanted.snapshot, target, wanted.spec.history_limit)
+        name = wanted.snapshot.obj["metadata"]["name"]
+        began_with = chain.from_iterable(each.memory.initial for each in steps if each.memory is not None)
+        remembered = {found.key for each in began_with if (found := identity_of(name, each)) is not None}
+        yield plan_pruning(wanted.snapshot, target, wanted.spec.history_limit, remembered)
 
 
 def _upkeep(wanted: Wanted, target: Target) -> Iterator[Plan]:

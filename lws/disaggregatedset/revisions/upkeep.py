@@ -5,6 +5,8 @@ In: the facts of a pass, and the target revision. Out: parts of a plan.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lws.actions import Action, Delete, Merge, Plan
 from lws.disaggregatedset.revisions.record import labels_for
 from lws.disaggregatedset.revisions.target import Facts, Target, carried_keys
@@ -29,12 +31,15 @@ def plan_upkeep(facts: Facts, target: Target) -> Plan:
     return Plan(tuple((each,) for each in actions))
 
 
-def plan_pruning(facts: Facts, target: Target, limit: int) -> Plan:
-    """Old revisions beyond the limit, once all that runs is of the target."""
-    carried = carried_keys(facts)
-    if carried - {target.key}:
-        return Plan()
-    spare = prunable(facts.revisions, {target.key}, limit, (target.name,))
+def plan_pruning(facts: Facts, target: Target, limit: int, remembered: Collection[str] = ()) -> Plan:
+    """Old revisions beyond the limit, whether a rollout is done, under way, paused or stuck.
+
+    remembered: keys of children with which a rollout began that goes on: those that are lost come back.
+    """
+    live = carried_keys(facts) | {target.key, *remembered}
+    status = facts.obj.get("status") or {}
+    of_rollout = [] if live == {target.key} else [status.get("currentRevision"), status.get("updateRevision")]
+    spare = prunable(facts.revisions, live, limit, {target.name, *map(str, of_rollout)})
     return Plan(
         tuple(
             (Delete(each.reference, "Background", why=f"no pod is of revision {each.number} any more"),)

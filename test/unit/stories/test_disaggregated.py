@@ -11,9 +11,11 @@ import pytest
 
 from lws.controller.disaggregatedset.routes import PASS
 from lws.controller.triggers.keys import Key
+from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.rollout.slices import slices_remembered
+from lws.disaggregatedset.slices.state import remembered_children
 from lws.kube.conditions import is_true
-from lws.kube.metadata import controller_of
+from lws.kube.metadata import controller_of, name_of
 from lws_api.disaggregatedset.v1 import (
     INITIAL_REPLICAS_ANNOTATION,
     KIND,
@@ -170,6 +172,29 @@ def test_every_write_of_a_step_comes_after_what_it_depends_on(world: World) -> N
     ]
     recorded = max(int(each["metadata"]["resourceVersion"]) for each in own)
     assert recorded < min(baselines) < created
+
+
+def test_the_limit_of_the_history_holds_in_a_rollout_that_never_ends(world: World) -> None:
+    """Each edit overtakes the one before, and nothing of any gets ready."""
+
+    def own() -> list[str]:
+        known = world.cluster.of_kind("ControllerRevision")
+        return [name_of(each) for each in known if (controller_of(each) or {}).get("kind") == KIND]
+
+    add(world, revisionHistoryLimit=2)
+    (first,) = own()
+    world.nodes.hopeless = frozenset(f"bad:{number}" for number in range(12))
+    for number in range(12):
+        image(world, f"bad:{number}")
+        identities = (identity_of("demo", each) for each in remembered_children(world.get(KIND)))
+        keys = {each.key for each in identities if each is not None} | world.counts().keys()
+        live = [name for name in own() if name.split("-")[1] in keys]
+        assert first in live, "it serves on"
+        assert len(own()) <= len(live) + 2
+        assert world.status["updateRevision"] in own() and world.status["currentRevision"] == first
+    assert len(own()) <= 5
+    image(world, "app:2")
+    assert world.status["currentRevision"] == world.status["updateRevision"] and len(own()) == 3
 
 
 def test_scaling_acts_at_once(world: World) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import random
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -261,21 +262,34 @@ def test_labels_that_were_edited_are_put_back() -> None:
     assert plan_upkeep(World(A, (recorded(A, 1),)), target).is_empty
 
 
+def pruned(world: World, limit: int, remembered: Collection[str] = ()) -> list[int]:
+    """Numbers of the revisions that are deleted."""
+    plan = plan_pruning(world, target_revision(world), limit, remembered)
+    number = {each.reference: each.number for each in world.revisions}
+    deleted = [each for sequence in plan.sequences for each in sequence]
+    return [number[each.target] for each in deleted if isinstance(each, Delete)]
+
+
 def test_pruning_keeps_what_runs_and_the_limit() -> None:
     revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
     world = World(D, revisions, children_of(D))
-    target = target_revision(world)
     for limit, gone in ((10, []), (2, [1]), (0, [1, 2, 3])):
-        plan = plan_pruning(world, target, limit)
-        deleted = [each for sequence in plan.sequences for each in sequence]
-        assert all(isinstance(each, Delete) for each in deleted)
-        assert [each.target for each in deleted if isinstance(each, Delete)] == [
-            revisions[number - 1].reference for number in gone
-        ]
+        assert pruned(world, limit) == gone
     rolling = World(D, revisions, children_of(D) + children_of(A, slices=2)[2:])
-    assert plan_pruning(rolling, target, 0).is_empty, "not before all slices are on the target"
+    assert pruned(rolling, 0) == [2, 3], "also before all slices are on the target"
+    assert pruned(rolling, 1) == [2]
     adopting = World(D, revisions, children_of(D), orphans=tuple(each.obj for each in children_of(B)))
-    assert plan_pruning(adopting, target, 0).is_empty
+    assert pruned(adopting, 0) == [1, 3]
+
+
+def test_pruning_keeps_what_a_rollout_that_goes_on_began_with() -> None:
+    """Its children may be lost, and are made anew from it."""
+    revisions = tuple(recorded(obj, number) for number, obj in enumerate((A, B, C, D), 1))
+    running = children_of(D) + children_of(C, slices=2)[2:]
+    assert pruned(World(D, revisions, running), 0, remembered={KEY_A}) == [2]
+    named = with_status(D, currentRevision=revisions[1].name)
+    assert pruned(World(named, revisions, running), 0) == [1]
+    assert pruned(World(named, revisions, children_of(D)), 0) == [1, 2, 3], "it is over"
 
 
 def test_the_wanted_revision_is_never_pruned() -> None:
