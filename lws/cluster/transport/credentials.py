@@ -24,6 +24,12 @@ log = logging.getLogger(__name__)
 _EARLY_SHARE = 0.2
 
 
+class UserConfiguration(Configuration):
+    """Of a kubeconfig. impersonation: headers that ask for the rights of somebody else."""
+
+    impersonation: tuple[tuple[str, str], ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Lifetime:
     """look: seconds until there may be newer ones. left: seconds until these end."""

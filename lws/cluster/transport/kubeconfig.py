@@ -17,7 +17,7 @@ from kubernetes.aio.config import ConfigException, load_incluster_config
 
 from lws import timing
 from lws.cluster.errors import ClusterError, Unreachable
-from lws.cluster.transport.credentials import Lifetime, Renewal
+from lws.cluster.transport.credentials import Lifetime, Renewal, UserConfiguration
 from lws.cluster.transport.kubeconfig_loader import KubeconfigLoader
 
 _DEFAULT_NAMESPACE = "default"
@@ -127,7 +127,7 @@ async def _from_files(paths: list[Path], context: str | None) -> Context:
 
 
 async def _loaded(files: str, context: str | None) -> Context:
-    configuration = Configuration()
+    configuration = UserConfiguration()
     try:
         loader = KubeconfigLoader(files, context)
         await loader.load_into(configuration)

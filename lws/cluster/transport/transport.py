@@ -18,11 +18,12 @@ from kubernetes.aio.config import ConfigException
 from yarl import URL
 
 from lws.cluster.errors import Unreachable, api_error
-from lws.cluster.transport.credentials import Renewal
+from lws.cluster.transport.credentials import Renewal, UserConfiguration
 from lws.cluster.transport.proxies import proxy_for
 from lws.cluster.transport.trust import Trust
 
 _AUTHORIZATION, _REFUSED, _TOO_MANY = "Authorization", 401, 429
+_IMPERSONATION = "impersonate-"
 _BUFFER_BYTES = 2**21
 
 
@@ -107,6 +108,10 @@ class Transport:
             if not token.isprintable():
                 raise NotAuthenticated("the token holds characters that no token can have")
             request.headers[_AUTHORIZATION] = token
+        for name in [each for each in request.headers if each.lower().startswith(_IMPERSONATION)]:
+            request.headers.popall(name, None)
+        if isinstance(configuration, UserConfiguration):
+            request.headers.extend(configuration.impersonation)
         assert isinstance(request, Request)
         request.secure(self._trust.context, configuration.tls_server_name)
         return self._identity()

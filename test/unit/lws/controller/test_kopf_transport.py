@@ -15,6 +15,8 @@ from typing import Any, cast
 
 import kopf
 import pytest
+import yaml
+from aiohttp import web
 from kopf._cogs.clients import api as kopf_api
 from kopf._cogs.clients.auth import vault_var
 from kopf._cogs.structs.credentials import Vault
@@ -27,6 +29,7 @@ from lws.cluster.certificates.serving_certificate import Certificates
 from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import ApiError, Unreachable
 from lws.cluster.transport.credentials import Lifetime, Renewal
+from lws.cluster.transport.kubeconfig import load_configuration
 from lws.controller.manager import REGISTRATIONS
 from lws.controller.operator import build_registry, build_settings
 from test.unit.connect_proxy import proxying
@@ -302,6 +305,50 @@ async def test_a_token_from_a_file_that_ends_with_a_newline(client: str) -> None
         async with clients(Configuration(host=api.url, api_key={"BearerToken": "Bearer one\n"})) as asks:
             await asks[client]()
     assert [seen.headers["Authorization"] for seen in api.requests] == ["Bearer one"]
+
+
+@pytest.mark.parametrize("client", ["ours", "kopf"])
+async def test_each_request_asks_for_the_rights_that_the_kubeconfig_names(
+    client: str, tmp_path: Path
+) -> None:
+    sent: list[list[tuple[str, str]]] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        asked = [(name, value) for name, value in request.headers.items() if name.startswith("Imp")]
+        sent.append(sorted(asked))
+        return await (UNAUTHORIZED if len(sent) == 1 else answer_json({"gitVersion": "v1"}))(request)
+
+    (tmp_path / "token").write_text("one")
+    user = {
+        "tokenFile": "token",
+        "as": "reader",
+        "as-uid": "u-1",
+        "as-groups": ["viewers", "others"],
+        "as-user-extra": {"example.com/why": ["a", "b"], "scopes": ["é"]},
+    }
+    async with serving() as api:
+        content = {
+            "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {"server": api.url}}],
+            "users": [{"name": "u", "user": user}],
+        }
+        (tmp_path / "config").write_text(yaml.safe_dump(content))
+        configuration = await load_configuration(str(tmp_path / "config"))
+        (tmp_path / "token").write_text("two")
+        api.will(answer, answer)
+        async with clients(configuration) as asks:
+            await asks[client]()
+    wanted = [
+        ("Impersonate-Extra-example.com%2Fwhy", "a"),
+        ("Impersonate-Extra-example.com%2Fwhy", "b"),
+        ("Impersonate-Extra-scopes", "é"),
+        ("Impersonate-Group", "others"),
+        ("Impersonate-Group", "viewers"),
+        ("Impersonate-Uid", "u-1"),
+        ("Impersonate-User", "reader"),
+    ]
+    assert sent == [wanted, wanted]
 
 
 @pytest.mark.parametrize("token", ["one\r\nX-Remote-User: admin", "one\x00"])

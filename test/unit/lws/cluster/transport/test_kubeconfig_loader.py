@@ -22,7 +22,7 @@ from lws.cluster.transport.kubeconfig import load_configuration
 API = "client.authentication.k8s.io/v1"
 
 
-def kubeconfig(directory: Path, user: dict[str, Any], **cluster: str) -> str:
+def kubeconfig(directory: Path, user: dict[str, Any], **cluster: Any) -> str:
     path = directory / "config"
     content = {
         "current-context": "c",
@@ -170,6 +170,58 @@ async def test_what_a_plugin_says_is_said_to_the_user(tmp_path: Path, plugin: Pl
     user = {"exec": {"apiVersion": API, "command": "no-such-plugin", "installHint": "get it at example.com"}}
     with pytest.raises(ClusterError, match=r"exec: no-such-plugin cannot be run: .*: get it at example.com"):
         await load_configuration(kubeconfig(tmp_path, user))
+
+
+async def test_a_plugin_is_told_of_the_cluster_where_the_kubeconfig_says_so(tmp_path: Path) -> None:
+    plugin = tmp_path / "bin" / "plugin"
+    plugin.parent.mkdir()
+    answer = {"apiVersion": API, "kind": "ExecCredential", "status": {"token": "t"}}
+    plugin.write_text(
+        f"#!{sys.executable} -S\nimport os, sys\n"
+        f"info = os.environ['KUBERNETES_EXEC_INFO']\n"
+        f"open({str(tmp_path / 'told')!r}, 'w').write(info + sys.stdin.read())\n"
+        f"print({json.dumps(answer)!r})\n"
+    )
+    plugin.chmod(0o755)
+    (tmp_path / "ca.crt").write_text("authority")
+    user = {"exec": {"apiVersion": API, "command": "bin/plugin", "provideClusterInfo": True}}
+    cluster: dict[str, Any] = {
+        "certificate-authority": "ca.crt",
+        "tls-server-name": "kubernetes",
+        "extensions": [{"name": "client.authentication.k8s.io/exec", "extension": {"audience": "a"}}],
+    }
+    configuration = await load_configuration(kubeconfig(tmp_path, user, **cluster))
+    assert await token_of(configuration) == "Bearer t", "a relative command lies beside the kubeconfig"
+    told = json.loads((tmp_path / "told").read_text())
+    assert told["spec"] == {
+        "interactive": False,
+        "cluster": {
+            "server": "https://api.test:6443",
+            "tls-server-name": "kubernetes",
+            "certificate-authority-data": base64.b64encode(b"authority").decode(),
+            "config": {"audience": "a"},
+        },
+    }
+    del user["exec"]["provideClusterInfo"]
+    await load_configuration(kubeconfig(tmp_path, user, **cluster))
+    assert json.loads((tmp_path / "told").read_text())["spec"] == {"interactive": False}
+
+
+@pytest.mark.parametrize(
+    ("user", "said"),
+    [
+        pytest.param({"as-groups": ["a"]}, "without impersonating a user", id="groups-alone"),
+        pytest.param({"as": 7}, "as: 7 is not a text", id="number"),
+        pytest.param({"as": "a\r\nX-Remote-User: admin"}, "is not a text of one line", id="two-lines"),
+        pytest.param({"as": "a", "as-groups": "system:masters"}, "as-groups must be a list", id="no-list"),
+        pytest.param({"as": "a", "as-user-extra": {"k": "v"}}, "what k holds is not a list", id="extra"),
+    ],
+)
+async def test_impersonation_that_cannot_be_sent_is_refused(
+    tmp_path: Path, user: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ClusterError, match=said):
+        await load_configuration(kubeconfig(tmp_path, {"token": "one", **user}))
 
 
 async def test_a_plugin_that_fails_leaves_a_token_that_is_good(
