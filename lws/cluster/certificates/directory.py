@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from lws import timing
-from lws.cluster.certificates.serving_certificate import expiry
+from lws.cluster.certificates.serving_certificate import expiry, read, time_flaw
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +23,8 @@ class CertificateDirectory:
     """Keeps one server supplied from files.
 
     install: takes certificate and key (PEM); ValueError means that it keeps what it has. on_read: told of
-    each pair that is read, and each time that none could be, whether it is good.
+    each pair that is read, and each time that none could be, whether it is good. clock: the current time,
+    aware.
     """
 
     def __init__(
@@ -31,18 +32,21 @@ class CertificateDirectory:
         directory: Path,
         install: Callable[[bytes, bytes], None],
         on_read: Callable[[bool], None] = lambda is_good: None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._certificate, self._key = directory / "tls.crt", directory / "tls.key"
         self._install = install
         self._on_read = on_read
         self._loaded: _Signature = ()
         self._complaint = ""
+        self._clock = clock
+        self._served: bytes | None = None
         self._expires: datetime | None = None
 
     @property
     def is_ready(self) -> bool:
-        """A certificate is served."""
-        return self._expires is not None
+        """A certificate is served that is good now."""
+        return self._served is not None and not time_flaw(read(self._served), self._clock())
 
     @property
     def expires(self) -> datetime | None:
@@ -68,7 +72,7 @@ class CertificateDirectory:
             self._on_read(False)
             self._complain(f"no certificate from {self._certificate.parent}: {error}")
             return
-        self._loaded, self._expires, self._complaint = signature, expires, ""
+        self._loaded, self._served, self._expires, self._complaint = signature, certificate, expires, ""
         self._on_read(True)
         log.info("webhooks are served with a certificate that ends on %s", expires)
 

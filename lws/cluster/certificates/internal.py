@@ -12,7 +12,7 @@ import logging
 import random
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -67,8 +67,8 @@ class Place:
 class InternalCertificates:
     """Keeps one server supplied.
 
-    install: takes certificate and key (PEM). clock: the current time, aware. on_check: told of each
-    check, whether it came to a good end, and how many seconds it took.
+    install: takes certificate and key (PEM); ValueError means that it keeps what it has. clock: the current
+    time, aware. on_check: told of each check, whether it came to a good end, and how many seconds it took.
     """
 
     def __init__(
@@ -85,6 +85,7 @@ class InternalCertificates:
         self._clock = clock
         self._on_check = on_check
         self._served = KeyPair()
+        self._unfit: KeyPair | None = None
         self._known = Certificates()
         self._trusted_since: dict[bytes, datetime] = {}
         self._missing: set[str] = set()
@@ -92,8 +93,10 @@ class InternalCertificates:
 
     @property
     def is_ready(self) -> bool:
-        """A certificate is served, and the configurations that exist have been seen to trust it."""
-        return self._is_injected and bool(self._served.certificate)
+        """A certificate is served that is good now, and the configurations that exist have been seen to
+        trust it.
+        """
+        return self._is_injected and self._is_usable(self._served, self._known)
 
     @property
     def expires(self) -> datetime | None:
@@ -141,7 +144,12 @@ class InternalCertificates:
     def _serve(self, server: KeyPair) -> None:
         if server == self._served:
             return
-        self._install(server.certificate, server.key)
+        try:
+            self._install(server.certificate, server.key)
+        except ValueError as error:
+            # OpenSSL reads more of it than we do. The next check puts another one in its place.
+            self._unfit = server
+            raise ClusterError(f"{self._title} holds what cannot be served: {error}") from error
         self._served = server
         log.info("webhooks are served with a certificate that ends on %s", self.expires)
 
@@ -150,6 +158,8 @@ class InternalCertificates:
         for _ in range(_ATTEMPTS):
             secret = await self._secret()
             stored = _certificates_in(secret)
+            if stored.server == self._unfit:
+                stored = replace(stored, server=KeyPair())
             if not self._served.certificate and self._is_usable(stored.server, stored):
                 self._serve(stored.server)
             wanted, why = await self._wanted(stored)

@@ -53,7 +53,8 @@ class Certificates:
     """All that callers and servers need.
 
     authority: signs server certificates. server: what callers are shown.
-    retired: earlier CAs that callers still trust, because another replica may still be using them.
+    retired: earlier CAs that callers still trust, because another replica may still be using them; also a
+    self-signed server certificate, as cert-manager makes them.
     """
 
     authority: KeyPair = KeyPair()
@@ -69,20 +70,27 @@ class Certificates:
 def renewed(
     stored: Certificates, names: tuple[str, ...], now: datetime, in_use: tuple[bytes, ...] = ()
 ) -> tuple[Certificates, str] | None:
-    """What to store instead, and why; None while everything is good for 90 days more.
+    """What to store instead, and why; None while everything is good, and will be for 90 days more.
 
     names: DNS names and IP addresses that the server certificate must cover, at least one.
     in_use: CAs that this process relies on; they stay trusted when they have to be replaced.
     """
-    flaw = authority_flaw(stored.authority, now + timing.RENEW_BEFORE)
+    # A clock that was ahead made what nobody accepts yet.
+    later = now + timing.RENEW_BEFORE
+    flaw = authority_flaw(stored.authority, now) or authority_flaw(stored.authority, later)
     if flaw:
         authority = _new_authority(now)
-        retired = _authorities((stored.authority.certificate, *stored.retired, *in_use), now)
+        retired = tuple(
+            pem
+            for pem in _still_valid((stored.authority.certificate, *stored.retired, *in_use), now)
+            if _is_authority(read(pem)) or _has_issued(pem, stored.server.certificate)
+        )
         server = _new_server(authority, names, now)
         return Certificates(authority, server, retired), f"new CA and server certificate: the CA is {flaw}"
     retired = _still_trusted(stored, now)
     kept = replace(stored, retired=retired)
-    flaw = server_flaw(stored.server, stored.authority.certificate, names, now + timing.RENEW_BEFORE)
+    issuer = stored.authority.certificate
+    flaw = server_flaw(stored.server, issuer, names, now) or server_flaw(stored.server, issuer, names, later)
     if flaw:
         server = _new_server(stored.authority, names, now)
         return replace(kept, server=server), f"new server certificate: the one there is {flaw}"
@@ -132,7 +140,10 @@ def split(bundle: bytes) -> tuple[bytes, ...]:
 
 def expiry(certificate: bytes) -> datetime:
     """When a certificate (PEM) ends. Raises ValueError if it is unreadable."""
-    return read(certificate).not_valid_after_utc
+    try:
+        return read(certificate).not_valid_after_utc
+    except UNREADABLE as error:
+        raise ValueError(f"unreadable ({error})") from error
 
 
 def _new_authority(now: datetime) -> KeyPair:
@@ -221,7 +232,7 @@ def _pair(certificate: x509.Certificate, key: rsa.RSAPrivateKey) -> KeyPair:
 
 
 def read(certificate: bytes) -> x509.Certificate:
-    """The first one of a PEM text. Raises ValueError if it is unreadable."""
+    """The first one of a PEM text. Raises one of UNREADABLE."""
     with warnings.catch_warnings():
         # The original controller numbers its CA 0.
         warnings.simplefilter("ignore", CryptographyDeprecationWarning)
@@ -244,6 +255,14 @@ def _is_authority(certificate: x509.Certificate) -> bool:
         return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     except x509.ExtensionNotFound:
         return False
+
+
+def _has_issued(issuer: bytes, certificate: bytes) -> bool:
+    try:
+        read(certificate).verify_directly_issued_by(read(issuer))
+    except (InvalidSignature, *UNREADABLE):
+        return False
+    return True
 
 
 def time_flaw(certificate: x509.Certificate, when: datetime) -> str:
@@ -277,17 +296,16 @@ def _still_trusted(stored: Certificates, now: datetime) -> tuple[bytes, ...]:
     made = read(current).not_valid_before_utc + timing.CERTIFICATE_BACKDATING
     if now > made + timing.CA_OVERLAP:
         return ()
-    return tuple(retired for retired in _authorities(stored.retired, now) if retired != current)
+    return tuple(retired for retired in _still_valid(stored.retired, now) if retired != current)
 
 
-def _authorities(certificates: Iterable[bytes], now: datetime) -> tuple[bytes, ...]:
-    """Those that are CAs and not expired, each once; callers have no use for the others."""
-    found: dict[bytes, None] = {}
+def _still_valid(certificates: Iterable[bytes], now: datetime) -> tuple[bytes, ...]:
+    """Those that callers have a use for, each once."""
+    valid: dict[bytes, None] = {}
     for pem in certificates:
         try:
-            certificate = read(pem)
-            if _is_authority(certificate) and not time_flaw(certificate, now):
-                found[pem] = None
+            if not time_flaw(read(pem), now):
+                valid[pem] = None
         except UNREADABLE:
             continue
-    return tuple(found)
+    return tuple(valid)

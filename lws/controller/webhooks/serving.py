@@ -50,7 +50,7 @@ class Serving:
     def not_ready(self) -> str | None:
         """What is still missing; None once reviews are answered."""
         if not self._certificates.is_ready:
-            return "the serving certificate is not in place yet"
+            return "no serving certificate is in place that is valid now"
         if self._is_enabled and not self._server.is_listening:
             return "the webhook port is not open yet"
         return None

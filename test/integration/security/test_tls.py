@@ -1,19 +1,34 @@
-"""Which versions and ciphers of TLS do the ports of the manager speak? Scanned: each by itself is tried."""
+"""Which versions and ciphers of TLS do the ports of the manager speak? Scanned: each by itself is tried. And
+whose certificates does it have the API server trust?
+"""
 
 from __future__ import annotations
 
+import base64
+import ipaddress
+import json
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from lws.cluster.certificates.serving_certificate import Certificates, renewed
+from lws.cluster.certificates.internal import CONFIGURATIONS
+from lws.cluster.certificates.serving_certificate import Certificates, KeyPair, renewed
+from test.harness.manifests import a_set
 from test.harness.product import Product
+from test.harness.waiting import eventually
+from tools.deployment import NAMESPACE
+from tools.localcluster import ClusterAccess, CommandError
 
 OLD = ("TLSv1", "TLSv1_1")
 NEW = ("TLSv1_2", "TLSv1_3")
@@ -76,6 +91,111 @@ def test_the_scan_would_find_what_is_old(tmp_path: Path) -> None:
     with an_old_server(tmp_path) as port, pytest.warns(DeprecationWarning):
         assert speaks(port, "TLSv1")
         assert speaks(port, "TLSv1_2", "AES128-SHA") == "AES128-SHA"
+
+
+def test_who_shows_the_certificate_of_cert_manager_is_called_after_it_is_switched_off(
+    product: Product, cluster: ClusterAccess, tmp_path: Path
+) -> None:
+    """The mutating webhooks call the first manager that makes its own certificates, the validating ones a
+    replica of before, which shows what cert-manager made: signed by itself, and no CA.
+    """
+    product.stop()
+    host = cluster.host_address
+    former = made_by_cert_manager(host)
+    put(cluster, former)
+    try:
+        with a_replica_of_before(former, host, tmp_path) as port:
+            product.start()
+            kind, name = CONFIGURATIONS[1]
+            stored = json.loads(cluster.kubectl("get", kind, name, "-o", "json"))
+            patch = [
+                {
+                    "op": "replace",
+                    "path": f"/webhooks/{index}/clientConfig/url",
+                    "value": f"https://{host}:{port}/",
+                }
+                for index in range(len(stored["webhooks"]))
+            ]
+            cluster.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
+            probe = json.dumps(a_set("probe"))
+            refused = eventually("both are trusted", lambda: refusal(cluster, probe), lambda why: not why)
+            assert [refused, refusal(cluster, probe)] == ["", ""]
+    finally:
+        product.deployment.point_webhooks(product.manager)
+
+
+def refusal(cluster: ClusterAccess, manifest: str) -> str:
+    try:
+        cluster.kubectl("create", "--dry-run=server", "-f", "-", input=manifest)
+    except CommandError as error:
+        return str(error)
+    return ""
+
+
+def made_by_cert_manager(address: str) -> KeyPair:
+    key, now, nobody = rsa.generate_private_key(65537, 2048), datetime.now(UTC), x509.Name([])
+    names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
+    certificate = (
+        x509.CertificateBuilder(nobody, nobody, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=90))
+        .add_extension(names, critical=True)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), private)
+
+
+def put(cluster: ClusterAccess, former: KeyPair) -> None:
+    """As cert-manager and its injector leave Secret and configurations."""
+    certificate, key = (base64.b64encode(each).decode() for each in (former.certificate, former.key))
+    data = {"ca.crt": certificate, "ca.key": None, "tls.crt": certificate, "tls.key": key}
+    where, merge = ("secret", "lws-webhook-server-cert", "-n", NAMESPACE), "--type=merge"
+    cluster.kubectl("patch", *where, merge, "-p", json.dumps({"data": data}))
+    for kind, name in CONFIGURATIONS:
+        stored = json.loads(cluster.kubectl("get", kind, name, "-o", "json"))
+        patch = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": certificate}
+            for index in range(len(stored["webhooks"]))
+        ]
+        cluster.kubectl("patch", kind, name, "--type=json", "-p", json.dumps(patch))
+
+
+class _Admitting(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        review = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = json.dumps({**review, "response": {"uid": review["request"]["uid"], "allowed": True}})
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer.encode())))
+        self.end_headers()
+        self.wfile.write(answer.encode())
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def a_replica_of_before(shown: KeyPair, host: str, directory: Path) -> Iterator[int]:
+    pair = directory / "former.pem"
+    pair.write_bytes(shown.certificate + shown.key)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair)
+    with ThreadingHTTPServer((host, 0), _Admitting) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_address[1]
+        finally:
+            server.shutdown()
+            thread.join(60)
 
 
 @contextmanager

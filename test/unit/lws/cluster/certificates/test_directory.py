@@ -33,7 +33,8 @@ class Volume:
         self.refusal = ""
         self.arrived = asyncio.Event()
         self.reads: list[bool] = []
-        self.directory = CertificateDirectory(root, self.install, self.reads.append)
+        self.now = NOW
+        self.directory = CertificateDirectory(root, self.install, self.reads.append, lambda: self.now)
 
     def install(self, certificate: bytes, key: bytes) -> None:
         if self.refusal:
@@ -65,6 +66,16 @@ def test_certificate_is_served(volume: Volume) -> None:
     assert volume.served == [pair]
     assert volume.directory.is_ready
     assert volume.directory.expires == NOW + timedelta(days=365)
+
+
+def test_ready_means_that_the_certificate_is_good_now(volume: Volume) -> None:
+    volume.hold(certificate(NOW + timedelta(days=1)), "1")
+    volume.directory.check()
+    assert len(volume.served) == 1 and not volume.directory.is_ready
+    volume.now = NOW + timedelta(days=1)
+    assert volume.directory.is_ready
+    volume.now = NOW + timedelta(days=400)
+    assert not volume.directory.is_ready
 
 
 def test_unchanged_certificate_is_served_once(volume: Volume) -> None:

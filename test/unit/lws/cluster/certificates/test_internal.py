@@ -7,6 +7,7 @@ import base64
 import copy
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from lws.actions import Object, Reference
 from lws.cluster.certificates.internal import CONFIGURATIONS, InternalCertificates, Place
 from lws.cluster.certificates.serving_certificate import KeyPair, server_flaw, split
 from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unreachable
+from lws.controller.endpoints.tls import ServerTls, TlsPolicy
 
 pytestmark = pytest.mark.usefixtures("shared_keys")
 
@@ -380,6 +382,58 @@ async def test_deleted_secret_is_created_again(cluster: FakeCluster, replica: Re
     await replica.check(timedelta(minutes=1))
     assert cluster.objects[SECRET]["data"] == before
     assert len(replica.served) == 1
+
+
+async def test_ready_means_that_what_is_served_is_good_now(cluster: FakeCluster, replica: Replica) -> None:
+    await replica.check()
+    replica.now += timedelta(days=366)
+    assert not replica.certificates.is_ready
+    await replica.check()
+    assert replica.certificates.is_ready
+
+
+async def test_a_certificate_of_a_clock_that_was_ahead_is_replaced(cluster: FakeCluster) -> None:
+    ahead, right = Replica(cluster), Replica(cluster)
+    await ahead.check(timedelta(days=2))
+    await right.check()
+    data = secret_data(cluster)
+    assert right.served == [(data["tls.crt"], data["tls.key"])] and right.certificates.is_ready
+    assert is_trusted(cluster, right)
+    await ahead.check(timedelta(minutes=1))
+    assert ahead.certificates.is_ready and secret_data(cluster) == data
+
+
+@pytest.mark.parametrize("part", ["tls.crt", "tls.key", "ca.crt", "ca.key"])
+@pytest.mark.parametrize(
+    "spoiled",
+    [b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", b"-----BEGIN CERTIFICATE-----\nMII"],
+    ids=["broken", "cut"],
+)
+@pytest.mark.parametrize("is_first", [True, False], ids=["starting", "running"])
+async def test_a_second_block_that_is_broken_stops_nobody(
+    cluster: FakeCluster, replica: Replica, part: str, spoiled: bytes, is_first: bool
+) -> None:
+    await replica.check()
+    data = {**secret_data(cluster)}
+    data[part] += spoiled
+    encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
+    cluster.put(*SECRET, type="Opaque", data=encoded)
+    cluster.objects[SECRET]["metadata"]["namespace"] = "lws-system"
+    tested = Replica(cluster) if is_first else replica
+    tls = ServerTls(TlsPolicy())
+    served = tested.served
+
+    def install(certificate: bytes, key: bytes) -> None:
+        tls.install(certificate, key)
+        served.append((certificate, key))
+
+    tested.certificates._install = install
+    for _ in range(4):
+        with suppress(ClusterError):
+            await tested.check(timedelta(minutes=1))
+    await tested.check()
+    assert tested.certificates.is_ready and is_trusted(cluster, tested)
+    assert tested.served[-1] == (secret_data(cluster)["tls.crt"], secret_data(cluster)["tls.key"])
 
 
 async def test_other_data_in_the_secret_is_kept(cluster: FakeCluster, replica: Replica) -> None:

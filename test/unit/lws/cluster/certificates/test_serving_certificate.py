@@ -131,6 +131,65 @@ def test_server_certificate_is_renewed_from_the_kept_authority(first: Certificat
     assert why == "new server certificate: the one there is valid only until 2027-03-01 12:00 UTC"
 
 
+def test_what_a_clock_that_was_ahead_has_made_is_made_anew(first: Certificates) -> None:
+    early = NOW - days(2)
+    made = renewed(first, NAMES, early)
+    assert made is not None
+    after, why = made
+    assert why == "new CA and server certificate: the CA is valid only from 2026-03-01 11:00 UTC on"
+    assert after.retired == (), "nobody accepts it yet"
+    assert not server_flaw(after.server, after.authority.certificate, NAMES, early)
+    assert renewed(after, NAMES, early) is None
+    assert renewed(after, NAMES, NOW) is None, "the clock that is ahead finds nothing to do"
+
+
+def test_a_server_certificate_alone_of_a_clock_that_was_ahead_is_made_anew(first: Certificates) -> None:
+    ahead = renewed(replace(first, server=KeyPair()), NAMES, NOW + days(2))
+    assert ahead is not None
+    made = renewed(ahead[0], NAMES, NOW)
+    assert made is not None
+    assert made[0].authority == first.authority
+    assert made[1] == "new server certificate: the one there is valid only from 2026-03-03 11:00 UTC on"
+
+
+@pytest.mark.parametrize("key", ["rsa", "elliptic"])
+def test_what_verifies_the_stored_certificate_stays_trusted_for_a_day(key: str, first: Certificates) -> None:
+    """As cert-manager's self-signed Issuer makes it: a certificate of no CA, which verifies itself."""
+    former = self_signed(key, NAMES)
+    made = renewed(Certificates(KeyPair(former.certificate), former), NAMES, NOW)
+    assert made is not None
+    after = made[0]
+    assert after.trusted == (after.authority.certificate, former.certificate)
+    assert renewed(after, NAMES, NOW + timedelta(hours=23)) is None
+    later = renewed(after, NAMES, NOW + timedelta(hours=25))
+    assert later is not None and later[0].retired == ()
+
+
+def self_signed(key: str, names: tuple[str, ...]) -> KeyPair:
+    private = (
+        rsa.generate_private_key(65537, 2048) if key == "rsa" else ec.generate_private_key(ec.SECP256R1())
+    )
+    alternatives = [x509.DNSName(names[0])]
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([]))
+        .issuer_name(x509.Name([]))
+        .public_key(private.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - days(1))
+        .not_valid_after(NOW + days(90))
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=True)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .sign(private, hashes.SHA256())
+    )
+    return KeyPair(
+        certificate.public_bytes(serialization.Encoding.PEM),
+        private.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        ),
+    )
+
+
 def test_another_name_needs_another_certificate(first: Certificates) -> None:
     made = renewed(first, (*NAMES, "webhook.example"), NOW)
     assert made is not None

@@ -21,7 +21,7 @@ from lws.controller.webhooks.server import AdmissionServer
 from lws.controller.webhooks.serving import Serving
 
 DEFAULTS = load(None, {}, {}, namespace_file=Path("there-is-none"))
-NO_CERTIFICATE = "the serving certificate is not in place yet"
+NO_CERTIFICATE = "no serving certificate is in place that is valid now"
 NO_PORT = "the webhook port is not open yet"
 
 
