@@ -370,7 +370,7 @@ def test_definitions_are_kept_left_out_or_removed(helm: Helm) -> None:
 POLICY = ("NetworkPolicy", "lws-controller-manager")
 
 
-def allowed(rules: list[Object], port: int, peer: Object | None = None) -> bool:
+def allowed(rules: list[Object], port: int | str, peer: Object | None = None) -> bool:
     """Does a rule let TCP through on that port, from or to that peer (None: what no selector finds)?"""
     for rule in rules:
         peers = rule.get("from", rule.get("to", []))
@@ -390,7 +390,7 @@ def test_a_network_policy_lets_through_what_is_needed_and_no_more(helm: Helm) ->
 
     scrapers = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
     ingress, egress = policy["ingress"], policy["egress"]
-    assert allowed(ingress, 9443) and allowed(ingress, 8443, scrapers)
+    assert allowed(ingress, "webhook-server") and allowed(ingress, 8443, scrapers)
     assert not allowed(ingress, 8443) and not allowed(ingress, 8081) and not allowed(ingress, 22)
     assert allowed(egress, 443) and allowed(egress, 6443) and allowed(egress, 53)
     assert not allowed(egress, 8443) and not allowed(egress, 80)
@@ -402,11 +402,10 @@ def test_a_network_policy_is_narrowed_and_widened_by_values(helm: Helm) -> None:
         "networkPolicy.apiServer": {"cidrs": ["10.96.0.1/32", "fd00::1/128"], "ports": [443]},
         "networkPolicy.extraEgress": [{"ports": [{"port": 3128}]}],
         "networkPolicy.extraIngress": [{"ports": [{"port": 8081}]}],
-        "service.port": 9444,
     }
     policy = find(with_values(helm, values), *POLICY)["spec"]
     ingress, egress = policy["ingress"], policy["egress"]
-    assert allowed(ingress, 9444) and allowed(ingress, 8081)
+    assert allowed(ingress, "webhook-server") and allowed(ingress, 8081)
     # Without enablePrometheus nobody is let in to the metrics.
     assert not allowed(ingress, 8443, {"namespaceSelector": {}})
     assert allowed(egress, 443, {"ipBlock": {"cidr": "fd00::1/128"}})

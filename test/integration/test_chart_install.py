@@ -213,6 +213,47 @@ def written(obj: Object) -> Object:
     return {**{key: value for key, value in obj.items() if key != "status"}, "metadata": kept}
 
 
+def test_another_port_leaves_pods_of_before_in_reach(release: Release) -> None:
+    """The Deployment is paused, as it were for as long as its rollout takes."""
+    assert set(webhook_ports(release)) == {9443}
+    release.cluster.kubectl(
+        "rollout", "pause", "deployment/lws-controller-manager", f"--namespace={NAMESPACE}"
+    )
+    try:
+        # The label tells that the endpoints are those of the Service as it is now.
+        release.upgrade("--reset-then-reuse-values", "--set", "service.port=9444,commonLabels.port=another")
+        eventually(
+            "the endpoints are up to date",
+            lambda: endpoint_slices(release),
+            lambda slices: all(each["metadata"]["labels"].get("port") == "another" for each in slices),
+        )
+        assert set(webhook_ports(release)) == {9443}
+    finally:
+        release.cluster.kubectl(
+            "rollout", "resume", "deployment/lws-controller-manager", f"--namespace={NAMESPACE}"
+        )
+    eventually("all pods listen there", lambda: set(webhook_ports(release)), lambda ports: ports == {9444})
+    release.rollback(1)
+
+
+def webhook_ports(release: Release) -> list[int]:
+    """At which each pod is called."""
+    return [
+        each["ports"][0]["port"]
+        for each in endpoint_slices(release)
+        for endpoint in each["endpoints"] or ()
+        if endpoint["conditions"]["ready"]
+    ]
+
+
+def endpoint_slices(release: Release) -> list[Object]:
+    return [
+        each
+        for each in release.list("endpointslices")
+        if each["metadata"]["labels"]["kubernetes.io/service-name"] == "lws-webhook-service"
+    ]
+
+
 def test_neither_upgrade_nor_rollback_takes_certificates_back(release: Release) -> None:
     release.put_certificates()
     release.upgrade(
