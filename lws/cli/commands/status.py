@@ -23,7 +23,7 @@ from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run, worded
 from lws.cli.views.screen import dump, live, room_for, show, warn
 from lws.cli.writing import print_names
-from lws.cluster.errors import Forbidden
+from lws.cluster.errors import ApiError, Forbidden
 
 # Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
 _LINES_BESIDE_GROUPS = 20
@@ -124,7 +124,9 @@ async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.S
     except Refusal as refusal:
         # One set that cannot be read does not hide the others.
         warn(refusal.message)
-        return None
+    except ApiError as error:
+        warn(f"set {obj['metadata']['name']} cannot be shown: {worded(error).message}")
+    return None
 
 
 async def _look(session: Session, name: NamedSet) -> Standing:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from lws.actions import Delete, Object
 from lws.cli.blocks import Text
@@ -33,7 +34,8 @@ class Impact:
     before, after: the set as it is and as it would be. left_alone: why the controller does not act on it, if
     it does not. template: what changes in what pods depend on, a line each. at_once: what changes besides.
     restarts: groups that the change restarts, by a rollout. moving: groups that restart anyway, by the
-    rollout that is under way. recreated: groups that restart at once, with the reason.
+    rollout that is under way. recreated: groups that restart at once, with the reason. unknown: groups of
+    which nobody can say that, with the reason.
     """
 
     before: Assessment
@@ -44,6 +46,7 @@ class Impact:
     restarts: tuple[int, ...] = ()
     moving: tuple[int, ...] = ()
     recreated: Mapping[int, str] = field(default_factory=dict)
+    unknown: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def added(self) -> range:
@@ -61,8 +64,15 @@ class Impact:
         return tuple(group.index for group in self.after.groups if not group.outdated and self.template)
 
 
-def impact(snapshot: SetSnapshot, groups: Mapping[int, GroupSnapshot], after: Object) -> Impact:
-    """What it does to a set to become `after`; groups: by index, for what does not wait for a rollout."""
+def impact(
+    snapshot: SetSnapshot,
+    groups: Mapping[int, GroupSnapshot],
+    after: Object,
+    unknown: Mapping[int, str] = MappingProxyType({}),
+) -> Impact:
+    """What it does to a set to become `after`; groups: by index, for what does not wait for a rollout.
+    unknown: why others are not among them.
+    """
     now, then = assess(snapshot), assess(replace(snapshot, lws=after))
     is_rolling = now.target.key == then.target.key and not now.rollout.paused
     moving, outdated = now.rollout.outdated if is_rolling else (), then.rollout.outdated
@@ -76,6 +86,7 @@ def impact(snapshot: SetSnapshot, groups: Mapping[int, GroupSnapshot], after: Ob
         restarts=tuple(index for index in outdated if index not in moving),
         moving=tuple(index for index in moving if index in outdated),
         recreated=_recreated(groups, after),
+        unknown=unknown,
     )
 
 
@@ -87,6 +98,8 @@ def impact_lines(what: Impact) -> Iterator[Text]:
     yield _verdict(what)
     for index, why in sorted(what.recreated.items()):
         yield Text(f"  group {index} is recreated at once: {why}", "red")
+    for index, why in sorted(what.unknown.items()):
+        yield Text(f"  whether group {index} is recreated at once is unknown: {why}", "yellow")
     if pinned := what.after.rollout.pinned:
         yield Text(f"  {outlook.pinned(pinned)}")
     if what.moving:
@@ -117,6 +130,8 @@ def _verdict(what: Impact) -> Text:
         return Text("; ".join(said) + stay, "bold red")
     if now.statefulset is None and then.statefulset is None:
         return Text(f"{counted(then.replicas)} to be created; no pod is restarted", "bold green")
+    if what.unknown:
+        return Text("no pod is restarted, as far as is known", "bold yellow")
     has_change = what.template or what.at_once
     return Text("no pod is restarted" if has_change else "no pod is restarted: nothing changes", "bold green")
 

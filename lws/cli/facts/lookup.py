@@ -7,13 +7,14 @@ close names if there is no such set.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lws.actions import Object
 from lws.cli.facts.names import find
 from lws.cli.refusal import Refusal, Unreadable
 from lws.cli.session import Session
 from lws.cluster.cache.store import Store
+from lws.cluster.errors import Forbidden
 from lws.cluster.observe.observer import Observer
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.snapshot import GroupSnapshot
@@ -27,7 +28,9 @@ class SetObjects:
     """One set.
 
     lws: the set, whole. groups: what the controller would decide about each group from, by index of the
-    group. pods: whole, by name. revisions: ControllerRevisions with its label, regardless of owner.
+    group. unknown: groups of which that is not known, with what the API server says against it: the node of
+    a leader, say, is nothing that everybody may see. pods: whole, by name. revisions: ControllerRevisions
+    with its label, regardless of owner.
     """
 
     lws: Object
@@ -35,6 +38,7 @@ class SetObjects:
     groups: Mapping[int, GroupSnapshot]
     pods: Mapping[str, Object]
     revisions: tuple[Object, ...]
+    unknown: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -87,8 +91,14 @@ async def _read(session: Session, lws: Object, leaders_only: bool) -> SetObjects
     if snapshot is None:
         raise Refusal(f"LeaderWorkerSet {name} was deleted meanwhile")
     groups: dict[int, GroupSnapshot] = {}
+    unknown: dict[int, str] = {}
     for group in () if leaders_only else snapshot.groups:
-        found = await observer.observe_group(namespace, group.leader["metadata"]["name"], now)
+        try:
+            found = await observer.observe_group(namespace, group.leader["metadata"]["name"], now)
+        except Forbidden as error:
+            unknown[group.index] = error.message
+            continue
         if found is not None:
             groups[group.index] = found
-    return SetObjects(lws, snapshot, groups, {pod["metadata"]["name"]: pod for pod in pods}, tuple(revisions))
+    by_name = {pod["metadata"]["name"]: pod for pod in pods}
+    return SetObjects(lws, snapshot, groups, by_name, tuple(revisions), unknown)

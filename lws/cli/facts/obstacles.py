@@ -18,14 +18,18 @@ from lws.kube.pods import is_ready
 _LONGEST = 100
 
 
-def obstacle(group: GroupSnapshot | None, pods: Sequence[Object], size: int) -> str:
-    """The worst one. pods: of the group, the leader first. size: pods of the group when it is complete."""
-    return next(_obstacles(group, pods, size), "")
+def obstacle(group: GroupSnapshot | None, pods: Sequence[Object], size: int, unknown: str = "") -> str:
+    """The worst one. pods: of the group, the leader first. size: pods of the group when it is complete.
+    unknown: what the API server says against showing what the group waits for; empty if it does not.
+    """
+    return next(_obstacles(group, pods, size, unknown), "")
 
 
-def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int) -> Iterator[str]:
+def _obstacles(group: GroupSnapshot | None, pods: Sequence[Object], size: int, unknown: str) -> Iterator[str]:
     for pod in pods:
         yield from _troubles(pod)
+    if unknown:
+        yield f"what it waits for is unknown: {unknown}"
     plan = plan_group(group) if group is not None else None
     if plan is not None and plan.waiting_for:
         yield f"waits for {plan.waiting_for}"

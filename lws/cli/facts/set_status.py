@@ -122,7 +122,8 @@ def _lines(objects: SetObjects, past: Past, standings: Iterable[GroupStanding]) 
         workers = owned[group.workers["metadata"]["uid"]] if group.workers is not None else []
         known = objects.groups.get(each.index)
         size = known.size if known is not None else objects.snapshot.spec.size
-        detail = obstacle(known, [leader, *workers], size) if each.lacks_pods else ""
+        unknown = objects.unknown.get(each.index, "")
+        detail = obstacle(known, [leader, *workers], size, unknown) if each.lacks_pods else ""
         yield GroupLine(
             index=each.index,
             revision=revision_number(past, group.leader_key or ""),

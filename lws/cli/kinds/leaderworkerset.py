@@ -141,7 +141,7 @@ class LeaderWorkerSets(SetKind):
 
     async def changed(self, session: Session, stored: Object, after: Object, steps: bool) -> Planned:
         objects = await lookup.all_of(session, stored)
-        effect = impact(objects.snapshot, objects.groups, after)
+        effect = impact(objects.snapshot, objects.groups, after, objects.unknown)
         action = "unchanged" if after["spec"] == stored["spec"] else "configured"
         begins = begun(replace(objects.snapshot, lws=after), effect.after)
         simulation = simulate(effect.after.rollout, begins) if steps else None

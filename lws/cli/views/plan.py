@@ -65,6 +65,7 @@ def _effect_data(effect: Impact) -> dict[str, Any]:
         "restarts": list(effect.restarts),
         "restartsAnyway": list(effect.moving),
         "recreated": [{"index": index, "why": why} for index, why in sorted(effect.recreated.items())],
+        "unknown": [{"index": index, "why": why} for index, why in sorted(effect.unknown.items())],
         "changes": list(effect.template),
         "changesAtOnce": list(effect.at_once),
         "leftAlone": effect.left_alone,

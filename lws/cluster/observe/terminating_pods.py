@@ -31,6 +31,7 @@ class Leaving:
     def __init__(self, cluster: Cluster, store: Store) -> None:
         self._cluster = cluster
         self._store = store
+        self._hidden: set[str] = set()
 
     def of_set(self, lws: Object) -> tuple[Object, ...]:
         """Pods of the set, and former ones that still have a name which it needs."""
@@ -70,11 +71,15 @@ class Leaving:
 
     async def _node(self, name: str) -> tuple[bool, Object | None]:
         try:
-            return True, await self._cluster.get("Node", "", name)
+            node = await self._cluster.get("Node", "", name)
+            self._hidden.discard(name)
+            return True, node
         except NotFound:
             return True, None
         except Forbidden as error:
-            log.warning("cannot tell whether node %s is lost: %s; upgrade the chart", name, error.message)
+            if name not in self._hidden:
+                log.warning("cannot tell whether node %s is lost: %s", name, error.message)
+            self._hidden.add(name)
         except ApiError as error:
             log.info("cannot tell whether node %s is lost: %s", name, error.message)
         return False, None

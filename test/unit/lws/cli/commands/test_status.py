@@ -55,6 +55,23 @@ async def test_a_line_for_each_set(talk: Talk, sets: None, capsys: pytest.Captur
     assert talk.api.requests[0].path.endswith("/namespaces/team/leaderworkersets")
 
 
+async def test_a_set_of_which_something_is_refused_hides_no_other(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def all_of(session: Any, lws: Object) -> SetObjects:
+        if lws["metadata"]["name"] == "broken":
+            raise Forbidden(403, "Forbidden", "not you")
+        history = [revision_of(DEMO, 1)]
+        return replace(found(snapshot_of(DEMO, history), history), lws=DEMO)
+
+    monkeypatch.setattr(lookup, "all_of", all_of)
+    talk.api.will(answer_json({"items": [BROKEN, DEMO], "metadata": {}}), NO_SUCH_KIND)
+    assert await listed(talk, None) == 1
+    out, err = capsys.readouterr()
+    assert [line.split()[0] for line in out.splitlines()] == ["NAME", "demo"]
+    assert err == "Warning: set broken cannot be shown: not you\n"
+
+
 async def test_all_namespaces(talk: Talk, sets: None, capsys: pytest.CaptureFixture[str]) -> None:
     talk.api.will(answer_json({"items": [DEMO], "metadata": {}}), NONE)
     assert await listed(talk, "wide", everywhere=True) == 1

@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from lws.cli.facts.impact import impact, impact_lines
 from lws.cli.facts.lookup import all_of, find_history, find_set
+from lws.cli.facts.set_status import report_on
 from lws.cli.refusal import Refusal
 from lws.leaderworkerset.revisions.history import record
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_group, make_leader_statefulset, make_set, make_worker_pod
 from test.unit.fake_api import Answer, answer_json, failure, plain
 from test.unit.lws.cli.conftest import Talk
@@ -97,6 +100,33 @@ async def test_everything_about_a_set(talk: Talk) -> None:
     assert sorted(found.pods) == ["demo-0", "demo-0-1"]
     assert [pod["metadata"]["name"] for pod in found.groups[0].workers] == ["demo-0-1"]
     assert found.groups[0].revision is not None
+
+
+async def test_what_nodes_would_tell_is_unknown_to_those_who_may_not_see_them(talk: Talk) -> None:
+    """The ClusterRole view has no nodes, and a group beside its leader's node waits for what that says."""
+    said = 'nodes "node-1" is forbidden: User "reader" cannot get resource "nodes"'
+    lws = make_set(namespace="team", replicas=1)
+    lws["metadata"]["annotations"] = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    key = record(lws).key
+    group, leader = make_group(lws, 0, key=key, ready=False), make_leader_statefulset(lws, key=key)
+    pod = dict(group.leader)
+    pod["spec"] = {**pod["spec"], "nodeName": "node-1"}
+    there = world(lws, revision_of(lws, 1), leader, pod)
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        is_node = request.path == "/api/v1/nodes/node-1"
+        return await (failure(403, "Forbidden", said) if is_node else there)(request)
+
+    talk.api.will(*[answer] * 40)
+    found = await all_of(talk.session, lws)
+    assert (found.groups, found.unknown) == ({}, {0: said})
+    report = report_on(found)
+    assert report.groups[0].why.endswith(f"what it waits for is unknown: {said}")
+    effect = impact(found.snapshot, found.groups, lws, found.unknown)
+    assert [line.text for line in impact_lines(effect)] == [
+        "no pod is restarted, as far as is known",
+        f"  whether group 0 is recreated at once is unknown: {said}",
+    ]
 
 
 async def test_a_set_that_another_definition_let_through(talk: Talk) -> None:

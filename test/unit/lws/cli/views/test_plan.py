@@ -37,6 +37,7 @@ def test_an_update() -> None:
         "restarts": [0, 1, 2],
         "restartsAnyway": [],
         "recreated": [],
+        "unknown": [],
         "changes": [CHANGE],
         "changesAtOnce": [],
         "leftAlone": "",

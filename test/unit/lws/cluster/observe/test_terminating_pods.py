@@ -134,7 +134,7 @@ async def test_only_nodes_of_overdue_pods_are_read_and_each_once() -> None:
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        pytest.param(Forbidden(403, "Forbidden", "not you"), "not you; upgrade the chart", id="forbidden"),
+        pytest.param(Forbidden(403, "Forbidden", "not you"), "not you", id="forbidden"),
         pytest.param(Throttled(429, "", "too much", 1.0), "too much", id="refused for now"),
     ],
 )
@@ -146,6 +146,13 @@ async def test_a_node_that_cannot_be_read_is_not_known(
     assert [record.getMessage() for record in caplog.records] == [
         f"cannot tell whether node node-1 is lost: {said}"
     ]
+
+
+async def test_a_node_that_may_not_be_read_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    found = leaving(**{"node-1": Forbidden(403, "Forbidden", "not you")})
+    for _ in range(2):
+        assert await found.nodes([going(LEADER)], NOW) == {}
+    assert len(caplog.records) == 1
 
 
 def test_any_number_may_be_said_to_be_the_size() -> None:
