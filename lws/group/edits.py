@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from lws.actions import Merge, Object, Plan, Reference
 from lws.children import repair
 from lws.group.labels import Edited
-from lws.kube.metadata import missing_labels
+from lws.kube.metadata import missing_labels, without_tools_own
 from lws.leaderworkerset.revisions.keys import key_of_template
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL, REVISION_LABEL
 
@@ -52,10 +52,9 @@ def plan_existing_workers(existing: Object, intent: Object) -> Plan:
     why_moved = f"the first worker was made that of index {start} by hand"
     why_numbered = "; ".join(why for why, is_so in ((why_scaled, is_scaled), (why_moved, is_moved)) if is_so)
     why_labelled = "labels that tell whose workers they are were edited"
-    return repair(
-        existing,
-        {
-            why_numbered: {"spec": numbers} if numbers else {},
-            why_labelled: {"metadata": {"labels": labels}} if labels else {},
-        },
-    )
+    patches = {
+        why_numbered: {"spec": numbers} if numbers else {},
+        why_labelled: {"metadata": {"labels": labels}} if labels else {},
+    }
+    due = {why: without_tools_own(existing, patch) for why, patch in patches.items() if patch}
+    return repair(existing, due)

@@ -7,7 +7,42 @@ never changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeGuard
+
+# Domains whose labels and annotations say to which deployment tool an object belongs, with all below them. On
+# a child they would make the tool believe that it applied the child, and delete it with the next run, which
+# does not ask for it. What only describes (app.kubernetes.io/*, helm.sh/chart, skaffold.dev/run-id) is not
+# among them, for users select by it. Nor is app.kubernetes.io/instance, by which Argo CD before 3.0 finds
+# what is its own: it passes over whatever has an owner.
+_TOOLS = frozenset(
+    {
+        "addon.kops.k8s.io",
+        "addonmanager.kubernetes.io",
+        "applyset.kubernetes.io",  # kubectl apply --applyset, kro
+        "apps.open-cluster-management.io",
+        "argocd.argoproj.io",
+        "aws.cdk.eks",
+        "cli-utils.sigs.k8s.io",
+        "config.k8s.io",  # kpt, Config Sync, the agent of GitLab
+        "config.kubernetes.io",
+        "configmanagement.gke.io",
+        "configsync.gke.io",
+        "fleet.cattle.io",
+        "fluxcd.controlplane.io",
+        "fluxcd.io",  # its toolkit too
+        "kapp.k14s.io",
+        "karmada.io",
+        "kluctl.io",
+        "kro.run",
+        "meta.helm.sh",
+        "objectset.rio.cattle.io",  # Rancher Fleet, K3s, RKE2
+        "projectsveltos.io",
+        "resources.gardener.cloud",
+        "tanka.dev",
+    }
+)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def labels_of(obj: Mapping[str, Any]) -> Mapping[str, str]:
@@ -95,6 +130,34 @@ def missing_labels(obj: Mapping[str, Any], wanted: Mapping[str, str], keys: Iter
     """Those of `keys` whose label on the object is not the wanted one, with the wanted value."""
     carried = labels_of(obj)
     return {key: wanted[key] for key in keys if carried.get(key) != wanted[key]}
+
+
+@lru_cache(maxsize=4096)
+def is_tools_own(key: str) -> bool:
+    """Whether by this label or annotation a deployment tool claims, tracks or prunes what it has applied."""
+    domain, slash, _ = key.partition("/")
+    while slash and domain:
+        if domain in _TOOLS:
+            return True
+        domain = domain.partition(".")[2]
+    return key == _LAST_APPLIED
+
+
+def inherited(values: Mapping[str, str] | None) -> dict[str, str]:
+    """What children inherit of labels or annotations that users gave their owner."""
+    return {key: value for key, value in (values or {}).items() if not is_tools_own(key)}
+
+
+def without_tools_own(child: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """A merge patch of a child that also takes from it what it should not have inherited.
+
+    Earlier releases, and the original, copied that. By itself it is worth no write.
+    """
+    metadata = dict(patch.get("metadata") or {})
+    for field in ("labels", "annotations"):
+        if gone := {key: None for key in _strings_at(child, field) if is_tools_own(key)}:
+            metadata[field] = {**gone, **(metadata.get(field) or {})}
+    return {**patch, "metadata": metadata} if metadata else dict(patch)
 
 
 def merged(*maps: Mapping[str, str] | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lws.group.tpu import tpu_containers
-from lws.kube.metadata import controller_of, labels_of
+from lws.kube.metadata import controller_of, is_tools_own, labels_of
 from lws.kube.pods import DISRUPTED, SCHEDULED, disruption_of, wait_for_node
 from lws.kube.types.shapes import is_deep
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, template_labels
@@ -42,6 +42,11 @@ def nothing(value: Any, obj: Mapping[str, Any]) -> None:
 def ours(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
     """Labels or annotations that some decision reads."""
     return _ours(values) or None
+
+
+def ours_and_tools(values: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, str] | None:
+    """These, and which there are of deployment tools, to take them off. One holds a whole manifest."""
+    return {**_ours(values), **{key: "" for key in values if is_tools_own(key)}} or None
 
 
 def writers_of_orphan(entries: Sequence[Any], obj: Mapping[str, Any]) -> list[Any] | None:

@@ -93,8 +93,8 @@ _STATEFULSET_OF_GROUP = Table(
     "StatefulSet",
     (
         *_IDENTITY,
-        Field("metadata.labels", excerpt=excerpts.ours),
-        Field("metadata.annotations", _on_annotations, excerpts.ours),
+        Field("metadata.labels", excerpt=excerpts.ours_and_tools),
+        Field("metadata.annotations", _on_annotations, excerpts.ours_and_tools),
         Field("spec.replicas"),
         Field("spec.ordinals"),
         Field("spec.persistentVolumeClaimRetentionPolicy", excerpt=excerpts.claims_go_too),

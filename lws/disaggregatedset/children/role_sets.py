@@ -14,7 +14,7 @@ from lws.disaggregatedset.children.placement import placed
 from lws.disaggregatedset.labels import child_labels
 from lws.disaggregatedset.names import Identity, child_name
 from lws.disaggregatedset.spec import Placement, Role
-from lws.kube.metadata import copied, merged, owner_reference
+from lws.kube.metadata import copied, inherited, merged, owner_reference
 from lws.kube.quantities import scaled
 from lws.leaderworkerset import fields
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
@@ -38,15 +38,15 @@ def build_child(
                 pod = template[field].get("spec") or {}
                 affinity = placed(pod.get("affinity"), placement, name, slice_index)
                 template[field]["spec"] = {**pod, "affinity": affinity}
-    annotations = role.metadata.get("annotations")
+    annotations = inherited(role.metadata.get("annotations"))
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {
             "name": child_name(name, identity),
             "namespace": owner["metadata"]["namespace"],
-            "labels": merged(role.metadata.get("labels"), labels),
-            **({"annotations": dict(annotations)} if annotations else {}),
+            "labels": {**inherited(role.metadata.get("labels")), **labels},
+            **({"annotations": annotations} if annotations else {}),
             "ownerReferences": [owner_reference(owner, blocks_deletion=False)],
         },
         "spec": {

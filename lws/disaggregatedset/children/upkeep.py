@@ -17,7 +17,7 @@ from lws.disaggregatedset.labels import child_labels
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
 from lws.kube.differences.patches import merge_patch
-from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.metadata import annotations_of, inherited, labels_of, without_tools_own
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
@@ -85,7 +85,8 @@ def plan_upkeep(set_name: str, child: Object, live: LiveRole | None, recorded: R
             known |= _tree_of(shown)
             wanted |= _tree_of(live.in_effect)
     patch = merge_patch(known, wanted)
-    return repair(child, {"its labels or its role were edited": patch or {}})
+    due = without_tools_own(child, patch) if patch else {}
+    return repair(child, {"its labels or its role were edited": due})
 
 
 def waiting_edits(spec: DisaggregatedSpec, recorded: DisaggregatedSpec) -> tuple[str, ...]:
@@ -115,7 +116,8 @@ def _with(
     stored: Mapping[str, str], given: Mapping[str, str] | None, former: Mapping[str, str] | None
 ) -> dict[str, str]:
     """Those that a role gives go over the stored ones; those that it gave when it was recorded go."""
-    return {**{key: value for key, value in stored.items() if key not in (former or {})}, **(given or {})}
+    gone = inherited(former).keys()
+    return {**{key: value for key, value in stored.items() if key not in gone}, **inherited(given)}
 
 
 def _values_of(raw: Object) -> _Values:

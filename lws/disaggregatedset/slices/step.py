@@ -18,7 +18,7 @@ from lws.disaggregatedset.rollout.state import SliceState, Step
 from lws.disaggregatedset.slices.state import Memory, Roles, others_at_start
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Placement, Role
-from lws.kube.metadata import annotations_of
+from lws.kube.metadata import annotations_of, without_tools_own
 from lws.kube.ownership import ownership_of
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
@@ -86,7 +86,8 @@ def _baselines(within: Slice, starts: bool) -> Iterator[Action]:
         changed = {key: value for key, value in wanted.items() if known.get(key) != value}
         if changed:
             patch = {"metadata": {"annotations": changed}}
-            yield Merge(Reference.to(each.obj), patch, why="a rollout begins with so many groups")
+            why = "a rollout begins with so many groups"
+            yield Merge(Reference.to(each.obj), without_tools_own(each.obj, patch), why)
 
 
 def _others(within: Slice, role: str) -> str | None:
@@ -171,7 +172,8 @@ def _counts(within: Slice, step: Step) -> tuple[list[Action], list[Action]]:
 def _scaled(within: Slice, child: ChildFacts, wanted: int) -> Merge:
     announce = (events.scaled(within.snapshot.obj, child, wanted),) if within.is_rolling else ()
     why = f"role {child.role} of slice {within.index} is to have {wanted} groups here"
-    return Merge(Reference.to(child.obj), {"spec": {"replicas": wanted}}, why, announce)
+    patch = without_tools_own(child.obj, {"spec": {"replicas": wanted}})
+    return Merge(Reference.to(child.obj), patch, why, announce)
 
 
 def _drained(within: Slice, keys: Iterable[str]) -> Iterator[Action]:

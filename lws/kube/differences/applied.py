@@ -59,6 +59,14 @@ def was_dropped_below(intent: Mapping[str, Any], stored: Mapping[str, Any], mana
     )
 
 
+def is_owned(stored: Mapping[str, Any], manager: str, path: Path) -> bool:
+    """Whether an apply of the manager without this path would take it off: no list may be on the way."""
+    owned: Mapping[str, Any] | None = _owned_fields(stored, manager)
+    for part in path:
+        owned = owned.get(f"f:{part}") if owned is not None else None
+    return owned is not None
+
+
 def merge_patch_of(intent: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any] | None:
     """The JSON merge patch that brings just these paths of the intent; None where one is part of a list."""
     patch: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from lws import timing
 from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference
 from lws.children import Child, plan_obstacle
 from lws.kube.differences import applied
-from lws.kube.metadata import labels_of, missing_labels
+from lws.kube.metadata import is_tools_own, labels_of, missing_labels, without_tools_own
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.assessment.assessment import Assessment
@@ -37,7 +37,6 @@ from lws.leaderworkerset.status.figures import ROLLOUT, recreated, replaced_for_
 from lws.leaderworkerset.templates.objects import (
     RollingUpdate,
     build_leader_statefulset,
-    is_tools_own,
 )
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 
@@ -136,7 +135,7 @@ def _apply_leaders(
     lws = snapshot.lws
     update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
     intent = build_leader_statefulset(snapshot.spec, choice.key, update, stored)
-    paths = applied.changed_paths(intent, stored, FIELD_MANAGER, _is_kept_annotation)
+    paths = applied.changed_paths(intent, stored, FIELD_MANAGER, _is_kept)
     # Without these labels it would drop out of every stream, or count as another revision.
     lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
     if not paths or (not lost and _is_fought_over(snapshot, stored, intent)):
@@ -146,9 +145,25 @@ def _apply_leaders(
     announce = events.moved_leaders(lws, stored, rollout, choice.revision, is_begun)
     patch = _beside_template(intent, stored, paths)
     if patch is not None:
+        patch = without_tools_own(stored, patch)
         return (Merge(Reference.to(stored), patch, why=why, announce=announce),)
     failure = events.failed_leaders(lws, "update")
-    return (Apply(intent, why=why, uid=stored["metadata"]["uid"], announce=announce, failure=failure),)
+    applying = Apply(intent, why=why, uid=stored["metadata"]["uid"], announce=announce, failure=failure)
+    return (applying, *_take_off_tools_own(stored))
+
+
+def _take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
+    """What an apply leaves, because somebody else has written it."""
+    patch = without_tools_own(stored, {})
+    if all(
+        applied.is_owned(stored, FIELD_MANAGER, ("metadata", field, key))
+        for field, keys in patch.get("metadata", {}).items()
+        for key in keys
+    ):
+        return ()
+    return (
+        Merge(Reference.to(stored), patch, why="a deployment tool would take it for its own, and prune it"),
+    )
 
 
 def _beside_template(
@@ -172,9 +187,9 @@ def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bo
     return snapshot.applied == (applied.digest(intent), stored["metadata"].get("generation", 0))
 
 
-def _is_kept_annotation(path: applied.Path) -> bool:
+def _is_kept(path: applied.Path) -> bool:
     """What an earlier release copied to the StatefulSet stays until the next rollout writes it anyway."""
-    return path[:2] == ("metadata", "annotations") and len(path) == 3 and is_tools_own(path[2])
+    return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and is_tools_own(path[-1])
 
 
 def _telling_leftovers(
@@ -189,7 +204,7 @@ def _telling_leftovers(
         return applying
     found = leftovers(groups, {group.index: group.leader for group in snapshot.groups}, wanted)
     said = events.left_behind(snapshot.lws, wanted, stored.replicas, found)
-    return tuple(replace(each, announce=(*each.announce, *said)) for each in applying)
+    return (*(replace(each, announce=(*each.announce, *said)) for each in applying[:1]), *applying[1:])
 
 
 def _replace_leaders(snapshot: SetSnapshot, choice: Choice, rollout: Rollout) -> tuple[Action, ...]:

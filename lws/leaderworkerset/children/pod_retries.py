@@ -13,7 +13,13 @@ from datetime import UTC, datetime, timedelta
 from lws import timing
 from lws.actions import Merge, Object, Plan, Reference, soonest
 from lws.kube.conditions import moment_of, timestamp
-from lws.kube.metadata import annotations_of, is_controlled_by, is_terminating, uid_of
+from lws.kube.metadata import (
+    annotations_of,
+    is_controlled_by,
+    is_terminating,
+    uid_of,
+    without_tools_own,
+)
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION
 
@@ -63,4 +69,4 @@ def _last_try(statefulset: Object, snapshot: SetSnapshot) -> datetime:
 def _retry(statefulset: Object, now: datetime) -> Merge:
     patch = {"metadata": {"annotations": {PODS_RETRIED_AT_ANNOTATION: timestamp(now)}}}
     why = "pods of it were refused, and its controller waits ever longer before it tries again"
-    return Merge(Reference.to(statefulset), patch, why=why)
+    return Merge(Reference.to(statefulset), without_tools_own(statefulset, patch), why=why)

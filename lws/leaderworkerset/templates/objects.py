@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lws.actions import Object
-from lws.kube.metadata import copied, labels_of, name_of, namespace_of, owner_reference
+from lws.kube.metadata import copied, inherited, labels_of, name_of, namespace_of, owner_reference
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.claims import build_leader_storage
 from lws.leaderworkerset.templates.node_selection import selects_by_group
@@ -28,17 +28,6 @@ from lws_api.leaderworkerset.v1 import (
     SubdomainPolicy,
 )
 
-# Copied to a child they would make the tool that wrote them believe that the child is its own, and prune it.
-_TOOLS_OWN = ("kubectl.kubernetes.io/last-applied-configuration",)
-_TOOLS_OWN_PREFIXES = (
-    "argocd.argoproj.io/",
-    "config.kubernetes.io/",
-    "kapp.k14s.io/",
-    "kustomize.toolkit.fluxcd.io/",
-    "meta.helm.sh/",
-    "objectset.rio.cattle.io/",
-)
-
 
 @dataclass(frozen=True, slots=True)
 class RollingUpdate:
@@ -47,11 +36,6 @@ class RollingUpdate:
     partition: int
     replicas: int
     max_unavailable: int
-
-
-def is_tools_own(annotation: str) -> bool:
-    """Whether an annotation belongs to a deployment tool and is not copied to children."""
-    return annotation in _TOOLS_OWN or annotation.startswith(_TOOLS_OWN_PREFIXES)
 
 
 def build_leader_statefulset(
@@ -139,15 +123,12 @@ def build_service(name: str, set_name: str, selector: Mapping[str, str], owner: 
 
 def labels_of_set(lws: Object) -> dict[str, str]:
     """Labels that children inherit from the set."""
-    return dict(lws["metadata"].get("labels") or {})
+    return inherited(lws["metadata"].get("labels"))
 
 
 def annotations_of_set(lws: Object) -> dict[str, str]:
     """Annotations that children inherit from the set."""
-    annotations = lws["metadata"].get("annotations") or {}
+    annotations = inherited(lws["metadata"].get("annotations"))
     # When pods were retried is said of each StatefulSet alone.
-    return {
-        key: value
-        for key, value in annotations.items()
-        if not is_tools_own(key) and key != PODS_RETRIED_AT_ANNOTATION
-    }
+    annotations.pop(PODS_RETRIED_AT_ANNOTATION, None)
+    return annotations

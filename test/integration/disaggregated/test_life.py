@@ -120,6 +120,21 @@ def without_definition(world: World, product: Product) -> Iterator[None]:
     product.ensure_running()
 
 
+def test_a_tool_that_prunes_by_a_label_finds_it_on_no_child(world: World) -> None:
+    label, role = "kro.run/owned", a_role("decode", 1)
+    role["metadata"] = {"labels": {label: "true", "team": "a"}, "annotations": {label: "true"}}
+    prefill = a_role("prefill", 1)
+    manifest = a_disaggregated_set("claimed")
+    manifest["metadata"]["labels"] = {label: "true"}
+    manifest["spec"]["roles"] = [role, prefill]
+    world.create(manifest)
+    available(world, "claimed")
+    kinds = "leaderworkersets,statefulsets,services,pods,controllerrevisions"
+    assert world.kubectl("get", kinds, "-l", label, "-o", "name") == ""
+    children = world.list(SET, f"{NAME_LABEL}=claimed,team=a")
+    assert [label in each["metadata"].get("annotations", {}) for each in children] == [False]
+
+
 def test_without_its_definition_leaderworkersets_go_on_and_it_is_served_once_it_comes(
     world: World, product: Product, without_definition: None
 ) -> None:

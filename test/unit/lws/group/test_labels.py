@@ -135,3 +135,13 @@ def test_workers_of_a_former_revision_are_neither_scaled_nor_relabelled() -> Non
     (merge,) = sequence
     assert isinstance(merge, Merge)
     assert merge.patch == {"metadata": {"labels": {REVISION_LABEL: "older"}}}
+
+
+def test_what_a_tool_would_prune_workers_by_is_worth_no_write_and_goes_with_the_next() -> None:
+    intent = build_worker_statefulset(SetSpec.of(LWS), LEADER)
+    labelled = edited(WORKERS, "objectset.rio.cattle.io/hash", "")
+    assert plan_existing_workers(labelled, intent).is_empty
+    scaled = {**labelled, "spec": {**labelled["spec"], "replicas": 7}}
+    ((merge,),) = plan_existing_workers(scaled, intent).sequences
+    assert isinstance(merge, Merge)
+    assert merge.patch["metadata"] == {"annotations": {"objectset.rio.cattle.io/hash": None}}

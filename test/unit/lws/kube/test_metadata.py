@@ -10,13 +10,16 @@ from lws.kube.metadata import (
     annotations_of,
     controller_of,
     copied,
+    inherited,
     is_controlled_by,
     is_terminating,
+    is_tools_own,
     labels_of,
     merged,
     metadata_of,
     owner_reference,
     version_number,
+    without_tools_own,
 )
 
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "s-0", "uid": "u1", "controller": True}
@@ -136,3 +139,72 @@ def test_copied_shares_nothing() -> None:
 
 def test_version_numbers() -> None:
     assert [version_number(text) for text in ("12", "0", "", "x", "-1", "1.5")] == [12, 0, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("key", "is_tools"),
+    [
+        ("kubectl.kubernetes.io/last-applied-configuration", True),
+        ("objectset.rio.cattle.io/hash", True),
+        ("fleet.cattle.io/bundle-id", True),
+        ("argocd.argoproj.io/tracking-id", True),
+        ("argocd.argoproj.io/instance", True),
+        ("kustomize.toolkit.fluxcd.io/name", True),
+        ("helm.toolkit.fluxcd.io/namespace", True),
+        ("kapp.k14s.io/app", True),
+        ("config.k8s.io/owning-inventory", True),
+        ("config.kubernetes.io/origin", True),
+        ("configsync.gke.io/declared-version", True),
+        ("applyset.kubernetes.io/part-of", True),
+        ("kro.run/owned", True),
+        ("internal.kro.run/node", True),
+        ("tanka.dev/environment", True),
+        ("kluctl.io/discriminator", True),
+        ("projectsveltos.io/reference-name", True),
+        ("karmada.io/managed", True),
+        ("work.karmada.io/permanent-id", True),
+        ("aws.cdk.eks/prune-c82ececabf7", True),
+        ("addon.kops.k8s.io/name", True),
+        ("meta.helm.sh/release-name", True),
+        ("app.kubernetes.io/instance", False),
+        ("app.kubernetes.io/managed-by", False),
+        ("helm.sh/chart", False),
+        ("skaffold.dev/run-id", False),
+        ("kubectl.kubernetes.io/restartedAt", False),
+        ("kubernetes.io/change-cause", False),
+        ("kueue.x-k8s.io/queue-name", False),
+        ("leaderworkerset.sigs.k8s.io/exclusive-topology", False),
+        ("example.com/meta.helm.sh", False),
+        ("mykro.run/x", False),
+        ("kro.run", False),
+        ("team", False),
+        ("", False),
+    ],
+)
+def test_by_which_labels_and_annotations_tools_tell_what_is_their_own(key: str, is_tools: bool) -> None:
+    assert is_tools_own(key) is is_tools
+    assert inherited({key: "x", "a": "b"}) == ({"a": "b"} if is_tools else {key: "x", "a": "b"})
+
+
+def test_of_nothing_nothing_is_inherited() -> None:
+    assert inherited(None) == inherited({}) == {}
+
+
+def test_a_patch_takes_along_what_a_child_should_not_have_inherited() -> None:
+    child = {
+        "metadata": {
+            "labels": {"kro.run/owned": "true", "team": "a"},
+            "annotations": {"argocd.argoproj.io/tracking-id": "x", "note": "y"},
+        }
+    }
+    patch = {"metadata": {"labels": {"team": "b"}}, "spec": {"replicas": 2}}
+    assert without_tools_own(child, patch) == {
+        "metadata": {
+            "labels": {"team": "b", "kro.run/owned": None},
+            "annotations": {"argocd.argoproj.io/tracking-id": None},
+        },
+        "spec": {"replicas": 2},
+    }
+    assert patch == {"metadata": {"labels": {"team": "b"}}, "spec": {"replicas": 2}}
+    assert without_tools_own({"metadata": {"labels": {"team": "a"}}}, patch) == patch
+    assert without_tools_own({"metadata": {}}, {"spec": {}}) == {"spec": {}}

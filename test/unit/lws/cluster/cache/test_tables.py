@@ -275,7 +275,11 @@ def test_worker_statefulsets_keep_numbers() -> None:
     assert trim(workers) == {
         "apiVersion": "apps/v1",
         "kind": "StatefulSet",
-        "metadata": KEPT | {"ownerReferences": _owned_by("Pod")},
+        "metadata": KEPT
+        | {
+            "annotations": {SIZE_ANNOTATION: "4", "kubectl.kubernetes.io/last-applied-configuration": ""},
+            "ownerReferences": _owned_by("Pod"),
+        },
         "spec": {"replicas": 3, "ordinals": {"start": 1}},
         "status": {
             "observedGeneration": 2,

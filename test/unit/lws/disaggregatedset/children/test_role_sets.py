@@ -142,8 +142,8 @@ def full_role() -> dict[str, Any]:
         rolloutStrategy={"rollingUpdateConfiguration": {"maxUnavailable": 0, "maxSurge": "50%"}},
         role={
             "metadata": {
-                "labels": {"kueue.x-k8s.io/queue-name": "fast", "app": "lost"},
-                "annotations": {"note": "kept"},
+                "labels": {"kueue.x-k8s.io/queue-name": "fast", "app": "lost", "kro.run/owned": "true"},
+                "annotations": {"note": "kept", "argocd.argoproj.io/tracking-id": "x"},
             }
         },
     )

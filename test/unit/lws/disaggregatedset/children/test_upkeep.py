@@ -143,6 +143,18 @@ def test_edited_labels_are_put_back_and_those_of_others_stay() -> None:
     assert upkeep(child, PLAIN) == upkeep(child, None) == patch
 
 
+def test_what_a_tool_would_prune_by_is_worth_no_write_and_goes_with_the_next() -> None:
+    tools, others = {"kro.run/owned": "true"}, {"a": "1"}
+    claimed = role(role={"metadata": {"labels": tools, "annotations": tools}})
+    child = stored(PLAIN)
+    child["metadata"]["labels"] |= tools
+    child["metadata"]["annotations"] = dict(tools)
+    assert upkeep(child, claimed, claimed) is None and upkeep(child, PLAIN, claimed) is None
+    more = role(role={"metadata": {"labels": {**tools, **others}, "annotations": tools}})
+    gone = dict.fromkeys(tools)
+    assert upkeep(child, more, claimed) == {"metadata": {"labels": {**others, **gone}, "annotations": gone}}
+
+
 def test_labels_of_a_role_never_win_over_those_of_the_set() -> None:
     named = role(role={"metadata": {"labels": {"app": "mine", "disaggregatedset.x-k8s.io/role": "x"}}})
     assert upkeep(stored(PLAIN), named) is None

@@ -10,6 +10,8 @@ import copy
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from lws.actions import Apply, Delete, Merge, Plan
 from lws.figures import Tally
 from lws.kube.statefulsets import partition_of, wanted_replicas
@@ -207,3 +209,40 @@ def test_groups_that_are_replaced_for_the_same_are_counted_apart() -> None:
     twice = replace(begun, revisions=(replace(old, form=new.form, topology=new.topology), new))
     words = [(tally.word, tally.label) for tally in counted(plan(twice))]
     assert words == [("recreated", "Rollout"), ("spurious", "")]
+
+
+TOOLS = {"objectset.rio.cattle.io/hash": "h"}
+
+
+def as_left_by_an_earlier_release(owned: bool, **options: Any) -> SetSnapshot:
+    """The set at rest; its StatefulSet has the label and the annotation of a tool. owned: by our apply."""
+    snapshot = settled(make_set(labels=TOOLS, annotations=TOOLS, **options))
+    leader = copy.deepcopy(dict(snapshot.leader or {}))
+    entry = next(each for each in leader["metadata"]["managedFields"] if each["operation"] == "Apply")
+    for field in ("labels", "annotations"):
+        leader["metadata"][field] |= TOOLS
+        if owned:
+            entry["fieldsV1"]["f:metadata"][f"f:{field}"] |= {f"f:{key}": {} for key in TOOLS}
+    return replace(snapshot, leader=leader)
+
+
+@pytest.mark.parametrize("owned", [True, False], ids=["applied by us", "written by somebody else"])
+def test_what_a_tool_would_prune_by_goes_with_the_next_write(owned: bool) -> None:
+    at_rest = as_left_by_an_earlier_release(owned, replicas=3)
+    assert actions_of(plan(at_rest)) == []
+    snapshot = with_spec(at_rest, make_set(replicas=2, labels=TOOLS, annotations=TOOLS))
+    apply, *merges = actions_of(plan(snapshot))
+    assert isinstance(apply, Apply) and apply.intent["metadata"]["labels"].keys().isdisjoint(TOOLS)
+    after = carried_out(snapshot, plan(snapshot)).leader or {}
+    assert after["spec"]["template"] == (at_rest.leader or {})["spec"]["template"], "no pod restarts"
+    gone = {"metadata": {field: dict.fromkeys(TOOLS) for field in ("labels", "annotations")}}
+    assert [each.patch for each in merges if isinstance(each, Merge)] == ([] if owned else [gone])
+
+
+def test_a_patch_in_place_of_the_apply_takes_it_off_too() -> None:
+    at_rest = with_dropped_field(gated(replicas=3))
+    leader = copy.deepcopy(dict(at_rest.leader or {}))
+    leader["metadata"]["labels"] |= TOOLS
+    (scaled,) = actions_of(plan(with_spec(replace(at_rest, leader=leader), gated(replicas=5))))
+    assert isinstance(scaled, Merge)
+    assert scaled.patch["metadata"]["labels"] == dict.fromkeys(TOOLS)

@@ -14,7 +14,6 @@ from lws.leaderworkerset.templates.objects import (
     build_leader_statefulset,
     build_service,
     decorated,
-    is_tools_own,
 )
 from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, PLACEMENT_GATE
 from lws_api.leaderworkerset.v1 import (
@@ -170,28 +169,19 @@ def test_labels_and_annotations_of_ours_win_and_those_of_users_stay() -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "is_copied"),
+    ("key", "is_copied"),
     [
         (LAST_APPLIED, False),
-        ("argocd.argoproj.io/tracking-id", False),
-        ("argocd.argoproj.io/sync-wave", False),
-        ("meta.helm.sh/release-name", False),
-        ("kapp.k14s.io/identity", False),
-        ("config.kubernetes.io/origin", False),
-        ("kustomize.toolkit.fluxcd.io/checksum", False),
-        ("objectset.rio.cattle.io/id", False),
-        ("kubectl.kubernetes.io/restartedAt", True),
-        ("kubernetes.io/change-cause", True),
+        ("objectset.rio.cattle.io/hash", False),
+        ("app.kubernetes.io/instance", True),
         (EXCLUSIVE_TOPOLOGY_ANNOTATION, True),
-        ("example.com/meta.helm.sh", True),
     ],
 )
-def test_annotations_of_tools_are_not_copied(annotation: str, is_copied: bool) -> None:
-    lws = make_set(annotations={annotation: "x"})
-    assert is_tools_own(annotation) is not is_copied
-    assert (annotation in annotations_of_set(lws)) is is_copied
+def test_labels_and_annotations_of_tools_are_not_copied(key: str, is_copied: bool) -> None:
+    lws = make_set(labels={key: "x"}, annotations={key: "x"})
     made = build_leader_statefulset(SetSpec.of(lws), "k1", UPDATE)
-    assert (annotation in made["metadata"]["annotations"]) is is_copied
+    assert (key in made["metadata"]["labels"]) is is_copied
+    assert (key in made["metadata"]["annotations"]) is is_copied
 
 
 def test_when_pods_were_retried_is_said_of_each_statefulset_alone() -> None:
