@@ -14,7 +14,7 @@ import logging
 import math
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +24,17 @@ from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import ClusterError, Conflict, NotFound
 
 log = logging.getLogger(__name__)
+
+# As often as somebody else may write at the same moment, until it is given up.
+_ATTEMPTS = 5
+# What a write in flight leaves of the time until others may hold the Lease, of that after the renew deadline.
+_SPARED = 0.2
+
+
+def since_boot() -> float:
+    """Seconds, those in which the machine was suspended counted: others have waited meanwhile."""
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    return time.clock_gettime(clock)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +56,7 @@ class Candidate:
     name: str
     identity: str
     times: LeaseTimes
-    clock: Callable[[], float] = time.monotonic
+    clock: Callable[[], float] = since_boot
     rollback: Rollback = field(default_factory=Rollback)
 
 
@@ -64,17 +75,35 @@ class Lease:
         self._renewed_at = 0.0
         # Times that it was gained; a lapse that was over before anybody looked counts too.
         self._gains = 0
+        # Whether it may name us: a write that was cut off may have been stored.
+        self._may_be_ours = False
         # The Lease as our last successful write left it.
         self._stored: dict[str, Any] | None = None
-        # What we last saw of another holder, and when it last changed: its clock is never compared with ours.
         # The newest version of it that was read or written.
         self._newest = 0
+        # What we last saw of another holder, when that last changed, and how long we wait then: its clock is
+        # never compared with ours.
         self._seen: Any = None
         self._seen_at = 0.0
+        self._patience = 0.0
 
     def is_held(self) -> bool:
         """We hold the Lease and our last renewal is younger than the renew deadline."""
         return self._holds and self._clock() - self._renewed_at < self._times.renew_deadline
+
+    @property
+    def is_ours(self) -> bool:
+        """We hold it, or may have it by a renewal that is late: nobody else can have taken it yet."""
+        return self._holds and self._clock() - self._renewed_at < self._times.duration
+
+    @property
+    def time_left(self) -> float:
+        """Seconds within which a write that leaves now must have come to its end: no other manager lists
+        what is there before.
+        """
+        times = self._times
+        until = times.duration - _SPARED * (times.duration - times.renew_deadline)
+        return self._renewed_at + until - self._clock() if self.is_held() else 0.0
 
     @property
     def term(self) -> int:
@@ -117,17 +146,32 @@ class Lease:
 
     async def release(self) -> None:
         """Give the Lease up, so that another manager need not wait for it to expire."""
-        if not self._holds:
+        if not self._may_be_ours:
             return
         self._holds = False
         try:
             async with asyncio.timeout(self._times.renew_deadline / 2):
-                lease = await self._cluster.get("Lease", self._namespace, self.name)
-                if (lease.get("spec") or {}).get("holderIdentity") == self.identity:
-                    await self._cluster.replace(given_up(lease))
-                    log.info("lease %s: released", self.name)
+                for _ in range(_ATTEMPTS):
+                    if await self._give_up():
+                        self._may_be_ours = False
+                        return
         except (ClusterError, TimeoutError) as error:
             log.warning("lease %s: not released: %s", self.name, str(error) or "no answer in time")
+
+    async def _give_up(self) -> bool:
+        """False where somebody else wrote at the same moment, or a write of ours that was cut off came."""
+        try:
+            lease = await self._cluster.get("Lease", self._namespace, self.name)
+            if (lease.get("spec") or {}).get("holderIdentity") not in ("", None, self.identity):
+                return True
+            # Also where it names nobody: what is still on its way finds another version.
+            await self._cluster.replace(given_up(lease))
+        except NotFound:
+            return True
+        except Conflict:
+            return False
+        log.info("lease %s: released", self.name)
+        return True
 
     async def _try(self) -> None:
         # Measured before the request is sent: the server may have stored the renewal as early as that.
@@ -142,6 +186,8 @@ class Lease:
             self._gains += 1
         self._holds = True
         self._renewed_at = started
+        # There is nobody to wait for any more.
+        self._seen = None
 
     async def _renew(self) -> dict[str, Any] | None:
         """Write what we wrote last with a new time: one request, which is half of what slow answers cost.
@@ -151,19 +197,28 @@ class Lease:
         if self._stored is None:
             return None
         try:
-            return await self._cluster.replace(self._with_us(self._stored))
+            return await self._claim(self._cluster.replace, self._stored)
         except (Conflict, NotFound):
             return None
 
     async def _take(self) -> dict[str, Any] | None:
         """Read it, and write it where it may be ours; None where it may not."""
         try:
-            lease = await self._read()
+            return await self._taken(await self._read())
         except NotFound:
-            return await self._cluster.create(self._with_us(self._unwritten()))
+            return await self._taken(self._unwritten())
+
+    async def _taken(self, lease: dict[str, Any]) -> dict[str, Any] | None:
         if not self._may_take(lease.get("spec") or {}):
             return None
-        return await self._cluster.replace(self._with_us(lease))
+        is_there = "resourceVersion" in lease["metadata"]
+        return await self._claim(self._cluster.replace if is_there else self._cluster.create, lease)
+
+    async def _claim(
+        self, write: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], lease: dict[str, Any]
+    ) -> dict[str, Any]:
+        self._may_be_ours = True
+        return await write(self._with_us(lease))
 
     async def _read(self) -> dict[str, Any]:
         """As it is stored: what is read by name comes from no cache."""
@@ -196,21 +251,32 @@ class Lease:
         }
 
     def _may_take(self, spec: dict[str, Any]) -> bool:
+        """A Lease that was deleted, or emptied by somebody else than its holder, frees nobody from waiting:
+        the holder that was seen may not know it yet.
+        """
         # Measured after the answer came: the holder may have renewed as late as that.
         now = self._clock()
         holder = spec.get("holderIdentity")
-        if not holder or holder == self.identity:
-            return True
-        seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, now
-        return now - self._seen_at > float(spec.get("leaseDurationSeconds") or self._times.duration)
+        if _is_given_up(spec):
+            self._seen = None
+        elif holder != self.identity and (holder or self._seen is not None):
+            seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
+            if seen != self._seen:
+                self._seen, self._seen_at = seen, now
+            if holder:
+                self._patience = float(spec.get("leaseDurationSeconds") or self._times.duration)
+        return self._seen is None or now - self._seen_at > self._patience
 
 
 def given_up(lease: dict[str, Any]) -> dict[str, Any]:
     """The same Lease, held by nobody: the next holder need not wait."""
     spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
+
+
+def _is_given_up(spec: dict[str, Any]) -> bool:
+    """Whether its holder gave it up: the original's leave it in the same way."""
+    return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == 1
 
 
 def _now() -> str:

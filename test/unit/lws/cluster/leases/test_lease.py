@@ -7,9 +7,11 @@ that moves them.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import re
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -487,6 +489,144 @@ async def test_a_release_that_fails_holds_nobody_up(hangs: bool, caplog: pytest.
     await one.lease.release()
     assert now() - began <= 5.0 and not one.lease.is_held()
     assert "not released" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("is_new", "arrives"),
+    [
+        pytest.param(True, 0.1, id="made before the release reads"),
+        pytest.param(False, 0.1, id="written before the release reads"),
+        pytest.param(False, 0.35, id="written after the release has read"),
+    ],
+)
+@in_fake_time
+async def test_a_take_that_is_cancelled_half_way_is_released(is_new: bool, arrives: float) -> None:
+    """Its write is stored all the same, and others must not wait for who has gone."""
+    server = _Server()
+    if not is_new:
+        spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 3}
+        server.create({"metadata": {"name": "b"}, "spec": spec})
+    one = _Candidate(server, "one")
+    write = one.line.server.create if is_new else one.line.server.replace
+
+    def arrive(lease: dict[str, Any]) -> None:
+        with contextlib.suppress(Conflict):
+            write(lease)
+
+    async def carried_all_the_same(lease: dict[str, Any]) -> dict[str, Any]:
+        asyncio.get_running_loop().call_later(arrives, arrive, lease)
+        return await asyncio.Future()
+
+    one.line.create = one.line.replace = carried_all_the_same  # type: ignore[method-assign]
+    one.start()
+    await asyncio.sleep(0.05)
+    await one.stop()
+    del one.line.create, one.line.replace
+    one.line.delay = lambda: 0.1
+    await one.lease.release()
+    await asyncio.sleep(1.0)
+    assert server.spec["holderIdentity"] == "" and server.spec["leaseDurationSeconds"] == 1
+
+
+@in_fake_time
+async def test_a_release_that_is_cancelled_half_way_is_done_by_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    one = _Candidate(_Server(), "one")
+    one.start()
+    await asyncio.sleep(0.1)
+    await one.stop()
+    one.line.delay = lambda: 1.0
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(one.lease.release(), 0.5)
+    assert not one.lease.is_held() and "released" not in caplog.text
+    await one.lease.release()
+    assert one.line.server.spec["holderIdentity"] == "" and "released" in caplog.text
+
+
+def _deleted(server: _Server) -> None:
+    server.lease = None
+
+
+def _emptied(server: _Server) -> None:
+    server.edit(holderIdentity="")
+
+
+@pytest.mark.parametrize("gone", [_deleted, _emptied], ids=["deleted", "its holder edited away"])
+@pytest.mark.parametrize("cut", [False, True], ids=["holder is well", "holder is cut off"])
+@in_fake_time
+async def test_never_two_where_somebody_takes_the_lease_away(
+    gone: Callable[[_Server], None], cut: bool
+) -> None:
+    server = _Server()
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.start()
+    await asyncio.sleep(0.1)
+    two.start()
+    for instant in (0.3, 0.8, 1.1, 1.6, 1.9):
+        await asyncio.sleep(10.0 + instant)
+        holder, other = (one, two) if one.lease.is_held() else (two, one)
+        if cut:
+            holder.line.trouble = Unreachable("connection refused")
+        gone(server)
+        began = now()
+        while now() - began < 25.0:
+            await asyncio.sleep(0.05)
+            assert not (one.lease.is_held() and two.lease.is_held())
+            assert not other.lease.is_held() or now() - began > TIMES.renew_deadline
+        assert other.lease.is_held() is cut and holder.lease.is_held() is not cut
+        holder.line.trouble = None
+    await one.stop()
+    await two.stop()
+
+
+@in_fake_time
+async def test_a_lease_that_was_not_looked_at_for_long_is_no_older_for_that() -> None:
+    """A manager of shards looks at those of others at its start, and then no more."""
+    server = _Server()
+    one, two = _Candidate(server, "one"), _Candidate(server, "two")
+    one.start()
+    await asyncio.sleep(0.1)
+    await two.lease.look()
+    await asyncio.sleep(3600.0)
+    _deleted(server)
+    await two.lease.attempt()
+    assert one.lease.is_held() and not two.lease.is_held()
+    await one.stop()
+    await asyncio.sleep(TIMES.duration + 0.1)
+    await two.lease.attempt()
+    assert two.lease.is_held()
+
+
+def test_a_machine_that_was_suspended_holds_nothing_when_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The monotonic clock of Linux stands still meanwhile, and others do not."""
+    suspended = 0.0
+
+    def clock_gettime(clock: int) -> float:
+        return clocks[clock]()
+
+    clocks = {time.CLOCK_MONOTONIC: lambda: 7.0, time.CLOCK_BOOTTIME: lambda: 7.0 + suspended}
+    monkeypatch.setattr(time, "clock_gettime", clock_gettime)
+    one = _Candidate(_Server(), "one", clock=Candidate("ns", "name", "one", TIMES).clock)
+    asyncio.run(one.lease.attempt())
+    assert one.lease.is_held()
+    suspended = 60.0
+    assert not one.lease.is_held()
+
+
+@in_fake_time
+async def test_a_write_has_to_end_before_anybody_else_may_act() -> None:
+    one = _Candidate(_Server(), "one")
+    assert one.lease.time_left == 0.0
+    one.start()
+    await asyncio.sleep(0.1)
+    await one.stop()
+    renewed_at = now() - 0.1
+    while one.lease.is_held():
+        assert now() + one.lease.time_left == pytest.approx(renewed_at + 14.0)
+        await asyncio.sleep(0.5)
+    assert one.lease.time_left == 0.0
 
 
 @in_fake_time
