@@ -70,7 +70,9 @@ class Engine:
         self._kopf_stop = asyncio.Event()
         self._rollback = Rollback()
         self._election = self._stand()
-        acting = cluster.fenced(self._may_write)
+        acting = cluster.fenced(self._may_write, self._election.time_left)
+        # Nobody acts on Events: they have all the time.
+        telling = cluster.fenced(self._may_write)
 
         self._queue = Queue(
             self._work, timing.BURST_SECONDS, _CONCURRENT_PASSES, metrics.queue, self._acts_on
@@ -81,7 +83,7 @@ class Engine:
         )
         source = Source(cluster, self._rollback)
         self._turns = Turns()
-        self._recorders = [self._recorder_of(each, acting) for each in within.registrations]
+        self._recorders = [self._recorder_of(each, telling) for each in within.registrations]
         self._controllers = [
             each.build(self._parts(acting, source, recorder))
             for each, recorder in zip(within.registrations, self._recorders, strict=True)
@@ -122,17 +124,16 @@ class Engine:
 
     async def take_down(self) -> None:
         """Finish passes, say what is to be said, give Leases up, then close everything."""
-        try:
-            await asyncio.wait_for(self._queue.drain(), timing.DRAIN_SECONDS)
-            drained = asyncio.gather(*(each.drain() for each in self._recorders))
-            await asyncio.wait_for(drained, timing.FAREWELL_SECONDS)
-        except TimeoutError:
-            log.warning("the API server is slow: not every pass and Event came to its end")
+        is_finished = await self._finish()
         # A pass that still waits for an answer must not go on to write beside those of the next engine.
         self._is_down = True
         # The task that renews must be gone before the release, or it would take Leases again.
         await cancel([task for task in self._tasks if task.get_name() == "lead"])
-        await self._election.release()
+        if is_finished and not self._within.cluster.may_arrive(everywhere):
+            await self._election.release()
+        else:
+            # Nobody else may list before the last write has arrived, or was given up.
+            log.warning("the API server is slow: a write may still arrive, so Leases are left to run out")
         self._kopf_stop.set()
         kopf_tasks = [task for task in self._tasks if task.get_name() == "kopf"]
         if kopf_tasks:
@@ -140,6 +141,19 @@ class Engine:
         await cancel(self._tasks)
         self._tasks = []
         self._loop.forget(everywhere)
+
+    async def _finish(self) -> bool:
+        """Whether every pass came to its end in time."""
+        try:
+            await asyncio.wait_for(self._queue.drain(), timing.DRAIN_SECONDS)
+        except TimeoutError:
+            return False
+        try:
+            drained = asyncio.gather(*(each.drain() for each in self._recorders))
+            await asyncio.wait_for(drained, timing.FAREWELL_SECONDS)
+        except TimeoutError:
+            log.warning("the API server is slow: not every Event was written")
+        return True
 
     def wrong(self) -> dict[str, Check]:
         """By name of each stream: what is wrong with it, for the liveness probe."""
@@ -231,7 +245,8 @@ class Engine:
         self._loop.forget(scope)
 
     def _is_idle(self, scope: Scope) -> bool:
-        return not self._queue.is_running(lambda key: scope(key.namespace))
+        is_running = self._queue.is_running(lambda key: scope(key.namespace))
+        return not is_running and not self._within.cluster.may_arrive(scope)
 
     async def _resync(self) -> None:
         """Look at everything now and then: an event that was missed costs time, never correctness."""

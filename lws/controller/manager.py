@@ -62,9 +62,8 @@ class Manager:
         self._definitions = Definitions(cluster, registrations)
         endpoints = {webhook: of for each in registrations for webhook, of in each.endpoints.items()}
         self._serving = Serving(settings, cluster, metrics, endpoints)
-        identity = f"{socket.gethostname()}_{uuid.uuid4()}"
         self._surroundings = Surroundings(
-            settings, cluster, metrics, self._serving, identity, self._lifecycle.listen, registrations
+            settings, cluster, metrics, self._serving, _identity(), self._lifecycle.listen, registrations
         )
         self._engine = Engine(self._surroundings)
 
@@ -97,7 +96,9 @@ class Manager:
         while True:
             await self._preconditions.wait()
             served = await self._definitions.served(before=served)
-            self._engine = Engine(replace(self._surroundings, registrations=served))
+            # A write of the one before may still be on its way: its Leases are another's.
+            within = replace(self._surroundings, registrations=served, identity=_identity())
+            self._engine = Engine(within)
             began = asyncio.get_running_loop().time()
             self._engine.start()
             await self._until_over(served)
@@ -149,6 +150,10 @@ class Manager:
     def _wrong(self, stream: str) -> Check:
         """Asked of the engine that runs at that moment, which may have no such stream."""
         return lambda: self._engine.wrong().get(stream, _nothing)()
+
+
+def _identity() -> str:
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 def _nothing() -> str | None:

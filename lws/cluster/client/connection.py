@@ -8,12 +8,14 @@ In: requests for the kinds in `resources`. Out: objects as the server returned t
 
 from __future__ import annotations
 
+import asyncio
 import copy
+import math
 import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
@@ -26,7 +28,7 @@ from lws.cluster.client.idle_timeout import Hearing
 from lws.cluster.client.rate_limit import RateLimit
 from lws.cluster.client.resources import RESOURCES, Resource, namespace_in
 from lws.cluster.client.responses import decoded, raise_for
-from lws.cluster.errors import NotLeading, Unreachable
+from lws.cluster.errors import ApiError, NotLeading, Unreachable
 from lws.cluster.transport.transport import Request, Transport
 
 FIELD_MANAGER = "lws"
@@ -34,9 +36,20 @@ FIELD_MANAGER = "lws"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 
+# The API server has stopped waiting for what it does itself.
+_STILL_AT_WORK = 504
+
 
 MayWrite = Callable[[str], bool]
 """Asked right before a write leaves: may this process write to that namespace?"""
+
+
+TimeLeft = Callable[[str], float]
+"""Asked when a write begins: within how many seconds must it have come to its end in that namespace?"""
+
+
+def _unlimited(namespace: str) -> float:
+    return math.inf
 
 
 def anywhere(namespace: str) -> bool:
@@ -44,16 +57,26 @@ def anywhere(namespace: str) -> bool:
     return True
 
 
-_MAY_SEND: ContextVar[tuple[MayWrite, str]] = ContextVar("may send", default=(anywhere, ""))
+@dataclass(slots=True)
+class _Fence:
+    """What a request is asked before it leaves, and whether it has."""
+
+    may_write: MayWrite = anywhere
+    namespace: str = ""
+    has_left: bool = False
+
+
+_FENCE: ContextVar[_Fence] = ContextVar("fence")
 
 
 class _FencedRequest(Request):
     """Asks when a connection is there: to get one may take until long after the Lease is lost."""
 
     async def send(self, conn: Any) -> aiohttp.ClientResponse:
-        may_write, namespace = _MAY_SEND.get()
-        if not may_write(namespace):
+        fence = _FENCE.get()
+        if not fence.may_write(fence.namespace):
             raise NotLeading("the Lease is not held or not fresh: nothing was written")
+        fence.has_left = True
         return await super().send(conn)
 
 
@@ -85,6 +108,9 @@ class Cluster:
     ) -> None:
         self.configuration = configuration
         self._may_write: MayWrite = anywhere
+        self._time_left: TimeLeft = _unlimited
+        # By namespace, until when the last write that got no answer may arrive; shared by all clones.
+        self._unanswered: dict[str, float] = {}
         self._resources = dict(RESOURCES)
         self._on_response = on_response
         self._rate = rate
@@ -93,11 +119,21 @@ class Cluster:
         self._transport = Transport(configuration)
         self._session = self._transport.session(_FencedRequest)
 
-    def fenced(self, may_write: MayWrite) -> Cluster:
-        """The same connection for what only the leader does: where the answer is False, NotLeading."""
+    def fenced(self, may_write: MayWrite, time_left: TimeLeft = _unlimited) -> Cluster:
+        """The same connection for what only the leader does: where the answer is False, NotLeading. A write
+        that takes longer than the time left is given up, by the API server too: it must not arrive after the
+        next leader has listed.
+        """
         clone = copy.copy(self)
-        clone._may_write = may_write
+        clone._may_write, clone._time_left = may_write, time_left
         return clone
+
+    def may_arrive(self, is_meant: Callable[[str], bool]) -> bool:
+        """Whether a write of limited time that got no answer may still be stored in one of them."""
+        now = asyncio.get_running_loop().time()
+        for namespace in [each for each, until in self._unanswered.items() if until <= now]:
+            del self._unanswered[namespace]
+        return any(map(is_meant, self._unanswered))
 
     def paced(self, rate: RateLimit | None) -> Cluster:
         """The same connection for writes that have a budget of their own, or (None) whose caller has."""
@@ -212,13 +248,39 @@ class Cluster:
             if body is None
             else orjson.dumps(body, default=_encode, option=orjson.OPT_PASSTHROUGH_DATACLASS)
         )
-        async with self._respond(method, path, _Options(query, headers, data)) as response:
+        options = _Options(query, headers, data)
+        if method == "GET":
+            return await self._answer(method, path, options, _Fence())
+        namespace = namespace_in(path)
+        return await self._write(method, path, options, _Fence(self._may_write, namespace))
+
+    async def _write(self, method: str, path: str, options: _Options, fence: _Fence) -> dict[str, Any]:
+        seconds = self._time_left(fence.namespace)
+        if seconds == math.inf:
+            return await self._answer(method, path, options, fence)
+        # Who has no time left is refused by the fence; to aiohttp 0 means for ever.
+        left = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
+        query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * left)}ms"}
+        # aiohttp would round it up.
+        timeout = aiohttp.ClientTimeout(total=left, ceil_threshold=math.inf)
+        options = replace(options, query=query, timeout=timeout)
+        until = asyncio.get_running_loop().time() + left
+        try:
+            return await self._answer(method, path, options, fence)
+        except (Unreachable, ApiError, asyncio.CancelledError) as error:
+            is_answered = isinstance(error, ApiError) and error.status != _STILL_AT_WORK
+            if fence.has_left and not is_answered:
+                self._unanswered[fence.namespace] = max(until, self._unanswered.get(fence.namespace, until))
+            raise
+
+    async def _answer(self, method: str, path: str, options: _Options, fence: _Fence) -> dict[str, Any]:
+        async with self._respond(method, path, options, fence) as response:
             await raise_for(response)
             return decoded(await response.read(), f"{method} {path} at {self.configuration.host}")
 
     @asynccontextmanager
     async def _respond(
-        self, method: str, path: str, options: _Options = _PLAIN
+        self, method: str, path: str, options: _Options = _PLAIN, fence: _Fence | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {
             "User-Agent": self._user_agent,
@@ -227,8 +289,7 @@ class Cluster:
             **(options.headers or {}),
         }
         try:
-            may_write = anywhere if method == "GET" else self._may_write
-            _MAY_SEND.set((may_write, namespace_in(path)))
+            _FENCE.set(fence or _Fence())
             async with self._session.request(
                 method,
                 path.lstrip("/"),

@@ -7,6 +7,7 @@ the work is shared: `shard_election.py`.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Protocol
 
@@ -33,6 +34,9 @@ class Election(Protocol):
     def may_write(self, namespace: str) -> bool:
         """Whether nobody else can be acting there at this very moment. Asked before every write."""
 
+    def time_left(self, namespace: str) -> float:
+        """Seconds within which a write that leaves now must have come to its end."""
+
     def acts_on(self, namespace: str) -> bool:
         """Whether passes are made there; between calls of `on_gain` and `on_loss` it does not change."""
 
@@ -52,6 +56,9 @@ class Unelected:
 
     def may_write(self, namespace: str) -> bool:
         return True
+
+    def time_left(self, namespace: str) -> float:
+        return math.inf
 
     def acts_on(self, namespace: str) -> bool:
         return True
@@ -76,6 +83,9 @@ class LeaseElection:
 
     def may_write(self, namespace: str) -> bool:
         return self._lease.is_held()
+
+    def time_left(self, namespace: str) -> float:
+        return self._lease.time_left
 
     def acts_on(self, namespace: str) -> bool:
         return self._acts

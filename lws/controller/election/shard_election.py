@@ -54,6 +54,9 @@ class ShardElection:
     def may_write(self, namespace: str) -> bool:
         return self._term(self._shard_of(namespace)) is not None
 
+    def time_left(self, namespace: str) -> float:
+        return min(self._roll_call.time_left, self._leases[self._shard_of(namespace)].time_left)
+
     def acts_on(self, namespace: str) -> bool:
         return self._shard_of(namespace) in self._acting
 

@@ -10,16 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from lws import timing
 from lws.cluster.cache.rollback import RolledBack
 from lws.config import load
-from lws.controller.election.election import everywhere
+from lws.controller.election.election import Unelected, everywhere
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.engine import Engine, Surroundings
 from lws.controller.manager import REGISTRATIONS
+from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key
 from lws.controller.webhooks.serving import Serving
-from test.unit.fake_api import FakeApi
-from test.unit.fake_time import in_fake_time
+from test.unit.fake_api import FakeApi, serving, silence
+from test.unit.fake_time import in_fake_time, now
 
 ALONE = load(None, {}, {}, namespace_file=Path("there-is-none"))
 ALONE = replace(ALONE, leader_election=replace(ALONE.leader_election, enabled=False))
@@ -27,8 +29,8 @@ A_SET = Key("set", "ns", "a")
 
 
 @asynccontextmanager
-async def an_engine() -> AsyncIterator[Engine]:
-    cluster, metrics = FakeApi("http://127.0.0.1:1").cluster(), Metrics()
+async def an_engine(api: FakeApi | None = None) -> AsyncIterator[Engine]:
+    cluster, metrics = (api or FakeApi("http://127.0.0.1:1")).cluster(), Metrics()
     serving = Serving(ALONE, cluster, metrics, {})
     yield Engine(Surroundings(ALONE, cluster, metrics, serving, "one", lambda: None, REGISTRATIONS))
     await cluster.close()
@@ -68,3 +70,53 @@ async def test_nothing_is_written_by_what_is_left_of_an_engine_that_was_taken_do
         assert engine._may_write("ns")
         await engine.take_down()
         assert not engine._may_write("ns")
+
+
+class _Holder(Unelected):
+    """Holds a Lease until it is released."""
+
+    def __init__(self) -> None:
+        super().__init__("lws", lambda name, leads: None)
+        self.released_at: list[float] = []
+
+    def time_left(self, namespace: str) -> float:
+        return 14.0
+
+    async def release(self) -> None:
+        self.released_at.append(now())
+
+
+@pytest.mark.parametrize("seconds", [1.0, 3600.0])
+@in_fake_time
+async def test_the_lease_runs_out_where_a_pass_does_not_come_to_its_end(seconds: float) -> None:
+    async with an_engine() as engine:
+        engine._election = holder = _Holder()
+
+        async def work(key: Key) -> Again:
+            await asyncio.sleep(seconds)
+            assert seconds > timing.DRAIN_SECONDS or not holder.released_at
+            return Again()
+
+        engine._loop.work = work  # type: ignore[method-assign]
+        engine._queue.open()
+        engine._queue.add(A_SET)
+        await asyncio.sleep(0.1)
+        await engine.take_down()
+        assert bool(holder.released_at) is (seconds < timing.DRAIN_SECONDS)
+
+
+@in_fake_time
+async def test_the_lease_runs_out_where_a_write_without_an_answer_may_still_arrive() -> None:
+    async with serving() as api, an_engine(api) as engine:
+        engine._election = holder = _Holder()
+        api.will(silence(3600))
+        acting = engine._within.cluster.fenced(engine._may_write, holder.time_left)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(acting.create({"kind": "Pod", "metadata": {"namespace": "ns"}}), 1.0)
+        assert not engine._is_idle(everywhere)
+        await engine.take_down()
+        assert not holder.released_at
+        await asyncio.sleep(14.0)
+        assert engine._is_idle(everywhere)
+        await engine.take_down()
+        assert holder.released_at

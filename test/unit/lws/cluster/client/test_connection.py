@@ -488,6 +488,58 @@ async def test_the_lease_is_asked_when_a_connection_is_there(monkeypatch: pytest
         assert api.requests == []
 
 
+@pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
+@in_fake_time
+async def test_a_write_of_the_leader_ends_while_nobody_else_may_act(write: Call) -> None:
+    """The API server gives it up too: it may have come there through a network that carries no answer."""
+    async with _connected() as (api, cluster):
+        acting = cluster.fenced(lambda namespace: True, lambda namespace: 5.25 if namespace == "ns" else 0.0)
+        api.will(silence(3600), answer_json({}))
+        began = now()
+        with pytest.raises(Unreachable):
+            await write(acting)
+        assert now() - began == pytest.approx(5.25, abs=0.01)
+        assert api.requests[0].query["timeout"] == "5250ms"
+        await acting.get("Pod", "ns", "a")
+        assert "timeout" not in api.requests[1].query
+
+
+@pytest.mark.parametrize(
+    ("answer", "may_arrive"),
+    [
+        pytest.param(silence(3600), True, id="no answer"),
+        pytest.param(reset(), True, id="the connection breaks"),
+        pytest.param(failure(504, "Timeout", "may still be processing"), True, id="the server stops waiting"),
+        pytest.param(failure(409, "Conflict"), False, id="refused"),
+        pytest.param(answer_json({}), False, id="done"),
+    ],
+)
+@in_fake_time
+async def test_a_write_without_an_answer_may_arrive_until_its_time_is_over(
+    answer: Answer, may_arrive: bool
+) -> None:
+    async with _connected() as (api, cluster):
+        acting = cluster.fenced(lambda namespace: True, lambda namespace: 5.0)
+        api.will(answer)
+        writing = asyncio.create_task(acting.create(POD))
+        await asyncio.sleep(3.0)
+        writing.cancel()
+        await asyncio.gather(writing, return_exceptions=True)
+        assert cluster.may_arrive(lambda namespace: namespace == "ns") is may_arrive
+        assert not cluster.may_arrive(lambda namespace: namespace == "elsewhere")
+        await asyncio.sleep(2.1)
+        assert not cluster.may_arrive(lambda namespace: True)
+
+
+@in_fake_time
+async def test_a_write_that_never_left_does_not_arrive() -> None:
+    cluster = FakeApi("http://127.0.0.1:1").cluster()
+    with pytest.raises(Unreachable):
+        await cluster.fenced(lambda namespace: True, lambda namespace: 5.0).create(POD)
+    assert not cluster.may_arrive(lambda namespace: True)
+    await cluster.close()
+
+
 @in_fake_time
 async def test_reads_are_not_limited_but_writes_are() -> None:
     async with _connected(rate=RateLimit(1, 1, clock=now)) as (api, cluster):
