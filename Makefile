@@ -15,13 +15,15 @@ unexport PYTHONDONTWRITEBYTECODE
 # Those that take the control plane down have targets of their own: they take minutes of waiting for it.
 BAD_DAYS := test/integration/bad_days/
 CHAOS := test/integration/chaos/
+# What hypothesis plays 20,000 of by night.
+STORIES := test/unit/stories/test_machine.py test/unit/stories/test_mutations.py test/unit/stories/disaggregated test/unit/lws/disaggregatedset/rollout
 SUITES := $(filter-out $(BAD_DAYS) $(CHAOS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
 # Side by side where each has its own. They wait more than they work: three take up one and a half processors.
 LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration test-bad-days test-chaos test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node bench-node release clean help
+.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration artifacts test-bad-days test-chaos test-night test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node bench-node release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -109,6 +111,14 @@ test-versions: on-linux $(READY) ## Integration and end-to-end tests on each ver
 	done; \
 	test -z "$$failed" || { echo "failed on Kubernetes$$failed"; exit 1; }
 
+# Each is run, whatever became of those before.
+test-night: on-linux $(READY) ## What takes too long for every change: longer chaos, the real node, earlier versions of Kubernetes, many more stories.
+	@failed=; \
+	CHAOS_KILLS=50 $(MAKE) --no-print-directory test-chaos || failed="$$failed test-chaos"; \
+	for target in test-node test-versions; do $(MAKE) --no-print-directory $$target || failed="$$failed $$target"; done; \
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest $(STORIES) $(PYTEST_ARGS) || failed="$$failed stories"; \
+	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+
 bench: on-linux $(READY) ## Measure against the floor (SHAPES="1x400x4 ds100x2x2x2 …", AGAINST=<command>, RESUME=1, PROFILE=1, FOREIGN=5000); writes docs/operations/performance.md.
 	@$(BUILD)
 	@$(BIN)/python -m test.bench $(SHAPES) $(if $(AGAINST),--against="$(AGAINST)") $(if $(RESUME),--resume) \
@@ -178,6 +188,11 @@ test-node: on-linux $(READY) ## The image and the chart on a real node, as users
 
 bench-node: on-linux $(READY) ## How long a group takes to be made again on a real node after a worker's process was killed, as root.
 	@$(BIN)/python -m tools.realnode --product $(BIN)/python -m test.node.recreation
+
+# In one after the other: both write into build/.
+artifacts: $(READY)
+	@$(MAKE) --no-print-directory docs
+	@$(MAKE) --no-print-directory release WITHOUT_IMAGE=1
 
 release: on-linux $(READY) ## Every artifact of a release, into dist/ (IMAGE_REPOSITORY=…, PROJECT_URL=…, TAG=v…; WITHOUT_IMAGE=1, and what `make image` takes).
 	@IMAGE_REPOSITORY="$(IMAGE_REPOSITORY)" PROJECT_URL="$(PROJECT_URL)" TAG="$(TAG)" WITHOUT_IMAGE="$(WITHOUT_IMAGE)" \
