@@ -1,9 +1,8 @@
 """Run as `python -m test.bench [SHAPE …]`: measure shapes, print a table, write results and the page.
 
 In: shapes such as 1x400x4, ds100x2x2x2 for DisaggregatedSets, 1x40x4-uniform or paced for rollouts of slow
-pods; all default ones without any. Out: docs/operations/performance/*.json and plots,
-docs/operations/performance*.md. What is interrupted goes on
-with --resume.
+pods; all default ones without any. Out: test/bench/results/*.json, their report, plots, and the figures of
+the pages on performance. What is interrupted goes on with --resume.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from pathlib import Path
 from test.bench.disaggregated.goals import paired_verdicts
 from test.bench.disaggregated.measure import PairedOrder, measure_paired
 from test.bench.disaggregated.page import HEAD as HEAD_OF_PAIRED
-from test.bench.disaggregated.page import judged, paired_rows, write_paired_page
+from test.bench.disaggregated.page import judged, paired_rows
 from test.bench.disaggregated.shape import PairedShape, is_paired
 from test.bench.disaggregated.shape import parse as parse_paired
 from test.bench.goals import verdicts
@@ -28,16 +27,12 @@ from test.bench.paced.cases import is_paced, parse_cases
 from test.bench.paced.measure import PacedOrder, measure_paced
 from test.bench.paced.page import HEAD as HEAD_OF_PACED
 from test.bench.paced.page import keep, paced_rows
-from test.bench.paced.page import write_paced_page as write_startup_page
-from test.bench.page import draw_flames, keep_before, write_page
+from test.bench.page import PICTURES, RESULTS, draw_flames, keep_before, write_pages
 from test.bench.progress import clocked
 from test.bench.shapes import DEFAULT, Shape, parse
 from test.bench.surroundings import commit
 from test.bench.table import HEAD, columns, rows
 
-_DOCS = Path(__file__).resolve().parents[2] / "docs" / "operations"
-_RESULTS, _PAGE = _DOCS / "performance", _DOCS / "performance.md"
-_PAIRED_PAGE, _STARTUP_PAGE = _DOCS / "performance-disaggregated.md", _DOCS / "performance-startup.md"
 # The shape that memory is judged by.
 _CROWDED, _CROWD = "1x400x4", 5000
 
@@ -48,9 +43,7 @@ def main() -> int:
     directory: Path = given.results
     directory.mkdir(parents=True, exist_ok=True)
     if given.page_only:
-        write_page(_PAGE, directory)
-        write_paired_page(_PAIRED_PAGE, directory)
-        write_startup_page(_STARTUP_PAGE, directory)
+        write_pages(directory)
         return 0
     say = clocked()
     for text in given.shapes or (*DEFAULT, PACED):
@@ -72,8 +65,8 @@ def main() -> int:
             keep_before(path)
             path.write_text(json.dumps(result, indent=1) + "\n")
         _print(result)
-        if directory == _RESULTS:
-            write_page(_PAGE, directory)
+        if directory == RESULTS:
+            write_pages()
     return 0
 
 
@@ -87,8 +80,8 @@ def _measure_paired(given: argparse.Namespace, shape: PairedShape, say: Callable
     path.write_text(json.dumps(result, indent=1) + "\n")
     print(columns([HEAD_OF_PAIRED, *paired_rows(result)]))
     print(columns(list(judged(paired_verdicts(result)))), flush=True)
-    if given.results == _RESULTS:
-        write_paired_page(_PAIRED_PAGE, given.results)
+    if given.results == RESULTS:
+        write_pages()
 
 
 def _measure_paced(given: argparse.Namespace, text: str, say: Callable[[str], None]) -> None:
@@ -97,8 +90,8 @@ def _measure_paced(given: argparse.Namespace, text: str, say: Callable[[str], No
     keep(given.results, result)
     for found in filter(None, (result["against"], result["cases"])):
         print(columns([HEAD_OF_PACED, *paced_rows(found)]), flush=True)
-    if given.results == _RESULTS:
-        write_startup_page(_STARTUP_PAGE, given.results)
+    if given.results == RESULTS:
+        write_pages()
 
 
 def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None]) -> Result:
@@ -111,7 +104,7 @@ def _measured(given: argparse.Namespace, shape: Shape, say: Callable[[str], None
     with tempfile.TemporaryDirectory() as stacks:
         prefix = Path(stacks) / "stacks"
         result = measure(Order(shape, None, prefix, ("rollout",), False, say=say))
-        draw_flames(prefix.parent.glob("stacks.*[0-9]"), given.results)
+        draw_flames(prefix.parent.glob("stacks.*[0-9]"), PICTURES / "flames.svg")
     return result
 
 
@@ -134,7 +127,7 @@ def _arguments() -> argparse.Namespace:
         "1x40x4-uniform or paced for rollouts of slow pods",
     )
     parser.add_argument("--against", help="another controller; {config} and {kubeconfig} are paths")
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="where JSON goes")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON goes")
     parser.add_argument("--phases", help="only these after `create`, separated by commas")
     parser.add_argument("--no-floor", action="store_true", help="leave the floor out")
     parser.add_argument(

@@ -2,7 +2,7 @@
 
 In: a set of 10 groups of 8 pods at rest, as a pass sees it. Out: what each pass, and each pass over a set,
 takes for metrics: the shortest of thousands of tries, which nothing else on the machine has disturbed; its
-share of the CPU time that a group costs (docs/operations/performance.md).
+share of the CPU time that a group costs (test/bench/results/REPORT.md).
 
     python -m test.bench.metrics_cost
 """

@@ -1,7 +1,4 @@
-"""What does docs/operations/performance.md show? The parts between marks, written anew from the results.
-
-In: a directory with results. Out: SVGs beside them, and the page.
-"""
+"""Write what the stored results say: plots, parts of documents between marks, the report of all figures."""
 
 from __future__ import annotations
 
@@ -11,17 +8,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from test.bench.bill import page as bill
 from test.bench.charts import charts
+from test.bench.disaggregated.page import paired_section, read_paired
 from test.bench.disaggregated.shape import is_paired
 from test.bench.goals import Verdict, growth, verdicts
+from test.bench.paced.page import RESULT as PACED
+from test.bench.paced.page import paced_section
 from test.bench.shapes import parse
 from test.bench.table import HEAD, rows
+from test.bench.thousands import page as thousands
 from tools.pictures.flames import flames
 
 ONCE = "once.json"
 """What is not measured with every run: a profile, what changes have brought, single observations."""
 
-_FLAMES = "flames"
+_ROOT = Path(__file__).resolve().parents[2]
+RESULTS = Path(__file__).parent / "results"
+PICTURES = _ROOT / "docs" / "pictures" / "performance"
+PAGES = (_ROOT / "docs" / "operations" / "performance.md", _ROOT / "docs" / "design" / "performance.md")
+REPORT = "REPORT.md"
 _BEFORE = "before-"
 _IDLE_CORES = 0.1
 # The shape whose figures are shown by themselves.
@@ -39,6 +45,10 @@ _TEN = (
     "start to first pass in s",
 )
 _COMPARED = {"seconds": "seconds", "cpu_per_group": "CPU per group", "writes_per_group": "writes per group"}
+_ABOUT_REPORT = """# Measurements
+
+Written by `python -m test.bench --page-only` from the JSON beside it:
+[how it is measured](../../../docs/design/performance.md)."""
 _PART = re.compile(r"(<!-- (\w+): written by make bench -->\n).*?(<!-- end -->)", re.DOTALL)
 
 Result = dict[str, Any]
@@ -46,25 +56,38 @@ Judged = Sequence[tuple[str, Verdict]]
 """Verdicts, each with the shape it is about."""
 
 
-def write_page(page: Path, directory: Path) -> None:
-    """Bring plots and figures of the page up to date; what stands around the marks stays."""
-    all_, before = _read_all(directory)
+def write_pages(results: Path = RESULTS, pictures: Path = PICTURES, pages: Sequence[Path] = PAGES) -> None:
+    """Write the plots, the report beside the results, and of the pages what stands between marks."""
+    all_, before = _read_all(results)
     ours = [result for result in all_ if result["against"] is None]
     others = [result for result in all_ if result["against"] is not None]
-    once = directory / ONCE
+    once = results / ONCE
     profile = json.loads(once.read_text(encoding="utf-8"))["profile"] if once.exists() else {}
+    pictures.mkdir(parents=True, exist_ok=True)
     for name, text in charts(ours, profile).items():
-        (directory / f"{name}.svg").write_text(text, encoding="utf-8")
+        (pictures / f"{name}.svg").write_text(text, encoding="utf-8")
     judged = [(result["shape"], each) for result in ours for each in verdicts(result)]
     judged += [("1x100x4", each) for each in growth(ours)]
-    figures = [_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]
-    figures += [_markdown(HEAD, rows(others))] if others else []
-    made = {
-        "figures": "\n\n".join(figures),
+    parts = {
+        "figures": "\n\n".join([_ten(judged), _count(judged), _machines(ours), *_compared(ours, before)]),
         "missed": "\n".join(_missed(judged)),
     }
-    written = _PART.sub(lambda part: f"{part[1]}\n{made[part[2]]}\n\n{part[3]}", page.read_text("utf-8"))
-    page.write_text(written, encoding="utf-8")
+    for page in pages:
+        written = _PART.sub(lambda part: f"{part[1]}\n{parts[part[2]]}\n\n{part[3]}", page.read_text("utf-8"))
+        page.write_text(written, encoding="utf-8")
+    sections = {
+        "Sets": _markdown(HEAD, rows([*ours, *others])),
+        "DisaggregatedSets": paired_section(read_paired(results)),
+        "Pods that take time to start": paced_section(results / PACED),
+        "The control plane": bill.section(_read(results / "bill")),
+        "Thousands of groups": thousands.section(_read(results / "thousands")),
+    }
+    report = "\n\n".join(f"## {title}\n\n{text}" for title, text in sections.items())
+    (results / REPORT).write_text(f"{_ABOUT_REPORT}\n\n{report}\n", encoding="utf-8")
+
+
+def _read(directory: Path) -> list[Result]:
+    return [json.loads(path.read_text("utf-8")) for path in sorted(directory.glob("*.json"))]
 
 
 def keep_before(path: Path) -> None:
@@ -73,11 +96,11 @@ def keep_before(path: Path) -> None:
         path.replace(path.with_name(f"{_BEFORE}{path.name}"))
 
 
-def draw_flames(profiles: Iterable[Path], directory: Path) -> None:
-    """The flame graph of the process that was looked at most: the one that rolled."""
+def draw_flames(profiles: Iterable[Path], picture: Path) -> None:
+    """Write the flame graph of the process that was sampled most: the one that rolled."""
     texts = [path.read_text() for path in profiles]
     stacks = max(([_stack(line) for line in text.splitlines()] for text in texts), key=_samples)
-    (directory / f"{_FLAMES}.svg").write_text(flames(stacks, "Where the CPU time of a rollout goes"))
+    picture.write_text(flames(stacks, "Where the CPU time of a rollout goes"))
 
 
 def _ten(judged: Judged) -> str:
@@ -98,7 +121,8 @@ def _ten(judged: Judged) -> str:
 
 def _count(judged: Judged) -> str:
     held = sum(each.holds for _, each in judged)
-    return f"Of all {len(judged)} figures with a bound, {held} hold. [The others](#what-is-missed-and-why)."
+    others = "[The others](../design/performance.md#what-is-missed-and-why)."
+    return f"Of all {len(judged)} figures with a bound, {held} hold. {others}"
 
 
 def _missed(judged: Judged) -> Iterator[str]:

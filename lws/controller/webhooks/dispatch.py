@@ -2,7 +2,7 @@
 
 In: reviews that `review.py` has checked. Out: what kopf's own function answers to them. That one finds out
 again which kind is meant, compares old and new, and builds what handlers may ask for (40 arguments): 0.18 ms
-instead of 0.05 for a review of a pod (docs/operations/performance-paths.md). Ours ask for four.
+instead of 0.05 for a review of a pod (docs/design/performance.md). Ours ask for four.
 """
 
 from __future__ import annotations

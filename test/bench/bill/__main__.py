@@ -1,7 +1,7 @@
 """Run as `python -m test.bench.bill [SHAPE]`: what does the control plane spend on a group of a rollout?
 
 In: a shape (1x400x4), or settings of the control plane to try (--settings, of `settings.py`). Out:
-docs/operations/performance/bill/*.json, and the page.
+test/bench/results/bill/*.json, and the report.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from test.bench.bill.measure import Task, measure
-from test.bench.bill.page import write_page
 from test.bench.bill.settings import SETTINGS, USUAL
+from test.bench.page import RESULTS, write_pages
 from test.bench.progress import clocked
 from test.bench.shapes import Shape, parse
 
-_DOCS = Path(__file__).resolve().parents[3] / "docs" / "operations"
-PAGE, RESULTS = _DOCS / "performance-control-plane.md", _DOCS / "performance" / "bill"
+_RESULTS = RESULTS / "bill"
 
 
 def main() -> int:
@@ -29,8 +28,8 @@ def main() -> int:
     for setting in given.settings or (USUAL,):
         say(f"{given.shape.label}, settings: {setting}")
         _measure(given.shape, setting, not given.settings, given.results, say)
-    if given.results == RESULTS:
-        write_page(PAGE, RESULTS)
+    if given.results == _RESULTS:
+        write_pages()
     return 0
 
 
@@ -48,7 +47,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--settings", nargs="+", choices=SETTINGS, default=(), help="try these, without the floors"
     )
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON goes")
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="where JSON goes")
     return parser.parse_args()
 
 

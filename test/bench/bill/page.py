@@ -1,13 +1,8 @@
-"""What does docs/operations/performance-control-plane.md show?
-
-In: stored bills. Out: the part of the page between its marks.
-"""
+"""Say what the control plane spends on a group: the section of the report."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from test.bench.bill.attribution import PURPOSES, costs
@@ -15,7 +10,6 @@ from test.bench.bill.measure import BACKGROUND, BARE, OURS, SERVED
 from test.bench.bill.settings import SETTINGS, TOLD
 from test.bench.shapes import parse
 
-BEGIN, END = "<!-- bill: written by python -m test.bench.bill -->", "<!-- end -->"
 _UNMEASURED = "Not measured yet: `python -m test.bench.bill` writes it here."
 _WAYS = (BACKGROUND, BARE, SERVED, OURS)
 _API_SERVER = "kube-apiserver"
@@ -27,16 +21,8 @@ _COLLECTOR = "generic-garbage-collector"
 Result = dict[str, Any]
 
 
-def write_page(page: Path, directory: Path) -> None:
-    """Bring the figures of the page up to date; what stands around the marks stays."""
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    bills = [json.loads(path.read_text("utf-8")) for path in sorted(directory.glob("*.json"))]
-    page.write_text(f"{before}{BEGIN}\n\n{section(bills)}\n\n{END}{after}", "utf-8")
-
-
 def section(results: Sequence[Result]) -> str:
-    """The part of the page between its marks: the largest bill beside the floors, and all settings."""
+    """The section of the report: the largest bill beside the floors, and all settings."""
     whole = [each for each in results if BARE in each["bills"]]
     if not whole:
         return _UNMEASURED

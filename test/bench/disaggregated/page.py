@@ -1,7 +1,4 @@
-"""What do docs/operations/performance-disaggregated.md and a terminal show of DisaggregatedSets?
-
-In: results of shapes. Out: the part of the page between its marks, lines for a terminal.
-"""
+"""Say what was measured of DisaggregatedSets: the section of the report, lines for a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +13,6 @@ from test.bench.goals import Verdict
 
 HEAD = ("phase", "s", "alone", "CPU s", "alone", "peak PSS MB", "alone", "writes of a set", "passes of a set")
 
-_BEGIN, _END = "<!-- disaggregated: written by make bench -->", "<!-- end -->"
 _UNMEASURED = "Not measured yet: `make bench SHAPES=ds100x2x2x2` writes it here."
 _IDLE_CORES = 0.1
 
@@ -29,16 +25,8 @@ def read_paired(directory: Path) -> list[Result]:
     return sorted((each for each in found if is_paired(each["shape"])), key=lambda each: int(each["groups"]))
 
 
-def write_paired_page(page: Path, directory: Path) -> None:
-    """Bring the figures of the page up to date; what stands around the marks stays."""
-    before, _, rest = page.read_text("utf-8").partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    section = paired_section(read_paired(directory))
-    page.write_text(f"{before}{_BEGIN}\n\n{section}\n\n{_END}{after}", "utf-8")
-
-
 def paired_section(results: Sequence[Result]) -> str:
-    """The part of the page between its marks."""
+    """The section of the report."""
     return "\n\n".join(part for each in results for part in _parts(each)) or _UNMEASURED
 
 

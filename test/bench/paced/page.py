@@ -1,7 +1,4 @@
-"""What do docs/operations/performance-startup.md and a terminal show of rollouts of slow pods?
-
-In: stored results. Out: the part of the page between its marks, lines for a terminal.
-"""
+"""Say what was measured of rollouts of slow pods: the section of the report, lines for a terminal."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ HEAD = (
 
 RESULT = "paced.json"
 
-_BEGIN, _END = "<!-- paced: written by make bench -->", "<!-- end -->"
 _UNMEASURED = "Not measured yet: `make bench SHAPES=paced` writes it here."
 _IDLE_CORES = 0.1
 
@@ -45,17 +41,11 @@ def keep(directory: Path, result: Result) -> None:
     path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
 
 
-def write_paced_page(page: Path, directory: Path) -> None:
-    """Bring the figures of the page up to date; what stands around the marks stays."""
-    before, _, rest = page.read_text("utf-8").partition(_BEGIN)
-    _, _, after = rest.partition(_END)
-    path = directory / RESULT
-    section = paced_section(json.loads(path.read_text("utf-8"))) if path.exists() else _UNMEASURED
-    page.write_text(f"{before}{_BEGIN}\n\n{section}\n\n{_END}{after}", "utf-8")
-
-
-def paced_section(result: Result) -> str:
-    """The part of the page between its marks."""
+def paced_section(path: Path) -> str:
+    """The section of the report, from a stored result."""
+    if not path.exists():
+        return _UNMEASURED
+    result: Result = json.loads(path.read_text("utf-8"))
     parts = [_table(HEAD, paced_rows(result["cases"]))]
     if result["against"]:
         parts += ["With waits by the clock, as before, in the same cluster:"]

@@ -1,7 +1,7 @@
 """Run as `python -m test.bench.thousands [SHAPE …]`: what do thousands of groups take, and several managers?
 
 In: shapes such as 10x500x4, how many managers share each (--managers 1 2 4), in a cluster of its own. Out:
-docs/operations/performance/thousands/*.json, the flame graph of the largest rollout by one, and the page.
+test/bench/results/thousands/*.json, the flame graph of the largest rollout by one, and the report.
 Without anything: 400 groups, to which others are compared, and 5,000.
 """
 
@@ -13,14 +13,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from test.bench.page import draw_flames
+from test.bench.page import PICTURES, RESULTS, draw_flames, write_pages
 from test.bench.progress import clocked
 from test.bench.shapes import parse
 from test.bench.thousands.measure import Task, measure
-from test.bench.thousands.page import write_page
 
-_DOCS = Path(__file__).resolve().parents[3] / "docs" / "operations"
-PAGE, RESULTS = _DOCS / "performance-thousands.md", _DOCS / "performance" / "thousands"
+_RESULTS = RESULTS / "thousands"
 
 
 def main() -> int:
@@ -34,11 +32,11 @@ def main() -> int:
                 profiles = Path(directory)
                 result = measure(Task(shape, managers, profiles, say))
                 if managers == 1 and shape.sets > 1:
-                    draw_flames(profiles.glob("manager-0.*[0-9]"), given.results)
+                    draw_flames(profiles.glob("manager-0.*[0-9]"), PICTURES / "flames-thousands.svg")
             path = given.results / f"{shape.name}-{managers}.json"
             path.write_text(json.dumps(result, indent=1) + "\n")
-    if given.results == RESULTS:
-        write_page(PAGE, RESULTS)
+    if given.results == _RESULTS:
+        write_pages()
     return 0
 
 
@@ -46,7 +44,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m test.bench.thousands", description=__doc__)
     parser.add_argument("shapes", nargs="*", default=["1x400x4", "10x500x4"], help="sets x groups x pods")
     parser.add_argument("--managers", nargs="+", type=int, default=[1], help="how many share the work")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="where JSON goes")
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="where JSON goes")
     return parser.parse_args()
 
 

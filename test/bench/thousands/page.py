@@ -1,19 +1,13 @@
-"""What does docs/operations/performance-thousands.md show?
-
-In: stored results. Out: the part of the page between its marks.
-"""
+"""Say what thousands of groups take: the section of the report."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from test.bench.shapes import parse
 from test.bench.thousands.goals import REFERENCE, balance, bytes_of_a_pod, verdicts
 
-BEGIN, END = "<!-- thousands: written by python -m test.bench.thousands -->", "<!-- end -->"
 _UNMEASURED = "Not measured yet: `python -m test.bench.thousands` writes it here."
 _SHARED = (
     "shape",
@@ -41,19 +35,11 @@ _PHASES = (
 Result = dict[str, Any]
 
 
-def write_page(page: Path, directory: Path) -> None:
-    """Bring the figures of the page up to date; what stands around the marks stays."""
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    results = [json.loads(path.read_text("utf-8")) for path in directory.glob("*.json")]
-    results.sort(key=lambda each: (each["managers"], each["pods"], each["shape"]))
-    page.write_text(f"{before}{BEGIN}\n\n{section(results)}\n\n{END}{after}", "utf-8")
-
-
 def section(results: Sequence[Result]) -> str:
-    """The part of the page between its marks."""
+    """The section of the report."""
     if not results:
         return _UNMEASURED
+    results = sorted(results, key=lambda each: (each["managers"], each["pods"], each["shape"]))
     alone = [each for each in results if each["managers"] == 1]
     reference = next((each for each in alone if each["shape"] == REFERENCE), None)
     largest = max(alone, key=lambda each: int(each["pods"]))

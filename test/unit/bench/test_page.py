@@ -18,10 +18,9 @@ from test.bench.failure_path import FAILED, MADE
 from test.bench.goals import growth, verdicts
 from test.bench.guard import budgets, counts, counts_of_one, ratios
 from test.bench.measure import Order
-from test.bench.page import ONCE, draw_flames, keep_before, write_page
+from test.bench.page import ONCE, PAGES, PICTURES, REPORT, RESULTS, draw_flames, keep_before, write_pages
 from test.bench.table import HEAD, columns, rows
 
-DOCS = Path(__file__).parents[3] / "docs" / "operations"
 MARKS = "<!-- {}: written by make bench -->\n{}<!-- end -->\n"
 EMPTY = MARKS.format("figures", "") + MARKS.format("missed", "")
 
@@ -126,49 +125,47 @@ def test_the_guard_counts_what_its_budget_names() -> None:
     assert found["create: passes per group"] == 2.2 and found["rollout: objects listed"] == 3.0
 
 
-def test_the_page_is_what_the_stored_results_say(tmp_path: Path) -> None:
-    shutil.copytree(DOCS / "performance", tmp_path / "performance")
-    page = tmp_path / "performance.md"
-    shutil.copy(DOCS / "performance.md", page)
-    for path in (tmp_path / "performance").glob("*.svg"):
-        if path.name != "flames.svg":
-            path.unlink()
-    write_page(page, tmp_path / "performance")
+def test_pages_report_and_plots_are_what_the_stored_results_say(tmp_path: Path) -> None:
+    results, pictures = tmp_path / "results", tmp_path / "pictures"
+    shutil.copytree(RESULTS, results)
+    pages = [shutil.copy(page, tmp_path / page.parent.name) for page in PAGES]
+    write_pages(results, pictures, [*map(Path, pages)])
     again = "run `python -m test.bench --page-only`"
-    assert page.read_text() == (DOCS / "performance.md").read_text(), again
-    drawn = {path.name: path.read_text() for path in (tmp_path / "performance").glob("*.svg")}
-    assert drawn == {path.name: path.read_text() for path in (DOCS / "performance").glob("*.svg")}, again
+    assert [Path(page).read_text() for page in pages] == [page.read_text() for page in PAGES], again
+    assert (results / REPORT).read_text() == (RESULTS / REPORT).read_text(), again
+    drawn = {path.name: path.read_text() for path in pictures.glob("*.svg")}
+    kept = {path.name: path.read_text() for path in PICTURES.glob("*.svg") if "flames" not in path.name}
+    assert drawn == kept, again
 
 
-def test_the_page_is_read_to_its_end_and_shows_every_plot() -> None:
-    page = (DOCS / "performance.md").read_text()
-    assert len(page.split()) <= 1500
-    plots = {path.name for path in (DOCS / "performance").glob("*.svg")}
-    assert set(re.findall(r"!\[[^]]{10,}\]\(performance/([\w-]+\.svg)\)", page)) == plots
+def test_pages_show_plots_that_exist() -> None:
+    picture = re.compile(r"!\[[^]]{10,}\]\(\S+/([\w-]+\.svg)\)")
+    shown = {name for page in PAGES for name in picture.findall(page.read_text())}
+    assert shown and shown <= {path.name for path in PICTURES.glob("*.svg")}
 
 
-def test_the_page_is_written_between_its_marks(tmp_path: Path) -> None:
-    figures = tmp_path / "performance"
-    figures.mkdir()
-    (figures / "1x100x4.json").write_text(json.dumps(_result()))
-    (figures / "50x4x8.json").write_text(json.dumps(_result("50x4x8")))
-    other = copy.deepcopy(_result()) | {"against": "theirs"}
-    (figures / "against-1x100x4.json").write_text(json.dumps(other))
-    page = tmp_path / "performance.md"
+def test_pages_are_written_between_their_marks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
     page.write_text(
         f"before\n{MARKS.format('figures', 'yesterday')}between\n{MARKS.format('missed', '')}after\n"
     )
-    write_page(page, figures)
+    (tmp_path / "1x100x4.json").write_text(json.dumps(_result()))
+    (tmp_path / "50x4x8.json").write_text(json.dumps(_result("50x4x8")))
+    other = copy.deepcopy(_result()) | {"against": "theirs"}
+    (tmp_path / "against-1x100x4.json").write_text(json.dumps(other))
+    write_pages(tmp_path, tmp_path, [page])
     written = page.read_text()
     assert written.startswith("before\n<!-- figures") and written.endswith("<!-- end -->\nafter\n")
     assert "yesterday" not in written and "<!-- end -->\nbetween\n" in written
-    assert "| 1x100x4 | create | 5.0 | 1.25 |" in written, "the other controller"
     assert "| writes per group, create | 1.1 | 1.1 | ≤ 1.2 | holds |" in written
     assert "- rollout, time ÷ create time, ≤ 2: 4 (1x100x4)\n" in written
+    report = (tmp_path / REPORT).read_text()
+    assert report.count("| 1x100x4 | create | 5.0 | 1.25 |") == 2, "the other controller too"
+    assert report.count("Not measured yet") == 4
     for name in ("seconds", "writes-per-group", "cpu-per-group", "reviews"):
-        ElementTree.parse(figures / f"{name}.svg")
-    assert not (figures / "shares.svg").exists()
-    write_page(page, figures)
+        ElementTree.parse(tmp_path / f"{name}.svg")
+    assert not (tmp_path / "shares.svg").exists()
+    write_pages(tmp_path, tmp_path, [page])
     assert page.read_text() == written
 
 
@@ -183,7 +180,7 @@ def test_a_shape_is_compared_with_those_of_the_same_bound(tmp_path: Path) -> Non
 def test_shares_are_drawn_of_the_stored_profile(tmp_path: Path) -> None:
     profile = {"shape": "1x400x4", "commit": "abc", "percent": {"streams": 30, "rest": 70}}
     _figures(tmp_path, ("1x100x4.json", _result()), (ONCE, {"profile": profile}))
-    drawn = (tmp_path / "performance" / "shares.svg").read_text()
+    drawn = (tmp_path / "shares.svg").read_text()
     assert "30 %" in drawn and "1 × 400 × 4, commit abc" in drawn
 
 
@@ -198,7 +195,7 @@ def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
     idle, busy = tmp_path / "stacks.1", tmp_path / "stacks.2"
     idle.write_text("main;wait 3\n")
     busy.write_text("main;run;<plan> 60\nmain;run;put 30\nmain;rare 1\n")
-    draw_flames([idle, busy], tmp_path)
+    draw_flames([idle, busy], tmp_path / "flames.svg")
     text = (tmp_path / "flames.svg").read_text()
     ElementTree.fromstring(text)
     assert "91 samples" in text and "&lt;plan&gt;: 60" in text and "wait" not in text
@@ -206,19 +203,18 @@ def test_a_flame_graph_of_the_process_that_worked_most(tmp_path: Path) -> None:
 
 def _figures(directory: Path, *results: tuple[str, dict[str, Any]]) -> str:
     """The page that is made of results under these file names."""
-    figures, page = directory / "performance", directory / "performance.md"
-    figures.mkdir(exist_ok=True)
+    page = directory / "page.md"
     for name, result in results:
-        (figures / name).write_text(json.dumps(result))
+        (directory / name).write_text(json.dumps(result))
     page.write_text(EMPTY)
-    write_page(page, figures)
+    write_pages(directory, directory, [page])
     return page.read_text()
 
 
 def test_two_runs_in_a_row_stand_side_by_side(tmp_path: Path) -> None:
     assert "two runs" not in _figures(tmp_path, ("1x100x4.json", _result()))
-    keep_before(tmp_path / "performance" / "1x100x4.json")
-    keep_before(tmp_path / "performance" / "1x400x4.json")
+    keep_before(tmp_path / "1x100x4.json")
+    keep_before(tmp_path / "1x400x4.json")
     told = _figures(tmp_path, ("1x100x4.json", _result(seconds=6.0, writes_per_group=1.2)))
     assert "in seconds by up to 20%, in CPU per group by up to 0%, in writes per group by up to 9%" in told
     assert "| writes per group, create | 1.2 |" in told, "the figures are those of the new run"
@@ -234,33 +230,23 @@ def test_another_controller_is_not_run_twice(tmp_path: Path) -> None:
 def test_growth_is_drawn_where_there_is_some(tmp_path: Path) -> None:
     small, large = _result(), _result("1x400x4")
     _figures(tmp_path, ("1x100x4.json", small), ("50x4x8.json", _result("50x4x8")))
-    assert not (tmp_path / "performance" / "growth.svg").exists()
+    assert not (tmp_path / "growth.svg").exists()
     large["phases"]["rollout"]["seconds"] = 90.0
     told = _figures(tmp_path, ("1x400x4.json", large))
     assert "- rollout, time(400) ÷ time(100), ≤ 4.4: 4.5 (1x100x4)" in told
-    drawn = (tmp_path / "performance" / "growth.svg").read_text()
+    drawn = (tmp_path / "growth.svg").read_text()
     ElementTree.fromstring(drawn)
     assert all(
         each in drawn for each in ("100 groups", "400 groups", "create 5 to 5 s", "rollout 20 to 90 s")
     )
 
 
-def test_the_page_alone_is_written_without_measuring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    (tmp_path / "1x100x4.json").write_text(json.dumps(_result()))
-    page = tmp_path / "page.md"
-    page.write_text(EMPTY)
-    monkeypatch.setattr(bench, "_PAGE", page)
-    of_disaggregated_sets = tmp_path / "performance-disaggregated.md"
-    of_disaggregated_sets.write_text("<!-- disaggregated: written by make bench --><!-- end -->")
-    monkeypatch.setattr(bench, "_PAIRED_PAGE", of_disaggregated_sets)
-    of_slow_pods = tmp_path / "performance-startup.md"
-    of_slow_pods.write_text("<!-- paced: written by make bench -->\n<!-- end -->\n")
-    monkeypatch.setattr(bench, "_STARTUP_PAGE", of_slow_pods)
+def test_pages_are_written_without_measuring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    written: list[Path] = []
+    monkeypatch.setattr(bench, "write_pages", written.append)
     monkeypatch.setattr(sys, "argv", ["bench", "--page-only", f"--results={tmp_path}"])
     assert bench.main() == 0
-    assert "| start to first pass in s | 1.5 |" in page.read_text()
-    assert "Not measured yet" in of_disaggregated_sets.read_text()
-    assert "Not measured yet" in of_slow_pods.read_text()
+    assert written == [tmp_path]
 
 
 def test_the_command_line_takes_what_make_gives_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

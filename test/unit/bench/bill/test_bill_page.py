@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.bench.bill.measure import BACKGROUND, BARE, OURS, SERVED
-from test.bench.bill.page import BEGIN, END, section, write_page
+from test.bench.bill.page import section
 from test.bench.bill.requests import OURS as MANAGER
 from test.bench.bill.settings import SETTINGS, TOLD
 
@@ -53,15 +51,6 @@ def test_settings_are_beside_each_other_in_their_order() -> None:
 @pytest.mark.parametrize("results", [[], [a_result("usual", OURS)]])
 def test_without_the_floors_there_is_no_bill(results: list[dict[str, Any]]) -> None:
     assert "Not measured yet" in section(results)
-
-
-def test_what_stands_around_the_marks_stays(tmp_path: Path) -> None:
-    (tmp_path / "1x10x4.json").write_text(json.dumps(WHOLE))
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\n{END}\nafter\n")
-    write_page(page, tmp_path)
-    assert page.read_text().startswith(f"before\n{BEGIN}\n\nA rollout of 1 × 10 × 4")
-    assert page.read_text().endswith(f"{END}\nafter\n")
 
 
 def test_every_setting_has_words() -> None:

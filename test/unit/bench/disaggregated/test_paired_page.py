@@ -13,10 +13,8 @@ from test.bench import __main__ as bench
 from test.bench import guard
 from test.bench.disaggregated.goals import paired_verdicts
 from test.bench.disaggregated.measure import PairedOrder
-from test.bench.disaggregated.page import paired_section, read_paired, write_paired_page
+from test.bench.disaggregated.page import paired_section, read_paired
 from test.unit.bench.paced.test_page import figures
-
-DOCS = Path(__file__).parents[4] / "docs" / "operations"
 
 CREATED = {
     "create controllerrevisions": 1,
@@ -146,14 +144,10 @@ def test_costs_beside_those_of_the_same_sets_alone() -> None:
     }
 
 
-def test_the_page_has_a_part_for_them(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("<!-- disaggregated: written by make bench -->\nold\n<!-- end -->\n")
-    write_paired_page(page, tmp_path)
-    assert "Not measured yet" in page.read_text() and "old" not in page.read_text()
+def test_the_report_has_a_section_for_them(tmp_path: Path) -> None:
+    assert "Not measured yet" in paired_section(read_paired(tmp_path))
     (tmp_path / "ds2x2x2x2.json").write_text(json.dumps(_result()))
-    write_paired_page(page, tmp_path)
-    text = page.read_text()
+    text = paired_section(read_paired(tmp_path))
     assert "| create | 10 | 10 | 5 | 5 | 90 | 80 | 7 | 5 |" in text
     assert "| CPU ÷ alone | 1 | ≤ 1.25 | holds |" in text
     assert "The machine was busy" in text and read_paired(tmp_path) == [_result()]
@@ -165,14 +159,6 @@ def test_the_page_says_what_no_controller_can_take_less_than() -> None:
     assert "1.6 CPU s for 60 requests, 27 ms each" in text
     assert "**CPU ÷ alone would be 1.1 without any decision and any review.**" in text
     assert "without any decision" not in paired_section([_result()])
-
-
-def test_the_page_is_what_the_stored_results_say(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    stored = DOCS / "performance-disaggregated.md"
-    page.write_text(stored.read_text())
-    write_paired_page(page, DOCS / "performance")
-    assert page.read_text() == stored.read_text(), "run `python -m test.bench --page-only`"
 
 
 def test_what_was_not_measured_alone_is_left_out() -> None:

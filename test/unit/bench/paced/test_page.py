@@ -13,7 +13,7 @@ from test.bench.paced.cases import parse_cases
 from test.bench.paced.figures import Turn
 from test.bench.paced.goals import paced_verdicts
 from test.bench.paced.measure import figures as figures_of
-from test.bench.paced.page import keep, paced_section, write_paced_page
+from test.bench.paced.page import RESULT, keep, paced_section
 
 
 def figures(**more: float) -> dict[str, Any]:
@@ -39,35 +39,23 @@ def _result(**cases: dict[str, Any]) -> dict[str, Any]:
     return {"commit": "0123456789ab", "machine": machine, "cases": cases, "against": {}}
 
 
-def test_what_is_missed_is_named() -> None:
+def _section(directory: Path, result: dict[str, Any]) -> str:
+    (directory / RESULT).write_text(json.dumps(result))
+    return paced_section(directory / RESULT)
+
+
+def test_what_is_missed_is_named(tmp_path: Path) -> None:
     assert all(each.holds for each in paced_verdicts(figures()))
-    text = paced_section(_result(one=figures(), two=figures(utilisation=0.86)))
+    text = _section(tmp_path, _result(one=figures(), two=figures(utilisation=0.86)))
     assert "Of 4 figures with a bound, 3 hold. Missed:\n\n- two, utilisation: 0.860, to reach ≥ 0.95" in text
-    assert "hold." in paced_section(_result(one=figures()))
+    assert "hold." in _section(tmp_path, _result(one=figures()))
     assert "busy" not in text
+    assert "Not measured yet" in paced_section(tmp_path / "nothing.json")
 
 
-def test_two_controllers_stand_below_each_other() -> None:
-    text = paced_section({**_result(one=figures()), "against": {"one": figures(seconds=150.0)}})
+def test_two_controllers_stand_below_each_other(tmp_path: Path) -> None:
+    text = _section(tmp_path, {**_result(one=figures()), "against": {"one": figures(seconds=150.0)}})
     assert text.index("| one | 100.0") < text.index("| one | 150.0")
-
-
-def test_the_page_keeps_what_stands_around_its_figures(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- paced: written by make bench -->\nformer figures\n<!-- end -->\nafter\n")
-    write_paced_page(page, tmp_path)
-    assert "Not measured yet" in page.read_text()
-    keep(tmp_path, _result(one=figures()))
-    write_paced_page(page, tmp_path)
-    text = page.read_text()
-    assert text.startswith("before\n") and text.endswith("after\n") and "| one |" in text
-    assert "former figures" not in text
-
-
-def test_the_published_page_says_what_was_kept() -> None:
-    docs = Path(__file__).parents[4] / "docs" / "operations"
-    kept = json.loads((docs / "performance" / "paced.json").read_text("utf-8"))
-    assert paced_section(kept) in (docs / "performance-startup.md").read_text("utf-8")
 
 
 def test_rollouts_of_one_commit_are_kept_together(tmp_path: Path) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import copy
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from test.bench.thousands.goals import balance, verdicts
-from test.bench.thousands.page import BEGIN, END, section, write_page
+from test.bench.thousands.page import section
 
 
 def result(shape: str, managers: int = 1, cpu: float = 0.01) -> dict[str, Any]:
@@ -79,18 +77,10 @@ def test_balance_is_the_most_beside_the_mean() -> None:
     assert balance(result("10x100x4", 4)) == pytest.approx(2.0 / 1.25)
 
 
-def test_the_page_shows_the_largest_by_one_and_all_that_was_shared(tmp_path: Path) -> None:
-    for each in (result("1x400x4"), {**result("10x500x4"), "pods": 20_000}, result("10x100x4", 2)):
-        (tmp_path / f"{each['shape']}-{each['managers']}.json").write_text(json.dumps(each))
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{BEGIN}\nformer figures\n{END}\nafter\n")
-    write_page(page, tmp_path)
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("after\n")
+def test_the_report_shows_the_largest_by_one_and_all_that_was_shared() -> None:
+    text = section([result("1x400x4"), {**result("10x500x4"), "pods": 20_000}, result("10x100x4", 2)])
     assert "10 × 500 × 4, one manager:" in text
     assert "| 10 × 100 × 4 | 2 | 125 + 125 |" in text
-    assert "former figures" not in text
 
 
 def test_without_results_the_page_says_so() -> None:
