@@ -18,7 +18,7 @@ from lws.disaggregatedset.rollout.scaling import is_settled
 from lws.disaggregatedset.rollout.slices import SliceStanding, slices_remembered, slices_that_may_step
 from lws.disaggregatedset.rollout.state import SliceState
 from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
-from lws.disaggregatedset.slices.lost import creations, leftovers, lost_before, lost_children
+from lws.disaggregatedset.slices.lost import creations, last_seen, leftovers, lost_before, lost_children
 from lws.disaggregatedset.slices.state import (
     Memory,
     Roles,
@@ -30,6 +30,7 @@ from lws.disaggregatedset.slices.state import (
 )
 from lws.disaggregatedset.slices.step import Slice, baseline, plan_step
 from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.spec import Role
 
 _OTHERS_FIRST = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
 _NO_ROOM = "other slices are in their rollout, and the status has no room to remember that of another one"
@@ -77,7 +78,9 @@ def courses(wanted: Wanted) -> tuple[Course, ...]:
     """Of every slice that is wanted, in their order."""
     snapshot, spec = wanted.snapshot, wanted.spec
     legacy = legacy_children(snapshot, spec, wanted.key)
-    standings = [_standing(wanted, index) for index in range(spec.slices)]
+    former = _former(wanted) if spec.paused else None
+    asked = [_asked_for(wanted, index, former) for index in range(spec.slices)]
+    standings = [_standing(each, index) for index, each in enumerate(asked)]
     summaries = [each.summary for each in standings]
     may_step = slices_that_may_step(summaries, spec.slices, spec.max_updating_slices)
     waiting = dict.fromkeys(may_step - slices_remembered(summaries, may_step), _NO_ROOM)
@@ -99,6 +102,58 @@ def waiting_slices(steps: Iterable[Course]) -> tuple[str, ...]:
     return tuple(
         f"slice{'s' if len(indices) > 1 else ''} {', '.join(indices)}: {why}"
         for why, indices in found.items()
+    )
+
+
+def _former(wanted: Wanted) -> Wanted | None:
+    """What slices ask for that come while a rollout is paused: the revision that it leads away from, with the
+    numbers of groups that are asked for now. None where none is under way, or nothing records what it was.
+    """
+    snapshot, spec = wanted.snapshot, wanted.spec
+    old = [
+        each
+        for each in snapshot.children
+        if each.slice_index < spec.slices and each.key != wanted.key and not each.is_leaving
+    ]
+    current = (snapshot.obj.get("status") or {}).get("currentRevision")
+    keys = [each.key for each in snapshot.revisions if each.name == current]
+    keys += newest_first(old, snapshot.revisions)
+    key = next((each for each in keys if each != wanted.key and wanted.recorded(each)), None)
+    recorded = wanted.recorded(key) if old and key is not None else None
+    if recorded is None or key is None:
+        return None
+    roles = tuple(_with_live_numbers(wanted, each, key) for each in recorded.roles)
+    return replace(wanted, key=key, spec=replace(spec, roles=roles, placement=recorded.placement))
+
+
+def _with_live_numbers(wanted: Wanted, role: Role, key: str) -> Role:
+    """A recorded role; of one that is not asked for any more, as many groups as another slice has."""
+    live = wanted.spec.role(role.name)
+    if live is not None:
+        numbers = {"replicas": live.replicas, "is_external": live.is_external, "rolling": live.rolling}
+        return replace(role, start_after=live.start_after, **numbers)
+    children = wanted.snapshot.children
+    kept = (each.wanted for each in children if (each.role, each.key) == (role.name, key))
+    return replace(role, replicas=max(kept, default=0))
+
+
+def _asked_for(wanted: Wanted, index: int, former: Wanted | None) -> Wanted:
+    """What is asked for in one slice. A paused rollout begins in none: one that has nothing yet, or not yet
+    all roles because some start after others, gets what the others are on.
+    """
+    children = wanted.snapshot.of_slice(index)
+    if former is None or _was_on(wanted, index) or {each.key for each in children} - {former.key}:
+        return wanted
+    there = {each.role for each in children if not each.is_leaving}
+    late = {each.name for each in former.spec.roles if each.start_after and each.name not in there}
+    return former if not children or late else wanted
+
+
+def _was_on(wanted: Wanted, index: int) -> bool:
+    """The rollout had begun in the slice before it lost everything: it comes back where it was."""
+    memory = remembered(wanted.snapshot.obj, index)
+    return (memory is not None and memory.key == wanted.key) or bool(
+        last_seen(wanted.snapshot.obj, index, wanted.key)
     )
 
 

@@ -69,7 +69,7 @@ def lost_before(within: Slice, roles: Roles) -> dict[str, int]:
     there = {(each.key, each.role) for each in within.children}
     found = {}
     for key in {key for key, _ in there} - {within.key}:
-        for role, count in _last_seen(within.snapshot.obj, within.index, key).items():
+        for role, count in last_seen(within.snapshot.obj, within.index, key).items():
             if count and (key, role) not in there:
                 name = child_name(set_name, Identity(within.index, key, role))
                 found[name] = min(count, most.get(role, count))
@@ -103,7 +103,7 @@ def _of_rollout(within: Slice) -> Iterator[tuple[Identity, Lost]]:
     for name, initial in memory.initial.items():
         identity = identity_of(snapshot.obj["metadata"]["name"], name)
         if initial and identity is not None and identity.key != within.key:
-            seen = _last_seen(snapshot.obj, identity.slice_index, identity.key)
+            seen = last_seen(snapshot.obj, identity.slice_index, identity.key)
             yield identity, Lost(initial, seen.get(identity.role, initial))
 
 
@@ -136,7 +136,7 @@ def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:
     return child_name(snapshot.obj["metadata"]["name"], replace(identity, is_legacy=False))
 
 
-def _last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, int]:
+def last_seen(obj: Mapping[str, Any], slice_index: int, key: str) -> dict[str, int]:
     """The groups that the status last said the children of a revision had, by role; it may be behind, and old
     counts only fall.
     """

@@ -412,6 +412,61 @@ def test_slices_come_and_go(world: World) -> None:
     assert world.reasons.count("LWSDeleted") == 4
 
 
+@pytest.mark.parametrize("is_remembered", [True, False], ids=["as the status says", "status lost"])
+def test_slices_that_come_in_a_pause_have_what_the_others_have(world: World, is_remembered: bool) -> None:
+    """A router starts after prefill; the paused revision has another image, and no decode any more."""
+    router = {**make_role("router", 1), "startAfter": ["prefill"]}
+    add(world, roles=[make_role("prefill", 2), make_role("decode", 1), router])
+    old = only(world)
+
+    def pause(spec: dict[str, Any]) -> None:
+        _set_image(spec, "app:2")
+        spec["roles"] = [each for each in spec["roles"] if each["name"] != "decode"]
+        spec["rolloutStrategy"] = {"paused": True}
+
+    world.edit(pause)
+    if not is_remembered:
+        world.settle()
+        (obj,) = world.cluster.of_kind(KIND)
+        world.cluster.change(obj, status={})
+    world.edit(lambda spec: spec.update(slices=3))
+    world.settle()
+    assert world.counts() == {old: {"prefill": 6, "decode": 3, "router": 3}}
+    assert world.status["currentRevision"] != world.status["updateRevision"]
+
+    world.edit(lambda spec: spec["rolloutStrategy"].update(paused=False))
+    world.settle()
+    assert old not in world.counts()
+    assert list(world.counts().values()) == [{"prefill": 6, "router": 3}]
+
+
+def test_a_set_that_is_paused_from_the_start_is_made(world: World) -> None:
+    add(world, rolloutStrategy={"paused": True})
+    world.edit(lambda spec: spec.update(slices=2))
+    world.settle()
+    assert list(world.counts().values()) == [{"prefill": 4, "decode": 2}]
+
+
+def test_a_slice_whose_rollout_had_begun_comes_back_where_it_was(world: World) -> None:
+    add(world, slices=2, rolloutStrategy={"maxUpdatingSlices": 1})
+    old = only(world)
+    world.edit(lambda spec: _set_image(spec, "app:2"))
+    for _ in range(200):
+        world.go_on()
+        first = [each for each in world.children if each["metadata"]["labels"][SLICE_LABEL] == "0"]
+        if first and all(old not in each["metadata"]["name"] for each in first):
+            break
+    world.edit(lambda spec: spec["rolloutStrategy"].update(paused=True))
+    world.settle()
+    assert old in world.counts()
+    before = world.counts()
+    for each in world.children:
+        if each["metadata"]["labels"][SLICE_LABEL] == "0":
+            world.cluster.condemn(each)
+    world.settle()
+    assert world.counts() == before
+
+
 def test_no_more_slices_roll_at_once_than_may(world: World) -> None:
     add(world, slices=3, rolloutStrategy={"maxUpdatingSlices": 1})
     old = only(world)
