@@ -33,15 +33,15 @@ def clash_errors(
         # Names of objects begin with that of their set: to look closer at each of 200 sets would cost 2 ms.
         if not (its_name.startswith(f"{name}-") or name.startswith(f"{its_name}-")) or is_terminating(other):
             continue
-        parent, index = parent_and_ordinal(name)
-        if parent == its_name and index in _indices(other) and not old:
+        index = _group_named(name, its_name)
+        if index in _indices(other) and not old:
             why = (
                 f"is the name of the StatefulSet or Service of group {index} of LeaderWorkerSet {its_name}: "
                 f"choose a name that does not end in a dash and a number"
             )
             errors.append(invalid("metadata.name", name, why))
-        parent, index = parent_and_ordinal(its_name)
-        if parent == name and index in taken and index not in before:
+        index = _group_named(its_name, name)
+        if index in taken and index not in before:
             why = (
                 f"its group {index} would need a StatefulSet or Service {its_name}, which LeaderWorkerSet "
                 f"{its_name} has: choose another name, or at most {index} groups, surge included"
@@ -49,6 +49,12 @@ def clash_errors(
             errors.append(invalid("metadata.name", name, why))
         errors += _service_errors(new, old, other)
     return errors
+
+
+def _group_named(name: str, set_name: str) -> int:
+    """The index of the group of a set whose objects have this name, to the letter: `a-01` is none of `a`."""
+    index = parent_and_ordinal(name)[1]
+    return index if name == f"{set_name}-{index}" else -1
 
 
 def _service_errors(

@@ -42,6 +42,8 @@ PARENT = 'metadata.name: Invalid value: "a": its group 1 would need a StatefulSe
         pytest.param(make_set("a", replicas=1, ms=1), make_set("a-1"), PARENT, id="its surge group"),
         pytest.param(make_set("a", size=1), make_set("a-1"), "", id="another is a group without workers"),
         pytest.param(make_set("a-1-0"), make_set("a"), "", id="the name of a pod is no hindrance"),
+        pytest.param(make_set("a-01"), make_set("a"), "", id="no group is named so"),
+        pytest.param(make_set("a"), make_set("a-01"), "", id="another that no group is named as"),
     ],
 )
 def test_create(new: dict[str, Any], other: dict[str, Any], expected: str) -> None:
@@ -61,6 +63,10 @@ def test_create(new: dict[str, Any], other: dict[str, Any], expected: str) -> No
 )
 def test_update(new: dict[str, Any], old: dict[str, Any], refused: bool) -> None:
     assert bool(errors_in(new, old, [make_set("a-1"), new])) is refused
+
+
+def test_a_set_grows_beside_one_whose_name_no_group_has() -> None:
+    assert errors_in(make_set("a", replicas=3), make_set("a", replicas=1), [make_set("a-01")]) == []
 
 
 def test_a_name_that_was_accepted_stays() -> None:
