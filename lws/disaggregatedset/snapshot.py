@@ -77,7 +77,8 @@ class ChildFacts:
 class DisaggregatedSnapshot:
     """A DisaggregatedSet and what belongs to it.
 
-    children, services, scalers: those that the set controls. orphans: LeaderWorkerSets that nobody controls,
+    children, services, scalers: those that the set controls. unreadable: its LeaderWorkerSets of whose spec
+    nothing can be told, by name, with why. orphans: LeaderWorkerSets that nobody controls,
     with the name and the label of a child. strangers: what has a name that the set gives, and is not its own,
     by kind and name. revisions: recorded ones that it controls or may adopt. taken: ControllerRevisions of
     others that have names which its own were to get. lingering: groups that are left of children which
@@ -91,6 +92,7 @@ class DisaggregatedSnapshot:
     obj: Object
     now: datetime
     children: tuple[ChildFacts, ...] = ()
+    unreadable: Mapping[str, str] = field(default_factory=dict)
     orphans: tuple[Object, ...] = ()
     services: tuple[Object, ...] = ()
     scalers: tuple[Object, ...] = ()

@@ -23,6 +23,7 @@ __all__ = [
     "deletion_requested_at",
     "disruption_of",
     "ended_containers",
+    "gate_of",
     "is_failed",
     "is_pending",
     "is_ready",
@@ -58,11 +59,12 @@ class ContainerEnd:
 @dataclass(frozen=True, slots=True)
 class NodeWait:
     """A pod that the scheduler could not place, or was not to. since: when it was created. until: when it got
-    its node, None while it has none.
+    its node, None while it has none. gate: what keeps the scheduler from looking at it, empty for nothing.
     """
 
     since: datetime
     until: datetime | None = None
+    gate: str = ""
 
 
 def is_ready(pod: Mapping[str, Any]) -> bool:
@@ -101,11 +103,17 @@ def wait_for_node(pod: Mapping[str, Any]) -> NodeWait | None:
     if scheduled is None or since is None:
         return None
     if scheduled.get("status") == "False":
-        return NodeWait(since)
+        return NodeWait(since, gate=gate_of(pod))
     until = moment_of(scheduled.get("lastTransitionTime"))
     if scheduled.get("status") != "True" or until is None or until - since <= timing.SCHEDULED_AT_ONCE:
         return None
     return NodeWait(since, until)
+
+
+def gate_of(pod: Mapping[str, Any]) -> str:
+    """The first of the scheduling gates of a pod; empty where it has none any more."""
+    gates = (pod.get("spec") or {}).get("schedulingGates") or ()
+    return str(gates[0].get("name") or "") if gates else ""
 
 
 def disruption_of(pod: Mapping[str, Any]) -> str:

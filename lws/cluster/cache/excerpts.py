@@ -83,6 +83,11 @@ def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> l
     return kept
 
 
+def first(stored: Sequence[Any], pod: Mapping[str, Any]) -> list[Any] | None:
+    """Of what all have to go, it is enough to know one."""
+    return list(stored[:1]) or None
+
+
 def eventful(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Containers that restarted or have ended with an error."""
     return [_container(entry) for entry in stored if _is_eventful(entry)] or None

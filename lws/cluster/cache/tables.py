@@ -78,6 +78,7 @@ _POD = Table(
     (
         *_METADATA,
         Field("spec.nodeName", pod_start.on_node),
+        Field("spec.schedulingGates", SET, excerpts.first),
         Field("spec.schedulingGroup"),
         Field("spec.containers", excerpt=excerpts.tpu_requests),
         Field("spec.initContainers", excerpt=excerpts.restarted_sidecars),

@@ -6,7 +6,7 @@ is no such set.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from lws.actions import Object
@@ -30,6 +30,7 @@ from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 Named = dict[tuple[str, str], Object]
+_Own = tuple[Object, Identity, str]
 
 
 def _place_of(obj: Object) -> tuple[str, str]:
@@ -64,22 +65,25 @@ class DisaggregatedObserver:
     async def _observe_whole(self, obj: Object, now: datetime) -> DisaggregatedSnapshot | None:
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
         uid = obj["metadata"]["uid"]
-        children, revisions = self._children(obj, now), self._revisions(obj)
+        own = self._own(obj)
+        unreadable = {name: fault for name, (_, _, fault) in own.items() if fault}
+        children, revisions = self._children(obj, own, now), self._revisions(obj)
         orphans = self._orphans(obj)
         scalers = tuple(self._store.controlled_by(uid, SCALER_KIND))
         wanted = _Wanted(obj, children, revisions)
         # What is made or adopted now would be made in vain for a set whose end the stream has missed.
         has_orphans = bool(orphans) or any(each.is_orphan for each in revisions)
-        in_doubt = has_orphans or wanted.lacks_any(children, scalers)
+        in_doubt = has_orphans or wanted.lacks_any([identity for _, identity, _ in own.values()], scalers)
         reread = await self._lookup.reread(obj) if in_doubt else None
         if in_doubt and (reread is None or is_terminating(reread)):
             return DisaggregatedSnapshot(reread, now) if reread is not None else None
         strangers = await self._strangers(obj, wanted)
-        lingering, orphaned = self._leftovers.of_lost(obj, {each.name for each in children})
+        lingering, orphaned = self._leftovers.of_lost(obj, own.keys())
         return DisaggregatedSnapshot(
             obj=obj,
             now=now,
             children=children,
+            unreadable=unreadable,
             orphans=orphans,
             services=tuple(self._store.controlled_by(uid, "Service")),
             scalers=scalers,
@@ -93,13 +97,21 @@ class DisaggregatedObserver:
             obstructions=self._memory.refusals.of_set(namespace, name),
         )
 
-    def _children(self, obj: Object, now: datetime) -> tuple[ChildFacts, ...]:
-        known, began = [], remembered_children(obj)
+    def _own(self, obj: Object) -> dict[str, _Own]:
+        """By name: its LeaderWorkerSets, which of them each is, and why it cannot be read."""
+        name, known = obj["metadata"]["name"], {}
         for each in self._store.controlled_by(obj["metadata"]["uid"], CHILD_KIND):
-            identity = identity_of(obj["metadata"]["name"], each["metadata"]["name"])
-            if identity is not None and not self._memory.fault_of(each):
+            identity = identity_of(name, each["metadata"]["name"])
+            if identity is not None:
+                known[each["metadata"]["name"]] = each, identity, self._memory.fault_of(each)
+        return known
+
+    def _children(self, obj: Object, own: Mapping[str, _Own], now: datetime) -> tuple[ChildFacts, ...]:
+        known, began = [], remembered_children(obj)
+        for name, (each, identity, fault) in own.items():
+            if not fault:
                 groups = self._groups_of(each)
-                left = self._leftovers.beside(each, groups is not None, began.get(each["metadata"]["name"]))
+                left = self._leftovers.beside(each, groups is not None, began.get(name))
                 known.append(child_facts(each, identity, groups, now, left))
         return tuple(sorted(known, key=lambda each: each.name))
 
@@ -148,7 +160,7 @@ class _Wanted:
         self._target = newest.key if newest is not None else ""
         self._keys = {each.key for each in children} | ({self._target} - {""})
 
-    def lacks_any(self, children: Iterable[ChildFacts], scalers: Iterable[Object]) -> bool:
+    def lacks_any(self, children: Collection[Identity], scalers: Iterable[Object]) -> bool:
         """Something is yet to be made, or may be: whether an edit needs a new revision is decided later."""
         status = self._obj.get("status") or {}
         if status.get("observedGeneration") != self._obj["metadata"].get("generation", 0):
@@ -160,7 +172,7 @@ class _Wanted:
         slices, roles = range(self._spec.slices), self._spec.roles
         if any((index, role.name) not in there for index in slices for role in roles):
             return True
-        names = {each.name for each in children}
+        names = {child_name(self._name, each) for each in children}
         if any(name not in names for index in slices for name in self._began_with(index)):
             return True
         names = {each["metadata"]["name"] for each in scalers}

@@ -130,8 +130,8 @@ def _with_live_numbers(wanted: Wanted, role: Role, key: str) -> Role:
     """A recorded role; of one that is not asked for any more, as many groups as another slice has."""
     live = wanted.spec.role(role.name)
     if live is not None:
-        numbers = {"replicas": live.replicas, "is_external": live.is_external, "rolling": live.rolling}
-        return replace(role, start_after=live.start_after, **numbers)
+        numbers = replace(role, replicas=live.replicas, is_external=live.is_external)
+        return replace(numbers, rolling=live.rolling, start_after=live.start_after)
     children = wanted.snapshot.children
     kept = (each.wanted for each in children if (each.role, each.key) == (role.name, key))
     return replace(role, replicas=max(kept, default=0))

@@ -123,12 +123,13 @@ def _of_waiting_slice(wanted: Wanted, within: Slice, roles: Roles) -> Iterator[t
 
 
 def _is_refused(snapshot: DisaggregatedSnapshot, identity: Identity) -> bool:
-    """A stranger has the name, or the API server does not take the child: no step can wait for it."""
+    """A stranger has the name, the API server does not take the child, or it is there and cannot be read: no
+    step can wait for it.
+    """
     name = _name_of(snapshot, identity)
     subject = f"cannot create {CHILD_KIND} {name}"
-    return (CHILD_KIND, name) in snapshot.strangers or any(
-        each.subject == subject for each in snapshot.obstructions
-    )
+    is_there = (CHILD_KIND, name) in snapshot.strangers or name in snapshot.unreadable
+    return is_there or any(each.subject == subject for each in snapshot.obstructions)
 
 
 def _name_of(snapshot: DisaggregatedSnapshot, identity: Identity) -> str:

@@ -136,6 +136,8 @@ def _obstacle(within: Slice, role: Role) -> Plan | None:
     """Whatever else has the name that the child needs."""
     snapshot = within.snapshot
     name = child_name(snapshot.obj["metadata"]["name"], Identity(within.index, within.key, role.name))
+    if name in snapshot.unreadable:
+        return Plan(waiting_for=f"LeaderWorkerSet {name} to be readable")
     leaving = next((each.obj for each in within.children if each.name == name), None)
     stored = leaving if leaving is not None else snapshot.strangers.get((CHILD_KIND, name))
     uid = snapshot.obj["metadata"]["uid"]

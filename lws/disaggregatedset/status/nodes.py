@@ -1,4 +1,4 @@
-"""Which roles of which slices find no room on any node?
+"""Which roles of which slices find no room on any node, or are kept from looking for it?
 
 In: children, with what their pods wait for. Out: a line for each, for the status; and when to look again,
 because no event says that a pod has waited for long.
@@ -11,12 +11,20 @@ from datetime import datetime
 
 from lws import timing
 from lws.disaggregatedset.snapshot import ChildFacts
+from lws.kube.pods import NodeWait
 
 
 def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, ...]:
-    """By slice and role, those with a pod that has waited for long and still does."""
-    found = {(each.slice_index, each.role) for each in children if _waits_for_long(each, now)}
-    return tuple(f"slice {index}: role {role}: pods wait for nodes" for index, role in sorted(found))
+    """By slice and role, those with a pod that has waited for long and still does, and what for."""
+    found = {
+        (each.slice_index, each.role, _awaited(wait))
+        for each in children
+        for wait in each.waits
+        if wait.until is None and now - wait.since >= timing.NODE_WAIT_IS_LONG
+    }
+    return tuple(
+        f"slice {index}: role {role}: pods wait for {awaited}" for index, role, awaited in sorted(found)
+    )
 
 
 def look_again(children: Iterable[ChildFacts]) -> float | None:
@@ -25,6 +33,5 @@ def look_again(children: Iterable[ChildFacts]) -> float | None:
     return timing.NODE_WAIT_IS_LONG.total_seconds() if is_awaited else None
 
 
-def _waits_for_long(child: ChildFacts, now: datetime) -> bool:
-    limit = timing.NODE_WAIT_IS_LONG
-    return any(wait.until is None and now - wait.since >= limit for wait in child.waits)
+def _awaited(wait: NodeWait) -> str:
+    return f"scheduling gate {wait.gate}" if wait.gate else "nodes"

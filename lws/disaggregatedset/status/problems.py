@@ -21,7 +21,7 @@ def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem])
     """encountered: what the pass itself ran into."""
     # Refusals come last: whatever else is wrong may be the reason for them.
     refused = (Problem(each.reason, each.message, each.is_reported) for each in snapshot.obstructions)
-    return (*encountered, *_of_children(snapshot.children), *refused)
+    return (*encountered, *_unreadable(snapshot), *_of_children(snapshot.children), *refused)
 
 
 def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
@@ -29,6 +29,12 @@ def plan_left_alone(snapshot: DisaggregatedSnapshot) -> Plan:
     problem = unreadable(snapshot.fault)
     plan = reported(snapshot.obj, problem, snapshot.now)
     return replace(plan, announce=events.problems(snapshot.obj, [problem]))
+
+
+def _unreadable(snapshot: DisaggregatedSnapshot) -> Iterator[Problem]:
+    for name, fault in sorted(snapshot.unreadable.items()):
+        problem = unreadable(fault)
+        yield replace(problem, message=f"LeaderWorkerSet {name}: {problem.message}", is_reported=True)
 
 
 def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:

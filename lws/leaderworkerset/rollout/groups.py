@@ -16,6 +16,7 @@ from lws import timing
 from lws.actions import Object
 from lws.kube import statefulsets
 from lws.kube.metadata import annotations_of, labels_of
+from lws.kube.pods import gate_of
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, key_of_template
 from lws.leaderworkerset.snapshot import GroupFacts
@@ -40,6 +41,7 @@ class GroupState:
     leader_ready: the leader alone is Running, Ready and not terminating; more a StatefulSet controller does
     not see.
     replaceable: the leader is not on the update revision of the leader StatefulSet: a new one would differ.
+    gate: the scheduling gate that the leader waits for; empty where it waits for none.
     """
 
     index: int
@@ -49,6 +51,7 @@ class GroupState:
     terminating: bool = False
     leader_ready: bool = False
     replaceable: bool = False
+    gate: str = ""
 
     @cached_property
     def updated(self) -> bool:
@@ -156,6 +159,7 @@ def _group_state(group: GroupFacts, wanted: Wanted) -> GroupState:
         leader_ready=leader_ready,
         # Without the label nothing says that the pod would come back the same.
         replaceable=labels_of(group.leader).get(STATEFULSET_REVISION_LABEL) != wanted.update_revision,
+        gate=gate_of(group.leader),
     )
 
 

@@ -115,6 +115,8 @@ def _stand(group: GroupState | None) -> tuple[str, str]:
 
 
 def _lacking(group: GroupState) -> Iterator[str]:
+    if group.gate:
+        yield f"waiting for scheduling gate {group.gate}"
     if not group.leader_ready:
         yield "its leader pod is not ready"
     if not group.formed:

@@ -412,6 +412,24 @@ def test_slices_come_and_go(world: World) -> None:
     assert world.reasons.count("LWSDeleted") == 4
 
 
+def test_a_child_that_cannot_be_read_is_told_and_not_created_again(world: World) -> None:
+    add(world)
+    name = next(each for each in world.children if "prefill" in each["metadata"]["name"])["metadata"]["name"]
+    world.edit(lambda spec: spec["leaderWorkerTemplate"].update(size="two"), CHILD, name)
+    world.settle()
+    (told,) = (each for each in world.status["conditions"] if each["type"] == "ReplicaFailure")
+    assert (told["status"], told["reason"]) == ("True", "UnreadableSpec")
+    assert told["message"].startswith(f"LeaderWorkerSet {name}: spec.leaderWorkerTemplate.size")
+    before = world.cluster.writes
+    world.manager.resync()
+    world.settle()
+    assert world.cluster.writes == before, "nothing is created in its place"
+
+    world.edit(lambda spec: spec["leaderWorkerTemplate"].update(size=1), CHILD, name)
+    world.settle()
+    assert world.conditions == {"Available": "True", "Progressing": "False"}
+
+
 @pytest.mark.parametrize("is_remembered", [True, False], ids=["as the status says", "status lost"])
 def test_slices_that_come_in_a_pause_have_what_the_others_have(world: World, is_remembered: bool) -> None:
     """A router starts after prefill; the paused revision has another image, and no decode any more."""

@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).resolve().parents[4]
 # Packages of others have files of their own for each system, so they are loaded as what they are here.
 SCRIPT = """
 import asyncio, importlib, os, pkgutil, signal, subprocess, sys, tempfile, threading
-import aiohttp.web, click, cryptography, deepdiff, jsonpatch, kopf, kubernetes.aio.client, orjson
+import aiohttp.web, click, cryptography, deepdiff, kopf, kubernetes.aio.client, orjson
 import kubernetes.aio.config.kube_config, prometheus_client, pydantic, rich.console, yaml
 
 sys.platform = sys.argv[1]

@@ -205,7 +205,12 @@ def test_disruption_of(found: dict[str, Any], why: str) -> None:
     [
         pytest.param(conditioned("Ready", "False"), None, id="no scheduler has looked at it"),
         pytest.param(
-            conditioned("PodScheduled", "False", reason="SchedulingGated"), NodeWait(NOW), id="gated"
+            {
+                **conditioned("PodScheduled", "False", reason="SchedulingGated"),
+                "spec": {"schedulingGates": [{"name": "example.com/quota"}, {"name": "later"}]},
+            },
+            NodeWait(NOW, gate="example.com/quota"),
+            id="gated",
         ),
         pytest.param(
             conditioned("PodScheduled", "False", reason="Unschedulable"), NodeWait(NOW), id="no node"

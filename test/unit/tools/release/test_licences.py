@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import tomllib
+from importlib.metadata import packages_distributions
+
 import pytest
 
 from tools.release.licences import LOCKS, PAGE, LicenceError, expression, packages, page, pinned, refused
@@ -17,6 +22,21 @@ def test_every_locked_package_is_on_it() -> None:
     for lock in LOCKS:
         for name, version in pinned((ROOT / "requirements" / f"{lock}.txt").read_text()):
             assert f"| [{name}](https://pypi.org/project/{name}/) | {version} | " in text
+
+
+def test_the_controller_asks_pip_for_nothing_that_it_never_imports() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    asked = {re.split(r"[<>=; ]", each)[0] for each in project["dependencies"]}
+    nodes = (node for path in (ROOT / "lws").rglob("*.py") for node in ast.walk(ast.parse(path.read_text())))
+    modules = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            modules |= {each.name.partition(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module.partition(".")[0])
+    owners = packages_distributions()
+    imported = {name.lower().replace("_", "-") for each in modules for name in owners.get(each, ())}
+    assert asked - imported - {"lws-api"} == set()
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,13 @@ def test_of_which_gang_a_pod_is() -> None:
     assert kept["metadata"]["annotations"]["scheduling.k8s.io/group-name"] == "g"
 
 
+def test_of_scheduling_gates_the_first_is_kept() -> None:
+    pod = _pod()
+    pod["spec"]["schedulingGates"] = [{"name": "example.com/quota"}, {"name": "later"}]
+    assert trim(pod)["spec"] == {"nodeName": "n-1", "schedulingGates": [{"name": "example.com/quota"}]}
+    assert wakes(trim(pod), trim(_pod())) == Wakes.SET
+
+
 def test_of_containers_those_are_kept_that_use_tpus() -> None:
     """Workers are told whether their leader does."""
     pod, using = _pod(), {"limits": {"google.com/tpu": "4"}}

@@ -36,6 +36,16 @@ def test_pods_that_have_waited_for_long_are_told_by_slice_and_role() -> None:
     )
 
 
+def test_pods_that_are_gated_wait_for_their_gate_and_not_for_nodes() -> None:
+    gated = NodeWait(LONG_AGO, gate="example.com/quota")
+    children = [child("prefill", waits=(gated, gated)), child("decode", waits=(NodeWait(LONG_AGO), gated))]
+    assert without_nodes(children, NOW) == (
+        "slice 0: role decode: pods wait for nodes",
+        "slice 0: role decode: pods wait for scheduling gate example.com/quota",
+        "slice 0: role prefill: pods wait for scheduling gate example.com/quota",
+    )
+
+
 def test_a_short_wait_and_one_that_is_over_are_not_told() -> None:
     short, over = NodeWait(LONG_AGO + SECOND), NodeWait(LONG_AGO - SECOND, until=NOW)
     assert without_nodes([child("prefill", waits=(short, over))], NOW) == ()

@@ -170,6 +170,16 @@ def test_a_pass_over_a_set_and_one_over_its_group_do_not_judge_all_groups_in_tur
     assert all(one is two for one, two in zip(former, again, strict=True))
 
 
+def test_a_leader_may_wait_for_a_gate() -> None:
+    leader = make_leader_pod(phase="Pending", ready=False)
+    leader["spec"] = {
+        **leader.get("spec", {}),
+        "schedulingGates": [{"name": "example.com/quota"}, {"name": "b"}],
+    }
+    assert state_of(GroupFacts(0, leader)).gate == "example.com/quota"
+    assert state_of(GroupFacts(0, make_leader_pod())).gate == ""
+
+
 def test_groups_come_by_index() -> None:
     states = group_states([make_group(index=index) for index in (10, 2, 0)], WANTED)
     assert [state.index for state in states] == [0, 2, 10]

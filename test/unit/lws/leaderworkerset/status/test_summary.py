@@ -68,6 +68,11 @@ def test_a_paused_rollout_is_the_reason() -> None:
         pytest.param(
             GroupState(0, leader_ready=True, formed=False), "it has no worker StatefulSet", id="unformed"
         ),
+        pytest.param(
+            GroupState(0, formed=False, gate="example.com/quota"),
+            "waiting for scheduling gate example.com/quota",
+            id="gated",
+        ),
         pytest.param(GroupState(0, leader_ready=True), "its workers are not ready", id="workers"),
     ],
 )
