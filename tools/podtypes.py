@@ -27,7 +27,7 @@ SOURCES = {
 ROOTS = ("PodTemplateSpec", "PersistentVolumeClaim", "StatefulSetPersistentVolumeClaimRetentionPolicy")
 TABLE = Path(__file__).parent.parent / "lws" / "kube" / "types" / "pod_types.json"
 
-SCALARS = {"string": "s", "bool": "b", "int": "i", "int32": "i", "int64": "i", "[]byte": "s"}
+SCALARS = {"string": "s", "bool": "b", "int": "i", "int32": "i", "int64": "l", "[]byte": "s"}
 OPAQUE = {"resource.Quantity": "q", "intstr.IntOrString": "x", "Time": "t", "FieldsV1": "j"}
 """Structs that write themselves; their fields say nothing about the JSON."""
 
@@ -140,6 +140,8 @@ def _openapi_shape(schema: Mapping[str, Any]) -> str:
         return f"[{_openapi_shape(schema['items'])}]"
     if "additionalProperties" in schema:
         return f"{{{_openapi_shape(schema['additionalProperties'])}}}"
+    if schema.get("format") == "int64":
+        return "l"
     return {"string": "s", "boolean": "b", "integer": "i"}.get(str(schema.get("type")), "j")
 
 

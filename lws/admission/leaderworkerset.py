@@ -33,6 +33,7 @@ from lws.kube.names import (
     tightest_derived_name,
 )
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.revisions.shape import number_faults
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
 from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION
 
@@ -57,9 +58,9 @@ def errors_in(
     """
     if _needs_no_check(new, old):
         return []
-    wrong_shapes = shape_errors(new)
-    if wrong_shapes:
-        return wrong_shapes
+    wrong = shape_errors(new) or [invalid(*each) for each in number_faults(new.get("spec"))]
+    if wrong:
+        return wrong
     spec = SetSpec.of(new)
     before = SetSpec.of(old) if old else None
     errors = [

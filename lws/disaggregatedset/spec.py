@@ -15,8 +15,9 @@ from typing import Any
 from lws.actions import Object
 from lws.kube.metadata import is_mapping
 from lws.kube.names import LABEL_LENGTH
-from lws.kube.types.shapes import Shapes, json_fault
+from lws.kube.types.shapes import Numbers, Shapes, json_fault
 from lws.kube.types.typed import Table
+from lws.leaderworkerset.revisions.shape import number_faults as numbers_of_role
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws_api.disaggregatedset.v1 import ROLE_NAME_PATTERN, PlacementStrength, PlacementType, ScalingMode
 
@@ -40,6 +41,7 @@ _TYPES: Table = {
     "Strategy": {"maxUpdatingSlices": "*i", "paused": "b"},
 }
 _SHAPES = Shapes(_TYPES, {"Spec": ("roles",), "Role": ("name", "spec")})
+_NUMBERS = Numbers(_TYPES)
 _RANGES: Mapping[tuple[str, ...], tuple[int, int]] = {
     ("slices",): (1, _MOST_SLICES),
     ("revisionHistoryLimit",): (0, _INT32),
@@ -126,6 +128,13 @@ def fault_of(obj: Any) -> str:
     spec = (obj.get("spec") if is_mapping(obj) else None) or {}
     fault = json_fault(spec, "spec") or _SHAPES.fault("Spec", spec, "spec")
     return fault or next(_value_faults(spec), "")
+
+
+def number_faults(spec: Any) -> Iterator[tuple[str, Any, str]]:
+    """Numbers and quantities of a spec that typed clients cannot read: path, value, and what is wrong."""
+    yield from _NUMBERS.faults("Spec", spec, "spec")
+    for index, role in enumerate(spec.get("roles") or ()):
+        yield from numbers_of_role(role.get("spec"), f"spec.roles[{index}].spec")
 
 
 def placement_fault(policy: Any, path: str) -> str:

@@ -22,7 +22,8 @@ from lws.admission.disaggregatedset.scaling import (
     scaling_warnings,
 )
 from lws.admission.disaggregatedset.start_order import start_order_errors
-from lws.admission.errors import FieldError
+from lws.admission.errors import FieldError, invalid
+from lws.disaggregatedset.spec import number_faults
 from lws.group.gang.provider import GangProvider
 from lws.kube.metadata import is_terminating
 
@@ -41,9 +42,9 @@ def errors_in(
     """
     if _needs_no_check(new, old):
         return []
-    wrong_shapes = shape_errors(new)
-    if wrong_shapes:
-        return wrong_shapes
+    wrong = shape_errors(new) or [invalid(*each) for each in number_faults(new.get("spec") or {})]
+    if wrong:
+        return wrong
     facts, before = facts_of(new), _facts_before(old)
     of_roles, of_the_set = list(_role_errors(facts, before)), list(_set_errors(facts))
     names = [*name_errors(facts, before), *clash_errors(facts, before, others)]

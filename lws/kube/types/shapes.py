@@ -8,7 +8,7 @@ absent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from lws.kube.metadata import is_mapping
@@ -76,6 +76,45 @@ class Shapes:
                 self._check(fields[key], item, f"{path}.{key}")
 
 
+class Numbers:
+    """Numbers and quantities in values of the types of `table` that a typed client cannot read: it can
+    neither make an object with one nor list any. Where a value has another shape, nothing is said.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._with_numbers: dict[str, dict[str, str]] = {name: {} for name in table}
+        # A type has numbers if one of its fields is one, or is of a type that has.
+        is_more = True
+        while is_more:
+            found = {
+                name: {key: code for key, code in fields.items() if self._has_numbers(code)}
+                for name, fields in table.items()
+            }
+            is_more, self._with_numbers = found != self._with_numbers, found
+
+    def faults(self, code: str, value: Any, path: str) -> Iterator[tuple[str, Any, str]]:
+        """Path, value, and what such a client says of it. code: of the table, of the type of the value."""
+        code = code.lstrip("*=?")
+        if code in _NUMBERS:
+            if fault := _NUMBERS[code](value):
+                yield path, value, fault
+        elif code[0] == "[":
+            for index, item in enumerate(value if isinstance(value, list) else ()):
+                yield from self.faults(code[1:-1], item, f"{path}[{index}]")
+        elif is_mapping(value):
+            if code[0] == "{":
+                for key, item in value.items():
+                    yield from self.faults(code[1:-1], item, f"{path}[{key}]")
+                return
+            for key, inner in self._with_numbers[code].items():
+                if (item := value.get(key)) is not None:
+                    yield from self.faults(inner, item, f"{path}.{key}")
+
+    def _has_numbers(self, code: str) -> bool:
+        code = code.strip("*=?[]{}")
+        return code in _NUMBERS or bool(self._with_numbers.get(code))
+
+
 def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
     """Whether there are more objects and lists within each other than any field of Kubernetes has."""
     if not (is_mapping(value) or isinstance(value, list)):
@@ -140,10 +179,35 @@ def _is_quantity(value: Any) -> bool:
         return False
 
 
+def _integer_fault(value: Any, bits: int) -> str:
+    if not is_integer(value) or -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+        return ""
+    # In the words of Go. Python refuses to write what has thousands of digits.
+    number = f"number {value}" if abs(value) < 2**64 else "number"
+    return f"json: cannot unmarshal {number} into Go value of type int{bits}"
+
+
+def _quantity_fault(value: Any) -> str:
+    is_text = isinstance(value, str | int | float) and not isinstance(value, bool)
+    return _NO_QUANTITY if is_text and not _is_quantity(value) else ""
+
+
+_NO_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$', with a "
+    "suffix that there is"
+)
+_NUMBERS: Mapping[str, Callable[[Any], str]] = {
+    "i": lambda value: _integer_fault(value, 32),
+    "l": lambda value: _integer_fault(value, 64),
+    "x": lambda value: _integer_fault(value, 32),
+    "q": _quantity_fault,
+}
+"""Of scalar types that have bounds: what is wrong with a value, empty for nothing."""
 _SCALARS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "s": (lambda value: isinstance(value, str), "text"),
     "b": (lambda value: isinstance(value, bool), "true or false"),
     "i": (is_integer, "a whole number"),
+    "l": (is_integer, "a whole number"),
     "q": (_is_quantity, "a quantity"),
     "x": (lambda value: isinstance(value, str) or is_integer(value), "a whole number or text"),
     "t": (lambda value: isinstance(value, str), "a time"),

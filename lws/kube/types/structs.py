@@ -75,6 +75,7 @@ _SCALARS: Mapping[str, tuple[Any, Any]] = {
     "s": ("", _as_it_is),
     "b": (False, _as_it_is),
     "i": (0, _integer),
+    "l": (0, _integer),
     "q": ("0", canonical),
     "x": (0, _as_it_is),
     "t": (None, _time),

@@ -4,9 +4,9 @@ In: plain JSON data and a table of types. Out: the data as such a client writes 
 out, with what it always writes. Nothing is refused: what the table does not know, or knows otherwise, stays.
 
 The table maps the name of a type to its fields and a code for each:
-  s string, b bool, i integer, q quantity, x int-or-string, t time, j any JSON, a type name a struct,
-  [c] list, {c} map; without a prefix left out when zero or empty, `*` pointer (left out only when absent),
-  `=` always written, `?` pointer that is written as null when absent.
+  s string, b bool, i integer, l integer of 64 bits, q quantity, x int-or-string, t time, j any JSON,
+  a type name a struct, [c] list, {c} map; without a prefix left out when zero or empty, `*` pointer (left
+  out only when absent), `=` always written, `?` pointer that is written as null when absent.
 """
 
 from __future__ import annotations
@@ -159,9 +159,10 @@ _SCALARS: Mapping[str, _Shape] = {
     "s": _as_it_is,
     "b": _as_it_is,
     "i": _integer,
+    "l": _integer,
     "q": _quantity,
     "x": _as_it_is,
     "t": _as_it_is,
     "j": _as_it_is,
 }
-_ZEROS: Mapping[str, Any] = {"s": "", "b": False, "i": 0, "q": "0", "x": 0}
+_ZEROS: Mapping[str, Any] = {"s": "", "b": False, "i": 0, "l": 0, "q": "0", "x": 0}

@@ -13,7 +13,7 @@ from typing import Any
 from lws.actions import Object
 from lws.kube import quantities
 from lws.kube.metadata import is_mapping
-from lws.kube.types.shapes import Shapes, json_fault
+from lws.kube.types.shapes import Numbers, Shapes, json_fault
 from lws.kube.types.typed import Table
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.revisions.encoding import TYPES
@@ -45,6 +45,7 @@ _REQUIRED = {
     "Spec": ("leaderWorkerTemplate",),
 }
 _SHAPES = Shapes(_TYPES, _REQUIRED)
+_NUMBERS = Numbers(_TYPES)
 
 _STATUS: Mapping[str, str] = {
     "collisionCount": "i",
@@ -96,6 +97,13 @@ def spec_fault(lws: Object, prefix: str = "") -> str:
     """
     spec, path = lws.get("spec") or {}, f"{prefix}spec"
     return json_fault(spec, path) or _SHAPES.fault("Spec", spec, path) or _value_fault(lws, prefix)
+
+
+def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:
+    """Numbers and quantities of a spec that typed clients cannot read: path, value, and what is wrong. What
+    an earlier release stored with one is read all the same.
+    """
+    return _NUMBERS.faults("Spec", spec, path)
 
 
 def recorded_fault(data: Any) -> str:

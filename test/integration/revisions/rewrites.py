@@ -21,6 +21,7 @@ _ZEROS: dict[str, tuple[Any, ...]] = {
     "s": ("", "Always", "x"),
     "b": (False, True),
     "i": (0, 1),
+    "l": (0, 1),
     "q": ("0", "1"),
     "x": (0,),
     "t": (),

@@ -78,7 +78,7 @@ def test_table_of_go_sources() -> None:
             "list": "[Inner]",
             "map": "{s}",
             "named": "s",
-            "number": "*i",
+            "number": "*l",
             "plain": "s",
             "pointer": "*s",
             "port": "=x",
@@ -141,6 +141,7 @@ def _schema(**properties: Any) -> dict[str, Any]:
     [
         ({"a": "*s"}, {"a": {"type": "string"}}, []),
         ({"a": "=[i]"}, {"a": {"type": "array", "items": {"type": "integer"}}}, []),
+        ({"a": "*l"}, {"a": {"type": "integer", "format": "int64"}}, []),
         ({}, {"a": {"type": "boolean"}}, ["Thing.a: nothing in the table, b in the OpenAPI document"]),
         ({"a": "s"}, {}, ["Thing.a: s in the table, nothing in the OpenAPI document"]),
         (
@@ -158,7 +159,7 @@ def _schema(**properties: Any) -> dict[str, Any]:
             ["Thing.a: Other in the table, q in the OpenAPI document"],
         ),
     ],
-    ids=["equal", "equal list", "new field", "field gone", "map", "quantity"],
+    ids=["equal", "equal list", "64 bits", "new field", "field gone", "map", "quantity"],
 )
 def test_differences(fields: dict[str, str], properties: dict[str, Any], found: list[str]) -> None:
     assert podtypes.differences({"Thing": fields}, _schema(**properties)) == found

@@ -683,3 +683,39 @@ def test_no_shape_of_templates_and_claims_is_an_exception() -> None:
             for after, before in ((new, None), (new, whole), (whole, new)):
                 assert all(str(error) for error in errors_in(after, before, [new, whole]))
                 assert all(warnings_in(after, before, next(gangs)))
+
+
+BEYOND = "json: cannot unmarshal number 4294967296 into Go value of type int32"
+
+
+def with_numbers(port: int) -> dict[str, Any]:
+    made = make_set(mu=port, ms=port)
+    made["spec"] |= {"revisionHistoryLimit": port, "leaderService": {"ports": [{"port": port}]}}
+    pod = {"containers": [{"name": "w", "image": "a:1", "ports": [{"containerPort": port}]}]}
+    claim = {"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "1e1.5"}}}}
+    made["spec"]["leaderWorkerTemplate"] |= {
+        "workerTemplate": {"spec": pod},
+        "volumeClaimTemplates": [claim] if port > 2**31 else [],
+    }
+    return made
+
+
+def test_numbers_that_the_original_could_not_read_are_refused() -> None:
+    """The set could never be made, and no typed client could list any."""
+    found = {each.path: each.detail for each in errors_in(with_numbers(2**32))}
+    template, rolling = "spec.leaderWorkerTemplate", "spec.rolloutStrategy.rollingUpdateConfiguration"
+    claim = f"{template}.volumeClaimTemplates[0].spec.resources.requests[storage]"
+    assert found.pop(claim).startswith("quantities must match")
+    assert found == dict.fromkeys(
+        (
+            "spec.revisionHistoryLimit",
+            "spec.leaderService.ports[0].port",
+            f"{template}.workerTemplate.spec.containers[0].ports[0].containerPort",
+            f"{rolling}.maxUnavailable",
+            f"{rolling}.maxSurge",
+        ),
+        BEYOND,
+    )
+    assert errors_in(with_numbers(80)) == []
+    stored = with_numbers(2**32)
+    assert errors_in({**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}, stored) == []

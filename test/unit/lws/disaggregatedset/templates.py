@@ -72,6 +72,7 @@ def _value(chance: random.Random, code: str, key: str, depth: int) -> Any:
         "s": _TEXTS,
         "b": (True, False),
         "i": _LARGE_NUMBERS if key in _LARGE else _NUMBERS,
+        "l": _LARGE_NUMBERS if key in _LARGE else _NUMBERS,
         "x": (0, 80, -5, "", "http", "25%", "a<b"),
         "t": _TIMES,
     }

@@ -166,3 +166,12 @@ def test_values_of_the_wrong_type(raw: Object, message: str) -> None:
 def test_nothing_at_all_is_no_reason_to_fail() -> None:
     assert messages({}) == ["metadata.name: Required value: name or generateName is required"]
     assert warnings({}) == []
+
+
+def test_numbers_that_the_original_could_not_read_are_refused() -> None:
+    raw = make_set(make_role("a", mu=2**32), make_role("b"), revisionHistoryLimit=2**31)
+    role = "spec.roles[0].spec.rolloutStrategy.rollingUpdateConfiguration.maxUnavailable"
+    assert messages(raw) == [
+        f"{path}: Invalid value: {value}: json: cannot unmarshal number {value} into Go value of type int32"
+        for path, value in (("spec.revisionHistoryLimit", 2**31), (role, 2**32))
+    ]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.types.shapes import Shapes, is_deep, json_fault
+from lws.kube.types.shapes import Numbers, Shapes, is_deep, json_fault
 from lws.kube.types.typed import POD_TYPES
 
 SHAPES = Shapes(
@@ -101,3 +101,59 @@ def test_structures_without_end() -> None:
         deep = [deep]
     assert not is_deep(deep) and json_fault(deep, "it") == ""
     assert is_deep({"a": deep}) and json_fault({"a": deep}, "it") == "it has more than 64 levels"
+
+
+NUMBERS = Numbers(POD_TYPES)
+NO_QUANTITY = "quantities must match the regular expression"
+
+
+def template(container: dict[str, Any], **pod: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"name": "a"}, {"name": "b", **container}], **pod}}
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "fault"),
+    [
+        pytest.param(template({}), "", "", id="none"),
+        pytest.param(template({"ports": [{"containerPort": 2**31 - 1}]}), "", "", id="the largest"),
+        pytest.param(
+            template({"ports": [{"containerPort": 2**31}]}),
+            "t.spec.containers[1].ports[0].containerPort",
+            "json: cannot unmarshal number 2147483648 into Go value of type int32",
+            id="a port",
+        ),
+        pytest.param(
+            template({"readinessProbe": {"httpGet": {"port": -(2**31) - 1}}}),
+            "t.spec.containers[1].readinessProbe.httpGet.port",
+            "json: cannot unmarshal number -2147483649 into Go value of type int32",
+            id="a port by number or name",
+        ),
+        pytest.param(template({}, securityContext={"runAsUser": 2**62}), "", "", id="64 bits"),
+        pytest.param(
+            template({}, securityContext={"supplementalGroups": [1, 2**63]}),
+            "t.spec.securityContext.supplementalGroups[1]",
+            "json: cannot unmarshal number 9223372036854775808 into Go value of type int64",
+            id="more than 64 bits",
+        ),
+        pytest.param(
+            template({"resources": {"limits": {"cpu": "1", "memory": "1e1.5"}}}),
+            "t.spec.containers[1].resources.limits[memory]",
+            NO_QUANTITY,
+            id="a quantity",
+        ),
+        pytest.param(
+            template({}, volumes=[{"name": "v", "emptyDir": {"sizeLimit": "1KiB"}}]),
+            "t.spec.volumes[0].emptyDir.sizeLimit",
+            NO_QUANTITY,
+            id="a limit",
+        ),
+        pytest.param(template({"env": [{"name": "e", "value": "99999999999"}]}), "", "", id="text"),
+        pytest.param(
+            {"spec": {"containers": "none", "volumes": [3], "nodeSelector": 2**40}}, "", "", id="wrong"
+        ),
+    ],
+)
+def test_numbers_that_no_typed_client_reads(value: Any, path: str, fault: str) -> None:
+    found = list(NUMBERS.faults("PodTemplateSpec", value, "t"))
+    assert [each[0] for each in found] == ([path] if path else [])
+    assert all(each[2].startswith(fault) for each in found)
