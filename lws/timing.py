@@ -111,6 +111,11 @@ CLOCK_SECONDS = 0.01
 SETS_MOVE_SECONDS = 60.0
 """A set moves while its status was written so lately, which is as long as one waits at most."""
 
+SURGE_SHOWN = timedelta(seconds=2)
+"""Until the step after a surge was made: Kueue, which makes room for it, has seen it by then. Creation times
+are whole seconds. Groups that start faster are made for tests; no other rollout gets slower.
+"""
+
 REPORT_WITHIN = timedelta(seconds=10)
 """For the report of a StatefulSet controller on our last write: it must not meet two partitions at once."""
 

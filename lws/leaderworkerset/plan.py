@@ -48,7 +48,7 @@ from lws.leaderworkerset.status.status import (
     is_update_done,
     set_status,
 )
-from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, is_first_word
+from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, has_surged, is_first_word
 from lws.leaderworkerset.templates.claims import claims_at_risk, plan_owners
 
 
@@ -77,7 +77,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     waits = (status.due_in, node_loss.look_again(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
-        statuses=_written(snapshot.lws, status, _wanted_groups(rollout)),
+        statuses=_written(snapshot.lws, status, rollout),
         announce=(
             *events.problems(snapshot.lws, problems),
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
@@ -106,12 +106,14 @@ def _wanted_groups(rollout: RolloutState) -> int:
     return max(rollout.replicas, rollout.statefulset.replicas if rollout.statefulset is not None else 0)
 
 
-def _written(lws: Object, status: SetStatus, groups: int) -> tuple[Status, ...]:
+def _written(lws: Object, status: SetStatus, rollout: RolloutState) -> tuple[Status, ...]:
     if (patch := status.patch) is None:
         return ()
     stored = lws.get("status") or {}
-    waits = can_wait(stored, patch) and not has_shrunk(stored, patch, groups)
-    urgency = waits, is_first_word(stored, patch)
+    is_counted = has_shrunk(stored, patch, _wanted_groups(rollout)) or has_surged(
+        stored, patch, rollout.replicas
+    )
+    urgency = can_wait(stored, patch) and not is_counted, is_first_word(stored, patch)
     return (Status(Reference.to(lws), patch, status.announce, *urgency, before=stored),)
 
 

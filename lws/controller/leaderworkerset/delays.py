@@ -11,8 +11,9 @@ from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.fields import Wakes
 from lws.cluster.cache.tables import wakes
-from lws.kube.metadata import controller_of, is_controlled_by, is_terminating
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating
 from lws.kube.pods import is_ready, wait_for_node
+from lws.kube.quantities import whole_number
 from lws.kube.statefulsets import (
     current_revision_of,
     existing_replicas,
@@ -23,7 +24,7 @@ from lws.kube.statefulsets import (
     update_revision_of,
     wanted_replicas,
 )
-from lws_api.leaderworkerset.v1 import KIND
+from lws_api.leaderworkerset.v1 import KIND, REPLICAS_ANNOTATION
 
 _REPORTED = (observed_generation_of, current_revision_of, update_revision_of)
 
@@ -66,7 +67,9 @@ def _of_leader(before: Object | None, after: Object | None, workers: Object | No
 
 
 def _of_leaders(before: Object | None, after: Object | None) -> float:
-    """Pods that were told to go are gone, or are there again. Those of a surge make room when they go."""
+    """Pods that were told to go are gone, or are there again. Those of a surge make room when they go, and
+    others make room for them when they come.
+    """
     if before is None or after is None or wakes(before, after) is not Wakes.SET:
         return 0.0
     if _is_answer(before, after):
@@ -74,8 +77,10 @@ def _of_leaders(before: Object | None, after: Object | None) -> float:
     # Without a generation, as simulators report, a count may be all that there is of a report.
     if not observed_generation_of(before) or any(of(before) != of(after) for of in _REPORTED):
         return 0.0
-    most = max(map(existing_replicas, (before, after)))
-    return 0.0 if most > wanted_replicas(after) else timing.HALFWAY_SECONDS
+    were, are = map(existing_replicas, (before, after))
+    asked_for = whole_number(annotations_of(after).get(REPLICAS_ANNOTATION))
+    has_surged = are > were and asked_for is not None and are > asked_for
+    return 0.0 if has_surged or max(were, are) > wanted_replicas(after) else timing.HALFWAY_SECONDS
 
 
 def _is_answer(before: Object, after: Object) -> bool:

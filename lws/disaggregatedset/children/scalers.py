@@ -186,7 +186,9 @@ def _status(seen: observed.Observed, scaler: Object, role: str) -> Plan:
     patch = {field: value for field, value in wanted.items() if stored.get(field) != value}
     if not patch:
         return Plan()
-    can_wait = find(conditions, _BOUND.type) is not None and "selector" not in patch
+    # Autoscalers act on the count: the last step to what they asked for is told at once.
+    is_reached = "replicas" in patch and patch["replicas"] == _replicas(scaler)
+    can_wait = find(conditions, _BOUND.type) is not None and "selector" not in patch and not is_reached
     return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from lws import timing
-from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference
+from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference, soonest
 from lws.children import Child, plan_obstacle
+from lws.kube.conditions import moment_of
 from lws.kube.differences import applied
 from lws.kube.metadata import is_tools_own, labels_of, missing_labels, without_tools_own
 from lws.kube.statefulsets import current_revision_of, partition_of
@@ -71,6 +73,9 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
         patience = timing.REPORT_WITHIN.total_seconds()
         return Step(Plan((choice.actions,), waiting_for=waiting_for, again_after=patience))
+    unseen = _unseen_surge(snapshot, state, told, rollout)
+    if unseen is not None:
+        rollout = plan_rollout(replace(state, stays=True))
     if snapshot.leaders_refused:
         # They would come back as they were, and be deleted once more with every try.
         rollout = rollout.within(told)
@@ -85,14 +90,33 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
     newly = [each for index, each in zip(rollout.replace, going, strict=True) if index < told.partition]
     small_step = Postponable(Reference.to(leader), (*guard, *newly, *applying))
     # A StatefulSet controller that falls silent must not hold the rollout until the next resync.
-    again_after = timing.REPORT_WITHIN.total_seconds() if told.awaited else None
+    report_due = timing.REPORT_WITHIN.total_seconds() if told.awaited else None
     planned = Plan(
         (sequence,),
-        again_after=again_after,
+        again_after=soonest((report_due, unseen)),
         waiting_for=rollout.waiting_for,
         postponable=(small_step,) if is_small_step(state, rollout) else (),
     )
     return Step(planned, position, has_moved=bool(guard))
+
+
+def _unseen_surge(
+    snapshot: SetSnapshot, state: RolloutState, told: LeaderStatefulSet, rollout: Rollout
+) -> float | None:
+    """Seconds until everybody can have seen the surge; None where nothing has to wait for that.
+
+    The step that comes right after the surge never waits. Later ones may give it back, and end that others
+    count with it.
+    """
+    goes_on = rollout.partition < told.partition < state.replicas or rollout.replicas < told.replicas
+    is_scaled = not told.is_current or told.last_replicas != state.replicas
+    if not goes_on or is_scaled or state.paused or not state.outdated:
+        return None
+    surge = range(state.replicas, told.replicas)
+    created = (moment_of(group.created) for group in snapshot.groups if group.index in surge)
+    ages = [abs(snapshot.now - each) for each in created if each is not None]
+    unseen = timing.SURGE_SHOWN - min(ages, default=timing.SURGE_SHOWN)
+    return unseen.total_seconds() if unseen > timedelta(0) else None
 
 
 def _rehearse(applying: Iterable[Action]) -> tuple[Apply, ...]:

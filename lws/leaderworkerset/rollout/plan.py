@@ -41,6 +41,8 @@ def plan_rollout(state: RolloutState) -> Rollout:
         )
     partition = _partition(moment)
     replicas = _replicas(moment, partition)
+    if state.stays:
+        partition, replicas = max(partition, moment.stored.partition), max(replicas, moment.stored.replicas)
     replace = leaders_to_replace(moment, partition, replicas)
     why = (
         reasons.why_partition(moment, partition),

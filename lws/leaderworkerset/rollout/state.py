@@ -30,7 +30,7 @@ class RolloutState:
     have a leader pod, in any order. statefulset: None where there is none yet. paused: no group may move.
     reached: the partition that the rollout to the target revision had reached, should the StatefulSet not
     know it; None where it had not begun. is_refused: the API server has lately refused what the StatefulSet
-    was to be told.
+    was to be told. stays: no further step is taken, and no surge given back, at this moment.
     """
 
     replicas: int
@@ -41,6 +41,7 @@ class RolloutState:
     paused: bool = False
     reached: int | None = None
     is_refused: bool = False
+    stays: bool = False
 
     @cached_property
     def ready(self) -> frozenset[int]:

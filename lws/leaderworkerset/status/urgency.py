@@ -1,7 +1,7 @@
 """Can a change of the status wait for more of its kind?
 
 In: the stored status, and the patch of it. Out: an answer; how long it waits is not decided here. Nothing
-waits that anybody waits for: conditions, generations, names of revisions.
+waits that anybody acts on: conditions, generations, names of revisions, groups on top of those asked for.
 """
 
 from __future__ import annotations
@@ -41,11 +41,26 @@ def has_shrunk(stored: Mapping[str, Any], patch: Mapping[str, Any], wanted: int)
     return is_integer(before) and before > wanted == after
 
 
+def has_surged(stored: Mapping[str, Any], patch: Mapping[str, Any], replicas: int) -> bool:
+    """More groups are on top of `replicas` than the status has said. Kueue makes room for these by what the
+    status says, as long as fewer than `replicas` are updated: until then their pods are gated.
+    """
+    after = {**stored, **patch}
+    existing, updated = _count(after, "replicas"), _count(after, "updatedReplicas")
+    is_needed_again = updated < replicas <= _count(stored, "updatedReplicas")
+    return existing > replicas and (existing > _count(stored, "replicas") or is_needed_again)
+
+
 def is_first_word(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
     """Nothing was ever said, and all there is to say is that groups are being created."""
     return not stored and [type_ for type_, status, _ in _significant(patch.get("conditions"))] == [
         PROGRESSING
     ]
+
+
+def _count(status: Mapping[str, Any], field: str) -> int:
+    count = status.get(field)
+    return count if is_integer(count) else 0
 
 
 def _significant(conditions: Any) -> list[tuple[str, ...]]:

@@ -4,12 +4,15 @@ and on: how few groups were ready, how many there were, and who was replaced in 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
 
+from test.unit.stories.fake_cluster import NAME
 from test.unit.stories.story import Story, Wish
+from test.unit.stories.world import World
 
 FEATURES = pytest.mark.parametrize("has_feature", [False, True], ids=["feature off", "feature on"])
 
@@ -277,3 +280,53 @@ def test_a_partition_may_move_either_way(has_feature: bool) -> None:
         assert course.at_rest
         assert course.fewest_ready >= 5
         assert all(state.settled == is_updated(state.index) for state in story.states)
+
+
+def shown_of_surge(world: World) -> list[tuple[float, int, int, int]]:
+    """Every state that somebody who reads could see until nothing moves any more: the time, what the status
+    says of existing and of updated groups, and how many the StatefulSet is to have.
+    """
+    seen, rings = [], 0
+    while rings < 5:
+        if world.go_on_fairly(1):
+            rings = 0
+        else:
+            world.manager.ring()
+            rings += 1
+        status, statefulset = world.lws["status"], world.cluster.find("StatefulSet", NAME)
+        assert statefulset is not None
+        counts = status["replicas"], status.get("updatedReplicas", 0)
+        seen.append((world.cluster.now.timestamp(), *counts, statefulset["spec"]["replicas"]))
+    return seen
+
+
+@FEATURES
+def test_a_surge_is_seen_before_it_goes(loop: asyncio.AbstractEventLoop, has_feature: bool) -> None:
+    """Kueue makes room for surge groups as long as the status shows them and fewer updated ones than are
+    wanted: it has a second for that, however fast pods get ready.
+    """
+    world = World.settled(loop, has_feature, "A", 4)
+    world.configure(maxUnavailable=2, maxSurge=2)
+    world.change("B")
+    seen = shown_of_surge(world)
+    made = next(at for at, _, _, replicas in seen if replicas == 6)
+    shown = [at for at, existing, updated, _ in seen if existing == 6 and updated < 4]
+    gone = next(at for at, _, _, replicas in seen if replicas < 6 and at > made)
+    assert shown and shown[0] == made, "the status says at once that there is a surge"
+    assert 1 <= max(shown) - made <= gone - made <= 3
+    assert seen[-1][1:] == (4, 4, 4)
+
+
+@FEATURES
+def test_a_surge_that_finds_no_room_holds_up_nothing(
+    loop: asyncio.AbstractEventLoop, has_feature: bool
+) -> None:
+    world = World.settled(loop, has_feature, "A", 4)
+    world.configure(maxUnavailable=2, maxSurge=2)
+    world.change("B")
+    world.go_on_fairly(1)
+    for index in (4, 5):
+        pod = world.cluster.find("Pod", f"{NAME}-{index}")
+        assert pod is not None
+        world.nodes.hang(pod)
+    assert shown_of_surge(world)[-1][1:] == (4, 4, 4)

@@ -37,6 +37,7 @@ SHORT = make_worker_statefulset(LEADER, ready=False, status={"replicas": 0})
 ENDING = make_worker_statefulset(LEADER, terminating=True)
 LEADERS = make_leader_statefulset(make_set(replicas=2))
 SURGING = changed(make_leader_statefulset(make_set(replicas=2)), replicas=3)
+ASKED_FOR_ONE = make_leader_statefulset(make_set(replicas=2), last_replicas=1)
 TOLD = {**LEADERS, "metadata": {**LEADERS["metadata"], "generation": 3}}
 ANSWERED = changed(TOLD, observedGeneration=3)
 
@@ -95,6 +96,8 @@ def test_of_a_statefulset_of_workers(
         pytest.param(LEADERS, changed(LEADERS, replicas=1), LATER, id="one that was replaced is gone"),
         pytest.param(SURGING, LEADERS, NOW, id="one on top is gone"),
         pytest.param(LEADERS, SURGING, NOW, id="one comes on top"),
+        pytest.param(changed(ASKED_FOR_ONE, replicas=1), ASKED_FOR_ONE, NOW, id="the surge comes"),
+        pytest.param(ASKED_FOR_ONE, changed(ASKED_FOR_ONE, replicas=1), LATER, id="one beside a surge goes"),
         pytest.param(changed(LEADERS, observedGeneration=0), LEADERS, NOW, id="reports for the first time"),
         pytest.param(TOLD, ANSWERED, timing.AT_ONCE, id="has acted on the last write"),
         pytest.param(TOLD, changed(TOLD, observedGeneration=2), NOW, id="has acted on a write before it"),

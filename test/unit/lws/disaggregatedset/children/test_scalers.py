@@ -113,6 +113,8 @@ def test_only_what_differs_is_written_and_counts_can_wait() -> None:
     (status,) = plan(Seen(SET, (Kid("prefill", wanted=5),), scalers=(settled(),))).statuses
     assert status.patch == {"replicas": 5}
     assert status.can_wait
+    (reached,) = plan(Seen(SET, (Kid("prefill", wanted=5),), scalers=(settled(5),))).statuses
+    assert not reached.can_wait
 
 
 def test_a_lost_number_and_edited_labels_are_put_back() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, is_first_word
+from lws.leaderworkerset.status.urgency import can_wait, has_shrunk, has_surged, is_first_word
 
 
 def _condition(
@@ -89,3 +89,23 @@ def test_the_first_word(stored: dict[str, Any], conditions: list[Any], expected:
 )
 def test_a_set_has_shrunk(before: object, patch: dict[str, Any], wanted: int, expected: bool) -> None:
     assert has_shrunk({"replicas": before}, patch, wanted) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "patch", "expected"),
+    [
+        pytest.param({"replicas": 4}, {"replicas": 6, "updatedReplicas": 2}, True, id="a surge"),
+        pytest.param({"replicas": 5}, {"replicas": 6}, True, id="one more on top"),
+        pytest.param({}, {"replicas": 5}, True, id="before anything was said"),
+        pytest.param({"replicas": 3}, {"replicas": 4}, False, id="as many as are asked for"),
+        pytest.param({"replicas": 6}, {"replicas": 5}, False, id="one on top goes"),
+        pytest.param({"replicas": 6}, {"replicas": None}, False, id="all go"),
+        pytest.param({"replicas": 6}, {"readyReplicas": 5}, False, id="as many on top as before"),
+        pytest.param({"replicas": 6, "updatedReplicas": 4}, {"updatedReplicas": 3}, True, id="needed again"),
+        pytest.param({"replicas": 6, "updatedReplicas": 2}, {"updatedReplicas": 4}, False, id="not needed"),
+        pytest.param({"replicas": 4, "updatedReplicas": 4}, {"updatedReplicas": 3}, False, id="no surge"),
+        pytest.param({"replicas": "6"}, {"replicas": 5}, True, id="nobody knows from what"),
+    ],
+)
+def test_a_surge_is_told_at_once(before: dict[str, Any], patch: dict[str, Any], expected: bool) -> None:
+    assert has_surged(before, patch, 4) is expected
