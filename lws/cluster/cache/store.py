@@ -93,6 +93,10 @@ class Store:
         """The object of this name."""
         return self._objects[kind].get((namespace, name))
 
+    def kept_of(self, obj: Mapping[str, Any]) -> Object:
+        """As much of an object as is kept."""
+        return self._trim(obj)
+
     def version_of(self, obj: Mapping[str, Any]) -> int:
         """The newest version that is known of this very object; 0 of one that is not known."""
         known = self._objects[obj["kind"]].get(_key(obj))

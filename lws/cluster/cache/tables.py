@@ -60,16 +60,15 @@ _METADATA = (
 # They move with every write, whatever it changes.
 _WRITERS_OF_ORPHAN = Field("metadata.managedFields", NOBODY, excerpts.writers_of_orphan)
 
-# Kept whole, because it is what users ask for. Our own status writes come back as events too: of these only
-# restarts, which passes over groups write, are news. The generation tells of the spec.
+# Kept whole, because it is what users ask for. The generation tells of the spec. A status is news unless our
+# last write has left it so, which is known where changes are routed.
 _SET = Table(
     "LeaderWorkerSet",
     (
         Field("metadata.managedFields", NOBODY, excerpts.nothing),
         *(Field(f"metadata.{name}") for name in ("uid", "generation", "labels", "deletionTimestamp")),
         Field("metadata.annotations", _on_annotations),
-        Field("status", NOBODY, excerpts.set_status),
-        Field("status.restarts", SET),
+        Field("status", SET, excerpts.set_status),
     ),
     others=NOBODY,
 )

@@ -39,13 +39,22 @@ def _not_remembered(*what: Any) -> None:
     """Nobody needs to know it later."""
 
 
+class Statuses(Protocol):
+    """Who knows what we have written to statuses."""
+
+    def expect(self, target: Reference, patch: Mapping[str, Any]) -> None: ...
+
+    def written(self, stored: Mapping[str, Any]) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     """Who is told what the API server returned, so that the next plan is never older than our own writes, and
     what it refused.
 
     taken: told of a create that met something else of its name. going: UIDs of what is being deleted by plans
-    that are carried out right now. gone: told of what a deletion of ours has ended at once.
+    that are carried out right now. gone: told of what a deletion of ours has ended at once. statuses: told of
+    writes of statuses, before they begin and of what they led to.
     """
 
     put: Callable[[Mapping[str, Any]], None]
@@ -54,6 +63,7 @@ class Memory:
     taken: Callable[[Create], None] = _not_remembered
     going: set[str] = field(default_factory=set)
     gone: Callable[[Reference], None] = _not_remembered
+    statuses: Statuses | None = None
 
 
 @dataclass(slots=True)
@@ -154,6 +164,8 @@ class Applier:
                 await self._apply(action)
             case Create():
                 await self._create(action)
+            case Merge(subresource="status"):
+                await self._write_to_status(action.target, action.patch)
             case Merge():
                 self._memory.put(
                     await self._cluster.merge(action.target, action.patch, subresource=action.subresource)
@@ -243,13 +255,21 @@ class Applier:
             self._recorder.announce(announce)
 
     async def _merge_status(self, status: Status, outcome: Outcome) -> Mapping[str, Any]:
-        patch = {"status": status.patch}
-        stored = await self._cluster.merge(status.target, patch, subresource="status")
-        self._memory.put(stored)
+        stored = await self._write_to_status(status.target, {"status": status.patch})
         # What somebody cleared meanwhile the stream tells too late: the answer is newer.
         if status.before is not None:
             now = stored.get("status") or {}
             outcome.overtaken |= not is_merged_into(status.before, status.patch, now)
+        return stored
+
+    async def _write_to_status(self, target: Reference, patch: Mapping[str, Any]) -> Mapping[str, Any]:
+        statuses = self._memory.statuses
+        if statuses is not None:
+            statuses.expect(target, patch)
+        stored = await self._cluster.merge(target, patch, subresource="status")
+        if statuses is not None:
+            statuses.written(stored)
+        self._memory.put(stored)
         return stored
 
     def _remember_pruned(self, uid: str, patch: Mapping[str, Any], stored: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from lws import timing
 from lws.actions import Object, Reference
 from lws.cluster.cache.store import Store
 from lws.cluster.write.computed import Computed
+from lws.cluster.write.recent_writes import OwnStatuses
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
 from lws.cluster.write.throttle import Throttle
@@ -28,13 +29,16 @@ _CHECKED = 4096
 
 class DisaggregatedMemory:
     """One per process. refusals: writes that the API server did not take. taken: names that creates of ours
-    did not get. throttle: when statuses that were written lately are written again.
+    did not get. throttle: when statuses that were written lately are written again. statuses: what these
+    writes left.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.refusals = Refusals(NAME_LABEL, clock)
         self.taken = TakenNames(store)
-        self.throttle = Throttle(clock, {KIND: timing.DISAGGREGATED_STATUS_SECONDS})
+        self.statuses = OwnStatuses(store)
+        shortest = {KIND: timing.DISAGGREGATED_STATUS_SECONDS}
+        self.throttle = Throttle(clock, shortest, self.statuses.is_edited)
         self._store = store
         self._parsed = Computed[tuple[str, str], Recorded](_PARSED)
         self._checked = Computed[tuple[str, int], str](_CHECKED)
@@ -61,9 +65,11 @@ class DisaggregatedMemory:
 
     def is_ours(self, obj: Object) -> bool:
         """Whether the store tells of this very state of an object because a write of ours has returned it,
-        or has ended the object. The stream brings no state twice.
+        or has ended the object, or its status is as a write of ours left it. The stream brings no state
+        twice.
         """
-        return self._taken_in is not None and _state(self._taken_in) == _state(obj)
+        is_taken_in = self._taken_in is not None and _state(self._taken_in) == _state(obj)
+        return is_taken_in or self.statuses.is_as_left(obj)
 
     @contextmanager
     def _taking_in(self, obj: Object) -> Iterator[None]:

@@ -12,13 +12,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws import timing
-from lws.actions import Apply, Object
+from lws.actions import Apply, Object, Reference, Status
 from lws.cluster.cache.store import Store
 from lws.cluster.write.computed import Computed
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
 from lws.cluster.write.throttle import Throttle
 from lws.kube.differences.applied import digest
+from lws.kube.differences.patches import with_merged
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
@@ -26,6 +27,43 @@ from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
 _PARSED = 4096
 _CHECKED = 16384
 _APPLIED = 65536
+_STATUSES = 16384
+
+
+class OwnStatuses:
+    """What our last write left in each status, by UID, as the store keeps it: whatever else is there somebody
+    else has written.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._left: OrderedDict[str, Object] = OrderedDict()
+
+    def expect(self, target: Reference, patch: Object) -> None:
+        """A write is about to begin: the stream may tell of it before it is answered."""
+        known = self._store.get(target.kind, target.namespace, target.name)
+        if known is not None and known["metadata"]["uid"] == target.uid:
+            self._remember(target.uid, with_merged(known.get("status") or {}, patch["status"]))
+
+    def written(self, stored: Object) -> None:
+        """Take in what a write led to."""
+        self._remember(stored["metadata"]["uid"], self._store.kept_of(stored).get("status") or {})
+
+    def is_as_left(self, obj: Object) -> bool:
+        """The status of an object is what we left there."""
+        left = self._left.get(obj["metadata"]["uid"])
+        return left is not None and left == (obj.get("status") or {})
+
+    def is_edited(self, status: Status) -> bool:
+        """Somebody else has written to the status that this one was planned for."""
+        left = self._left.get(status.target.uid)
+        return left is not None and status.before is not None and left != status.before
+
+    def _remember(self, uid: str, status: Object) -> None:
+        self._left[uid] = status
+        self._left.move_to_end(uid)
+        if len(self._left) > _STATUSES:
+            self._left.popitem(last=False)
 
 
 class WriteMemory:
@@ -34,14 +72,16 @@ class WriteMemory:
     applied: UID of an applied object → (digest of the intent, generation that it led to). An intent that
     others keep rewriting is applied once, not for ever. refusals: writes that the API server did not take.
     taken: names that creates of ours did not get. throttle: when what was written lately is written again.
-    going: UIDs that plans under way are deleting, so that no other plan counts on them.
+    statuses: what was written to them. going: UIDs that plans under way are deleting, so that no other plan
+    counts on them.
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self.refusals = Refusals(NAME_LABEL, clock)
         self.taken = TakenNames(store)
-        self.throttle = Throttle(clock)
+        self.statuses = OwnStatuses(store)
+        self.throttle = Throttle(clock, is_edited=self.statuses.is_edited)
         self.going: set[str] = set()
         self._store = store
         self._clock = clock

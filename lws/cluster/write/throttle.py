@@ -36,11 +36,17 @@ class Throttle:
     """Remembers when sets and leader StatefulSets were written; one per process.
 
     shortest: kind → seconds between two statuses that say only how far one of them is; of a LeaderWorkerSet,
-    as they cost.
+    as they cost. is_edited: whether a status is written over what somebody else left there: that never waits.
     """
 
-    def __init__(self, clock: Callable[[], float], shortest: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        shortest: Mapping[str, float] | None = None,
+        is_edited: Callable[[Status], bool] = lambda status: False,
+    ) -> None:
         self._clock = clock
+        self._is_edited = is_edited
         self._shortest = shortest or {}
         # By UID, the latest write last.
         self._written: OrderedDict[str, _Written] = OrderedDict()
@@ -126,6 +132,8 @@ class Throttle:
     def _wait_of_status(self, status: Status) -> float | None:
         """Seconds until it is written, the more, the more sets move at once; None where that is now."""
         uid = status.target.uid
+        if self._is_edited(status):
+            return None
         if status.is_first_word and uid not in self._written:
             # It counts from the first look at the set.
             now = self._moving[uid] = self._clock()

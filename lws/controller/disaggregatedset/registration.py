@@ -44,7 +44,13 @@ def _applier(parts: Parts, memory: DisaggregatedMemory) -> Applier:
         if concerned is not None:
             parts.add(Key(PASS, *concerned))
 
-    written = Memory(memory.put, refused=refused, taken=memory.taken.remember, gone=memory.gone)
+    written = Memory(
+        memory.put,
+        refused=refused,
+        taken=memory.taken.remember,
+        gone=memory.gone,
+        statuses=memory.statuses,
+    )
     return Applier(parts.cluster, parts.recorder, written, parts.turns)
 
 

@@ -13,6 +13,7 @@ from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.controller.disaggregatedset.delays import Delays, groups_of, is_report
+from lws.controller.disaggregatedset.tables import CHILDREN
 from lws.controller.election.election import Scope
 from lws.controller.triggers.keys import Key, Route, Wake
 from lws.kube.metadata import controller_of, is_terminating, labels_of
@@ -58,8 +59,7 @@ class Routes:
                 yield Key(PASS, obj["metadata"]["namespace"], obj["metadata"]["name"])
 
     def _of_set(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        """What its own pass has just said of it tells it nothing."""
-        if before is not None and after is not None and self._is_ours(after) and is_report(before, after):
+        if self._is_own_report(before, after):
             return ()
         metadata = (after or before or {})["metadata"]
         return [(Key(PASS, metadata["namespace"], metadata["name"]), 0.0)]
@@ -103,9 +103,15 @@ class Routes:
         return () if child is None else self._woken(None, child, timing.CHILD_SECONDS)
 
     def _of_scaler(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
-        return self._woken(before, after, 0.0)
+        return () if self._is_own_report(before, after) else self._woken(before, after, 0.0)
+
+    def _is_own_report(self, before: Object | None, after: Object | None) -> bool:
+        """What a pass has just said itself tells it nothing."""
+        return before is not None and after is not None and self._is_ours(after) and is_report(before, after)
 
     def _of_leaderworkerset(self, before: Object | None, after: Object | None) -> Iterable[Wake]:
+        if _is_no_news(before, after):
+            return ()
         return self._woken(before, after, self._delays.of(before, after))
 
     def _woken(self, before: Object | None, after: Object | None, within: float) -> Iterable[Wake]:
@@ -118,6 +124,13 @@ class Routes:
             for name, obj in owning.items()
             if obj is not None and not is_terminating(obj)
         ]
+
+
+def _is_no_news(before: Object | None, after: Object | None) -> bool:
+    """Of a LeaderWorkerSet only what passes over sets and groups remember has changed."""
+    if before is None or after is None:
+        return False
+    return is_report(before, after) and CHILDREN.is_same(before, after)
 
 
 def _owner_of(obj: Object) -> str:

@@ -13,6 +13,7 @@ from lws.disaggregatedset.status.readable import readable_status
 from lws.kube.metadata import controller_of
 from lws.kube.types.shapes import is_deep
 from lws_api.disaggregatedset.v1 import GROUP, KIND, SCALER_KIND
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 
 def _nothing(value: Any, obj: Mapping[str, Any]) -> None:
@@ -33,29 +34,27 @@ def _own_labels(labels: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, 
     return {key: value for key, value in labels.items() if key.startswith(f"{GROUP}/")} or None
 
 
-# Kept whole, because it is what users ask for. Our own status writes come back as events, and are no news.
+# Kept whole, because it is what users ask for. A status is news unless our last write has left it so, which
+# is known where changes are routed.
 _METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 _WHOLE = (
     Field("metadata.managedFields", NOBODY, _nothing),
     *(Field(f"metadata.{name}") for name in _METADATA),
-)
-# What somebody took away would stay away while nothing moves. These change a few times in a rollout, by
-# writes of ours, which start no pass.
-_OF_STATUS = ("updateRevision", "currentRevision", "conditions")
-_IN_STATUS = (
-    Field("status", NOBODY, readable_status),
-    *(Field(f"status.{name}") for name in _OF_STATUS),
+    Field("status", excerpt=readable_status),
 )
 _COUNTS = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas", "conditions")
 
+CHILDREN = Table(
+    CHILD_KIND,
+    (Field("metadata.ownerReferences"), *(Field(f"status.{name}") for name in _COUNTS)),
+    others=NOBODY,
+)
+"""What is read of LeaderWorkerSets, beside all that passes over them read."""
+
 TABLES = (
-    Table(KIND, (*_WHOLE, *_IN_STATUS), others=NOBODY),
-    Table(SCALER_KIND, (*_WHOLE, Field("status", NOBODY, readable_status)), others=NOBODY),
-    Table(
-        "LeaderWorkerSet",
-        (Field("metadata.ownerReferences"), *(Field(f"status.{name}") for name in _COUNTS)),
-        others=NOBODY,
-    ),
+    Table(KIND, _WHOLE, others=NOBODY),
+    Table(SCALER_KIND, _WHOLE, others=NOBODY),
+    CHILDREN,
     Table("Service", (Field("metadata.labels", excerpt=_own_labels),)),
     Table("ControllerRevision", (Field("data", excerpt=_own_data),)),
 )

@@ -37,7 +37,7 @@ def _build(parts: Parts) -> Controller:
     )
     observer = Observer(parts.cluster, store, memory, environment)
     apply = _applier(parts, memory).apply
-    routing = Routing(store, observer.members.leader_pods_of)
+    routing = Routing(store, observer.members.leader_pods_of, memory.statuses.is_as_left)
     controller = Controller(
         passes={
             "set": Kind(
@@ -75,7 +75,14 @@ def _applier(parts: Parts, memory: WriteMemory) -> Applier:
         if concerned is not None:
             parts.add(Key("set", *concerned))
 
-    written = Memory(memory.put, memory.remember_applied, refused, memory.taken.remember, memory.going)
+    written = Memory(
+        memory.put,
+        memory.remember_applied,
+        refused,
+        memory.taken.remember,
+        memory.going,
+        statuses=memory.statuses,
+    )
     return Applier(parts.cluster, parts.recorder, written, parts.turns)
 
 

@@ -21,10 +21,16 @@ from lws_api.leaderworkerset.v1 import KIND
 
 
 class Routing:
-    """leader_pods_of: the leader pods of a set."""
+    """leader_pods_of: the leader pods of a set. is_as_left: whether our last write left its status so."""
 
-    def __init__(self, store: Store, leader_pods_of: Callable[[Object], Iterable[Object]]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        leader_pods_of: Callable[[Object], Iterable[Object]],
+        is_as_left: Callable[[Object], bool] = lambda lws: False,
+    ) -> None:
         self._store = store
+        self._is_as_left = is_as_left
         self._leader_pods_of = leader_pods_of
 
     @property
@@ -49,10 +55,19 @@ class Routing:
         return self._store.get(kind, key.namespace, key.name) is not None
 
     def _of_set(self, before: Object | None, after: Object | None) -> list[Wake]:
+        if before is not None and after is not None and self._is_own_report(before, after):
+            return []
         woken = self._of_child(before, after)
         if before is None or after is None:
             return [*woken, *self._of_groups(before or after or {})]
         return [*woken, *self._of_groups(after)] if wakes(before, after) is Wakes.ALL else woken
+
+    def _is_own_report(self, before: Object, after: Object) -> bool:
+        """What its own pass has said of a set tells it nothing; passes over groups write restarts."""
+        if wakes(before, after) is not Wakes.SET or not self._is_as_left(after):
+            return False
+        one, two = (obj.get("status") or {} for obj in (before, after))
+        return bool(one.get("restarts") == two.get("restarts"))
 
     def _of_statefulset(self, before: Object | None, after: Object | None) -> list[Wake]:
         """Pods of a StatefulSet that was unknown, or nobody's, were nobody's groups: none was looked at."""

@@ -207,7 +207,7 @@ def _counters(lws: Object, observed: Observed) -> dict[str, Any]:
         "replicas": observed.existing,
         "readyReplicas": sum([group.ready for group in observed.groups]),
         "updatedReplicas": sum([group.updated for group in observed.groups]),
-        "hpaPodSelector": (lws.get("status") or {}).get("hpaPodSelector") or selector,
+        "hpaPodSelector": selector,
         **{field: value for field, value in remembered.items() if value is not None},
     }
 

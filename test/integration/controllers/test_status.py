@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -131,6 +132,30 @@ def members(world: World, name: str) -> dict[str, str]:
         )
         for leader, uid in leaders.items()
     }
+
+
+def test_a_status_that_is_emptied_restored_or_edited_is_put_right_at_once(world: World) -> None:
+    """As by `kubectl patch --subresource=status`, or by a tool that restores what it has saved."""
+    world.create(a_set("told", replicas=1))
+    early = eventually("it is said that it begins", lambda: status_of(world, "told"))
+    settle(world, "told")
+    known = told_in(world, "told")
+    assert known["hpaPodSelector"]
+    foreign = {**condition(world.get(SET, "told"), "Available"), "type": "example.com/Checked"}
+    emptied = dict.fromkeys([*known, "members", "lastProgressTime"])
+    for left in (None, emptied, emptied | early, {"hpaPodSelector": "a=b", "conditions": [foreign]}):
+        patch = json.dumps({"status": left})
+        world.kubectl("patch", "lws", "told", "--subresource=status", "--type=merge", "-p", patch)
+        eventually(f"right after {patch}", lambda: told_in(world, "told"), known.__eq__)
+    assert condition(world.get(SET, "told"), "example.com/Checked")["status"] == "True"
+
+
+def told_in(world: World, name: str) -> dict[str, Any]:
+    """What can be told anew: no memory, no moments, and of conditions those that hold and are ours."""
+    status = status_of(world, name)
+    true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
+    told = {field: each for field, each in status.items() if field not in ("lastProgressTime", "members")}
+    return {**told, "conditions": true - {"example.com/Checked"}}
 
 
 def test_a_quota_in_the_way_is_named(world: World) -> None:

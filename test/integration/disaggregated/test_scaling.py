@@ -145,6 +145,29 @@ def test_scaling_acts_at_each_step_of_a_rollout(world: World, slices: int) -> No
     assert images_of(world, "pd") == {"prefill": {"server:2"}, "decode": {"server:2"}}
 
 
+@pytest.mark.parametrize(("kind", "name"), [(KIND, "pd"), (SCALER_KIND, "pd-prefill")])
+def test_a_status_that_is_emptied_or_edited_is_put_right_at_once(world: World, kind: str, name: str) -> None:
+    """Without the selector of a scaler autoscalers do nothing."""
+    world.create(a_disaggregated_set("pd", [a_role("prefill", None), a_role("decode", 1)]))
+    settle(world, "pd")
+
+    def told() -> Object:
+        status = world.get(kind, name).get("status") or {}
+        true = {each["type"] for each in status.get("conditions", ()) if each["status"] == "True"}
+        return {
+            **{field: each for field, each in status.items() if field != "lastProgressTime"},
+            "conditions": true,
+        }
+
+    known = told()
+    selector = known["selector"]
+    for left in (None, {"selector": None}, {"observedGeneration": 0, "selector": "a=b"}):
+        patch = json.dumps({"status": left})
+        world.kubectl("patch", kind, name, "--subresource=status", "--type=merge", "-p", patch)
+        eventually(f"right after {patch}", told, known.__eq__)
+    assert selector and told()["selector"] == selector
+
+
 def test_a_role_changes_hands_at_rest_and_in_a_rollout(world: World) -> None:
     watch = Watch(world)
     world.create(a_disaggregated_set("pd", roles(2, 3)))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from lws.actions import Object, Reference
-from lws_api.disaggregatedset.v1 import KIND
+from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories.disaggregated_attack import FAULTS, Attack
-from test.unit.stories.disaggregated_world import World
+from test.unit.stories.disaggregated_world import CHILD, World
 
 Edit = Callable[[dict[str, Any]], None]
 
@@ -183,6 +183,65 @@ def test_a_status_that_is_lost_at_rest_comes_back(loop: asyncio.AbstractEventLoo
     attack.go()
     assert attack.world.status["updateRevision"] == known["updateRevision"]
     attack.check_end()
+
+
+FOREIGN = {"type": "example.com/Checked", "status": "True", "reason": "Checked", "message": "by hand"}
+
+
+def left_by_others(status: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """A status as others may leave it: emptied, old, without one of its fields, or with another value."""
+    yield {}
+    old = [{**each, "status": "False", "reason": "Old"} for each in status["conditions"]]
+    yield {**status, "conditions": old}
+    for field, value in status.items():
+        yield {name: each for name, each in status.items() if name != field}
+        if isinstance(value, int | str):
+            yield {**status, field: type(value)(7)}
+
+
+def told_in(status: dict[str, Any]) -> dict[str, Any]:
+    """All but memory, which nobody can tell anew, moments, and what no longer holds."""
+    memory = {"lastProgressTime", "members", "rollout", "restarts", "collisionCount", "rollouts"}
+    conditions = [
+        {**each, "lastTransitionTime": ""}
+        for each in status["conditions"]
+        if each["type"] != FOREIGN["type"] and each["status"] == "True"
+    ]
+    return {name: each for name, each in status.items() if name not in memory} | {"conditions": conditions}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "passes"),
+    [
+        pytest.param(KIND, "demo", "disaggregatedset", id="of a DisaggregatedSet"),
+        pytest.param(SCALER_KIND, "demo-prefill", "disaggregatedset", id="of a scaler"),
+        pytest.param(CHILD, "", "set", id="of a LeaderWorkerSet"),
+    ],
+)
+def test_what_others_leave_in_a_status_is_put_right_at_once_by_one_write(
+    loop: asyncio.AbstractEventLoop, kind: str, name: str, passes: str
+) -> None:
+    """No time passes. What our write leaves starts no other pass, and conditions of others stay."""
+    world = World(loop)
+    obj = make_disaggregated(roles=[make_role("prefill", 2), make_role("decode", 1)])
+    scale_from_outside(obj["spec"])
+    world.cluster.add(obj)
+    for _ in range(5):
+        world.settle()
+        world.manager.ring()
+    name = name or world.children[0]["metadata"]["name"]
+    known = world.get(kind, name)["status"]
+    for edited in left_by_others(told_in(known)):
+        before = {**edited, "conditions": [*edited.get("conditions", ()), FOREIGN]}
+        world.cluster.change(world.get(kind, name), status=before)
+        writes = world.cluster.writes
+        world.passes.clear()
+        world.settle()
+        status = world.get(kind, name)["status"]
+        assert told_in(status) == told_in(known), edited
+        assert FOREIGN in status["conditions"], edited
+        assert world.cluster.writes - writes == 1, edited
+        assert [key.kind for key in world.passes].count(passes) == 1, edited
 
 
 @pytest.mark.parametrize(

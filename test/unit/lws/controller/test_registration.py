@@ -109,7 +109,7 @@ def test_what_belongs_to_somebody_else_is_left_alone(loop: asyncio.AbstractEvent
 
 
 def test_beside_leaderworkerset(loop: asyncio.AbstractEventLoop) -> None:
-    """What is no news for a set, such as its counts, is news for the Fleet that owns it."""
+    """Counts of a set are news for the Fleet that owns it, and for the set where others wrote them."""
     world = World(loop, BOTH)
     world.cluster.add(make_fleet("f", 2))
     world.settle()
@@ -119,9 +119,9 @@ def test_beside_leaderworkerset(loop: asyncio.AbstractEventLoop) -> None:
     child = world.get(SET)
     world.cluster.change(child, status={**child["status"], "readyReplicas": 1})
     world.manager.read(SET)
-    assert list(world.manager.queue.keys) == [Key("fleet", "default", "f")]
+    assert [key.kind for key in world.manager.queue.keys] == ["set", "fleet"]
     world.settle()
-    assert world.get("Fleet")["status"] == {"ready": 1} and world.passes[before].kind == "fleet"
+    assert world.get("Fleet")["status"] == {"ready": 2} and world.passes[before].kind == "fleet"
     world.manager.resync()
     kinds = [key.kind for key in world.manager.queue.keys]
     assert sorted(kinds) == ["fleet", "group", "group", "set"]

@@ -9,9 +9,9 @@ import pytest
 from lws.cluster.cache import tables
 from lws.cluster.cache.fields import Field, Table, Wakes
 from lws.cluster.cache.shared_kinds import SharedKinds
-from test.unit.builders import make_set
+from test.unit.builders import make_leader_statefulset
 
-COUNTS = Table("LeaderWorkerSet", (Field("status.readyReplicas"),), others=Wakes.NOBODY)
+COUNTS = Table("StatefulSet", (Field("status.readyReplicas"),), others=Wakes.NOBODY)
 PORTS = Table("Service", (Field("metadata.labels"), Field("spec.externalName")))
 
 
@@ -37,16 +37,17 @@ def test_what_anybody_reads_is_kept() -> None:
 @pytest.mark.parametrize(
     ("status", "is_same", "is_same_for_all"),
     [
-        pytest.param({"readyReplicas": 2}, True, True, id="nothing"),
+        pytest.param({}, True, True, id="nothing"),
         pytest.param({"readyReplicas": 1}, True, False, id="what the other one reads"),
-        pytest.param({"readyReplicas": 2, "updatedReplicas": 1}, True, True, id="what nobody reads"),
-        pytest.param({"readyReplicas": 2, "restarts": {"0": "1"}}, False, False, id="what sets read"),
+        pytest.param({"availableReplicas": 1}, True, True, id="what nobody reads"),
+        pytest.param({"replicas": 1}, False, False, id="what sets read"),
     ],
 )
 def test_what_is_news_for_anybody_is_news(
     status: dict[str, Any], is_same: bool, is_same_for_all: bool
 ) -> None:
-    before, after = make_set(status={"readyReplicas": 2}), make_set(status=status)
+    known = {"replicas": 2, "readyReplicas": 2}
+    before, after = (make_leader_statefulset(status=each) for each in (known, known | status))
     assert SharedKinds().is_same(before, after) is is_same
     assert SharedKinds([COUNTS]).is_same(before, after) is is_same_for_all
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Apply
+from lws.actions import Apply, Reference, Status
 from lws.cluster.cache.store import Store
 from lws.cluster.write import recent_writes as module
 from lws.cluster.write.computed import Computed
-from lws.cluster.write.recent_writes import WriteMemory
+from lws.cluster.write.recent_writes import OwnStatuses, WriteMemory
 from lws.kube.differences.applied import digest
 from test.unit.builders import make_set
 
@@ -142,3 +142,51 @@ def test_the_spec_of_a_set_is_checked_once_per_generation(
     for generation in (1, 1, 2, 1, 3, 1):
         assert memory.fault_of(make_set(generation=generation)) == "it is wrong"
     assert len(looks) == 4, "the third one was forgotten for the newest two"
+
+
+# --- Statuses -----------------------------------------------------------------------------------------------
+
+
+def _with_status(status: dict[str, Any], version: int = 1, uid: str = "u") -> dict[str, Any]:
+    lws = make_set(status=status)
+    lws["metadata"] |= {"uid": uid, "resourceVersion": str(version)}
+    return lws
+
+
+def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
+    statuses, left = OwnStatuses(store), _with_status({"replicas": 2}, 7)
+    assert not statuses.is_as_left(left), "nothing was written yet"
+    statuses.written(left)
+    assert statuses.is_as_left(_with_status({"replicas": 2}, 8)), "whatever else has changed"
+    for status in ({}, {"replicas": 3}, {"replicas": 2, "readyReplicas": 1}):
+        assert not statuses.is_as_left(_with_status(status, 8))
+    assert not statuses.is_as_left(_with_status({"replicas": 2}, uid="another"))
+
+
+def test_the_stream_may_tell_of_a_write_before_it_is_answered(store: Store) -> None:
+    statuses, known = OwnStatuses(store), _with_status({"replicas": 2, "conditions": [], "groups": {"a": 1}})
+    store.put(known)
+    patch = {"status": {"replicas": 3, "groups": None}}
+    statuses.expect(Reference.to(known), patch)
+    assert statuses.is_as_left(_with_status({"replicas": 3, "conditions": []}, 2))
+    assert not statuses.is_as_left(_with_status({"replicas": 3}, 2)), "somebody was in between"
+    statuses.expect(Reference.to(_with_status({}, uid="former")), patch)
+    assert not statuses.is_as_left(_with_status({"replicas": 3}, uid="former"))
+
+
+def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(store: Store) -> None:
+    statuses, left = OwnStatuses(store), _with_status({"replicas": 2})
+    status = Status(Reference.to(left), {}, before={})
+    assert not statuses.is_edited(status), "what a manager before this one has left is not known"
+    statuses.written(left)
+    assert statuses.is_edited(status)
+    assert not statuses.is_edited(Status(status.target, {}, before={"replicas": 2}))
+    assert not statuses.is_edited(Status(status.target, {}))
+
+
+def test_only_so_many_statuses_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_STATUSES", 2)
+    statuses = OwnStatuses(store)
+    for uid in ("a", "b", "c"):
+        statuses.written(_with_status({}, uid=uid))
+    assert [statuses.is_as_left(_with_status({}, uid=uid)) for uid in "abc"] == [False, True, True]

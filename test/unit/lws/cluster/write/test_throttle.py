@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -232,3 +233,13 @@ def test_a_step_that_is_taken_brings_the_status_along(throttle: Throttle, now: l
     assert throttle.due(_step(statuses=(status,))).statuses == (status,)
     _spend(throttle, STEPPED)
     assert throttle.due(_step(statuses=(status,))).statuses == (), "one that waits does not"
+
+
+def test_what_somebody_else_left_is_put_right_at_once(now: list[float]) -> None:
+    edited = {"replicas": 9}
+    throttle = Throttle(lambda: now[0], is_edited=lambda status: status.before == edited)
+    throttle.note(WRITTEN)
+    status = Status(SET, {"replicas": 2}, can_wait=True)
+    assert throttle.due(Plan(statuses=(replace(status, before={}),))).statuses == ()
+    urgent = Plan(statuses=(replace(status, before=edited),))
+    assert throttle.due(urgent) == urgent

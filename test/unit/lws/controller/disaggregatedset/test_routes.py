@@ -101,6 +101,9 @@ def test_a_leader_pod_that_is_gone_wakes_the_set_of_its_leaderworkerset() -> Non
     assert woken(make("Pod", "alone"), None, store) == set()
 
 
+SCALER = make(SCALER_KIND, "s", OWNED)
+
+
 def delays(before: Any, after: Any, store: Store | None = None, is_ours: bool = False) -> list[float]:
     routes = Routes(store or a_store(), lambda obj: is_ours).by_kind
     return [within for _, within in routes[(after or before)["kind"]](before, after)]
@@ -139,6 +142,8 @@ def test_groups_that_are_gone_are_told_at_once(former: int, replicas: int, waits
             make("ControllerRevision", "r", OWNED), None, [timing.CHILD_REPORT_SECONDS], [0.0], id="pruned"
         ),
         pytest.param(make(KIND, "demo"), make(KIND, "demo", status={}), [], [0.0], id="its own status"),
+        pytest.param(SCALER, {**SCALER, "status": {}}, [], [0.0], id="of its scaler"),
+        pytest.param(CHILD, {**CHILD, "status": {"members": {}}}, [], [], id="memory of its child"),
         pytest.param(
             make(KIND, "demo"), make(KIND, "demo", label="edited"), [0.0], [0.0], id="with somebody's edit"
         ),

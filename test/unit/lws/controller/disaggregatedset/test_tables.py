@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.cluster.cache.shared_kinds import SharedKinds
-from lws.controller.disaggregatedset.tables import TABLES
+from lws.controller.disaggregatedset.tables import CHILDREN, TABLES
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND, NAME_LABEL, SCALER_KIND
 from test.unit.builders import make_set
 
@@ -22,24 +22,24 @@ def make(kind: str, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
-def test_our_own_status_is_no_news_and_the_spec_is(kind: str) -> None:
+def test_status_and_spec_are_news_and_what_others_own_is_not(kind: str) -> None:
     before = make(kind, spec={"replicas": 1}, status={"replicas": 1})
     before["metadata"]["managedFields"] = [{"manager": "kubectl"}]
     after = copy.deepcopy(before)
-    after["metadata"]["resourceVersion"], after["status"] = "2", {"replicas": 2}
+    after["metadata"] |= {"resourceVersion": "2", "managedFields": []}
     kept = SHARED.trim(after)
-    assert kept["status"] == {"replicas": 2} and kept["spec"] == {"replicas": 1}
+    assert kept["status"] == {"replicas": 1} == kept["spec"]
     assert "managedFields" not in kept["metadata"]
     assert SHARED.is_same(SHARED.trim(before), kept)
-    after["metadata"]["generation"] = 2
-    assert not SHARED.is_same(SHARED.trim(before), SHARED.trim(after))
+    for change in ({"metadata": {**after["metadata"], "generation": 2}}, {"status": {}}):
+        assert not SHARED.is_same(kept, SHARED.trim({**after, **change}))
 
 
 def test_the_counts_and_conditions_of_a_child_are_news() -> None:
     before = make_set(status={"readyReplicas": 1, "observedGeneration": 1})
-    assert SHARED.is_same(before, make_set(status={**before["status"], "members": {"0": "x"}}))
+    assert CHILDREN.is_same(before, make_set(status={**before["status"], "members": {"0": "x"}}))
     for field, value in {"readyReplicas": 2, "conditions": [{"type": "Available"}]}.items():
-        assert not SHARED.is_same(before, make_set(status={**before["status"], field: value}))
+        assert not CHILDREN.is_same(before, make_set(status={**before["status"], field: value}))
 
 
 def test_a_service_keeps_the_labels_of_both_kinds() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import pytest
+
 from lws.cluster.cache.store import Store
 from lws.controller.election.election import everywhere
 from lws.controller.leaderworkerset.routing import Routing
@@ -15,9 +17,11 @@ from test.unit.builders import make_leader_pod, make_leader_statefulset, make_se
 class _Bench:
     """Routing over a store, with leader pods by the test's word."""
 
-    def __init__(self, leader_pods_of: Callable[[Any], Iterable[Any]] = lambda lws: ()) -> None:
+    def __init__(
+        self, leader_pods_of: Callable[[Any], Iterable[Any]] = lambda lws: (), is_ours: bool = False
+    ) -> None:
         self.store = Store(lambda before, after: None)
-        self.routing = Routing(self.store, leader_pods_of)
+        self.routing = Routing(self.store, leader_pods_of, lambda lws: is_ours)
 
     def woken(self, before: Any, after: Any) -> list[Key]:
         """Sorted."""
@@ -102,14 +106,25 @@ def test_a_statefulset_that_is_seen_after_its_pods_wakes_their_groups() -> None:
     assert bench.woken(None, leaders) == [FIRST, SECOND, SET]
 
 
-def test_a_status_wakes_nobody() -> None:
-    bench = _Bench(lambda lws: _names("demo-0"))
-    assert bench.woken(make_set(), make_set(status={"replicas": 2})) == []
+@pytest.mark.parametrize(
+    ("status", "is_ours", "woken"),
+    [
+        pytest.param({"replicas": 2}, True, [], id="ours"),
+        pytest.param({"replicas": 2}, False, [SET], id="somebody else's"),
+        pytest.param({}, False, [SET], id="emptied"),
+        pytest.param({"replicas": 1, "restarts": {"0": "1.1.7.k"}}, True, [SET], id="a restart is counted"),
+    ],
+)
+def test_a_status_wakes_its_set_unless_its_own_pass_has_left_it_so(
+    status: dict[str, Any], is_ours: bool, woken: list[Key]
+) -> None:
+    bench = _Bench(lambda lws: _names("demo-0"), is_ours)
+    assert bench.woken(make_set(status={"replicas": 1}), make_set(status=status)) == woken
 
 
-def test_a_restart_that_is_counted_wakes_the_set_alone() -> None:
-    bench = _Bench(lambda lws: _names("demo-0"))
-    assert bench.woken(make_set(), make_set(status={"restarts": {"0": "1.1.7.k"}})) == [SET]
+def test_a_new_generation_beside_a_status_of_ours_wakes_all() -> None:
+    bench = _Bench(lambda lws: _names("demo-0"), is_ours=True)
+    assert bench.woken(make_set(), make_set(generation=2, status={"replicas": 1})) == [FIRST, SET]
 
 
 def test_other_kinds_do_not_wake_all_groups() -> None:

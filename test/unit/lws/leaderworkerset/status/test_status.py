@@ -236,9 +236,9 @@ def test_the_patch_is_minimal() -> None:
     }
 
 
-def test_the_selector_is_written_once() -> None:
+def test_a_selector_that_somebody_edits_is_put_right() -> None:
     lws = make_set(status={"hpaPodSelector": "mine=yes"})
-    assert set_status(SetSpec.of(lws), Observed(2, NOW)).intended["hpaPodSelector"] == "mine=yes"
+    assert set_status(SetSpec.of(lws), Observed(2, NOW)).intended["hpaPodSelector"] == SELECTOR
 
 
 def test_revisions_are_passed_on_and_not_forgotten() -> None:
