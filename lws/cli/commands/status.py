@@ -23,7 +23,7 @@ from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run, worded
 from lws.cli.views.screen import dump, live, room_for, show, warn
 from lws.cli.writing import print_names
-from lws.cluster.errors import ApiError, Forbidden
+from lws.cluster.errors import ApiError, ClusterError, Forbidden, Throttled, Unreachable
 
 # Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
 _LINES_BESIDE_GROUPS = 20
@@ -146,15 +146,37 @@ async def _look_once(session: Session, name: NamedSet, output: str | None) -> in
 
 
 async def _follow(session: Session, name: NamedSet, timeout: float | None, wide: bool) -> int:
+    shown: list[Block] = []
+    trouble = ""
     try:
         async with asyncio.timeout(timeout):
             with live() as draw:
                 while True:
-                    standing = await _look(session, name)
-                    room = room_for(_LINES_BESIDE_GROUPS)
-                    draw([standing.progress()] if room is None else list(standing.blocks(room, wide)))
-                    if standing.is_settled:
-                        return 0
-                    await asyncio.sleep(timing.SCREEN_SECONDS)
+                    pause = timing.SCREEN_SECONDS
+                    try:
+                        standing = await _look(session, name)
+                    except ClusterError as error:
+                        if not _may_pass(error, bool(shown)):
+                            raise
+                        trouble = error.message
+                        pause = max(pause, (error.retry_after or 0) if isinstance(error, ApiError) else 0)
+                        draw([*shown, Text(f"{trouble}; looking again", "yellow")])
+                    else:
+                        trouble = ""
+                        room = room_for(_LINES_BESIDE_GROUPS)
+                        is_line = room is None
+                        shown = [standing.progress()] if is_line else list(standing.blocks(room, wide))
+                        draw(shown)
+                        if standing.is_settled:
+                            return 0
+                    await asyncio.sleep(pause)
     except TimeoutError:
-        raise Refusal(f"set {name} is not settled after {timeout:g} s") from None
+        reason = f": {trouble}" if trouble else ""
+        raise Refusal(f"set {name} is not settled after {timeout:g} s{reason}") from None
+
+
+def _may_pass(error: ClusterError, is_known: bool) -> bool:
+    """The next look may fare better. is_known: there is such a server, it has answered before."""
+    if isinstance(error, Unreachable):
+        return is_known
+    return isinstance(error, Throttled) or (isinstance(error, ApiError) and error.status >= 500)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.actions import Object
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.commands import status as module
@@ -15,9 +16,9 @@ from lws.cli.facts import lookup
 from lws.cli.facts.lookup import SetObjects
 from lws.cli.main import main
 from lws.cli.refusal import Refusal
-from lws.cluster.errors import Forbidden
+from lws.cluster.errors import Forbidden, Throttled, Unreachable
 from test.unit.builders import make_set
-from test.unit.fake_api import answer_json, failure, plain
+from test.unit.fake_api import answer_json, failure, plain, reset
 from test.unit.lws.cli.conftest import Talk
 from test.unit.lws.cli.histories import found, revision_of, snapshot_of
 
@@ -162,3 +163,35 @@ async def test_a_kind_that_may_not_be_listed_hides_no_other(
     talk.api.will(failure(403, "Forbidden", message))
     with pytest.raises(Forbidden):
         await listed(talk, "name")
+
+
+async def test_following_goes_on_over_what_may_pass(
+    talk: Talk, sets: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(timing, "SCREEN_SECONDS", 0.001)
+    there = answer_json(DEMO)
+    later, busy = failure(503, "ServiceUnavailable", "not now"), failure(429, "TooManyRequests", "too much")
+    gone = failure(404, "NotFound", "not found")
+    talk.api.will(later, there, later, busy, reset(), reset(), plain(502, "bad gateway"), there, gone, NONE)
+    with pytest.raises(Refusal, match="there is none"):
+        await module._follow(talk.session, NamedSet("demo"), 60, False)
+    assert talk.api.answers == []
+    assert "not now; looking again" in capsys.readouterr().out
+
+
+async def test_following_ends_where_nobody_was_ever_there(talk: Talk) -> None:
+    # aiohttp sends a GET once more after a reset.
+    talk.api.will(reset(), reset())
+    with pytest.raises(Unreachable):
+        await module._follow(talk.session, NamedSet("demo"), 60, False)
+
+
+async def test_following_ends_at_its_timeout_whatever_is_answered(
+    talk: Talk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(session: Any, name: NamedSet) -> Any:
+        raise Throttled(503, "ServiceUnavailable", "not now")
+
+    monkeypatch.setattr(module, "_look", refused)
+    with pytest.raises(Refusal, match=r"set demo is not settled after 0\.2 s: not now"):
+        await module._follow(talk.session, NamedSet("demo"), 0.2, False)
