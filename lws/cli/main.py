@@ -98,10 +98,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _write_what_can_be_written() -> None:
-    """Arrows become question marks where there are none, as in pipes on Windows, instead of an error."""
+    """UTF-8 where programs read it, as kubectl writes. On terminals that have no arrows they become question
+    marks, instead of an error.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="replace")
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
 
 
 def _called(program: str) -> tuple[str, str]:

@@ -5,13 +5,13 @@ In: the name of a set, or a manifest. Out: keys and, with --data, the canonical 
 
 from __future__ import annotations
 
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
 from lws.cli.arguments.options import EXIT_CODES, cluster_options, set_argument
 from lws.cli.arguments.set_name import NamedSet
-from lws.cli.facts.manifests import sets_in
+from lws.cli.facts.manifests import sets_in, title_of
 from lws.cli.kinds.registry import RESOURCES, kind_of, kind_of_object
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run
@@ -19,10 +19,10 @@ from lws.cli.session import Session, Target, run
 
 @click.command(short_help="Print the revision key of a set, or of each in a manifest.", epilog=EXIT_CODES)
 @set_argument(required=False)
-@click.option("-f", "--filename", type=click.File("r"), help="Manifest (YAML or JSON), or - for stdin.")
+@click.option("-f", "--filename", type=click.File("rb"), help="Manifest (YAML or JSON), or - for stdin.")
 @click.option("--data", is_flag=True, help="Also print the canonical bytes.")
 @cluster_options
-def key(name: NamedSet | None, filename: TextIO | None, data: bool, target: Target) -> int:
+def key(name: NamedSet | None, filename: BinaryIO | None, data: bool, target: Target) -> int:
     """Print the revision key (template hash) of a set, or of each LeaderWorkerSet and DisaggregatedSet in a
     manifest.
 
@@ -42,7 +42,7 @@ def key(name: NamedSet | None, filename: TextIO | None, data: bool, target: Targ
         _print(obj["metadata"]["name"], computed, text if data else None)
     if not found:
         kinds = " and no ".join(f"{each.kind} of {each.group}/{each.version}" for each in RESOURCES)
-        raise Refusal(f"{filename.name} holds no {kinds}")
+        raise Refusal(f"{title_of(filename)} holds no {kinds}")
     return 0
 
 

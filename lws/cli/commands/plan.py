@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, TextIO
+from typing import Any, BinaryIO
 
 import click
 
@@ -18,7 +18,7 @@ from lws.actions import Object, Reference
 from lws.cli.arguments.options import EXIT_CODES, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.facts.kubectl_apply import apply_patch
-from lws.cli.facts.manifests import sets_in
+from lws.cli.facts.manifests import sets_in, title_of
 from lws.cli.kinds.kind import Planned
 from lws.cli.kinds.registry import RESOURCES, kind_of, kind_of_object
 from lws.cli.refusal import Refusal
@@ -43,7 +43,7 @@ class Manner:
     short_help="Show what `kubectl apply` would do to sets, or what a set is about to do.", epilog=EXIT_CODES
 )
 @set_argument(required=False)
-@click.option("-f", "--filename", type=click.File("r"), help="Manifest (YAML or JSON), or - for stdin.")
+@click.option("-f", "--filename", type=click.File("rb"), help="Manifest (YAML or JSON), or - for stdin.")
 @click.option("--steps", is_flag=True, help="Show the steps of the rollout.")
 @click.option("--server-side", is_flag=True, help="Plan `kubectl apply --server-side`.")
 @click.option("--force-conflicts", is_flag=True, help="Take fields from other managers (with --server-side).")
@@ -51,7 +51,7 @@ class Manner:
 @cluster_options
 def plan(
     name: NamedSet | None,
-    filename: TextIO | None,
+    filename: BinaryIO | None,
     steps: bool,
     output: str | None,
     target: Target,
@@ -76,10 +76,10 @@ def plan(
     return 0
 
 
-def _of_manifest(filename: TextIO, manner: Manner, target: Target) -> Sequence[Planned]:
+def _of_manifest(filename: BinaryIO, manner: Manner, target: Target) -> Sequence[Planned]:
     manifests = list(sets_in(filename, RESOURCES))
     if not manifests:
-        raise Refusal(f"{filename.name} holds no {' and no '.join(each.kind for each in RESOURCES)}")
+        raise Refusal(f"{title_of(filename)} holds no {' and no '.join(each.kind for each in RESOURCES)}")
     try:
         return asyncio.run(connected(target, lambda session: _plan_all(session, manifests, manner)))
     except Unreachable as error:

@@ -1,6 +1,7 @@
 """Which LeaderWorkerSets, or sets of other kinds, does a manifest hold?
 
-In: a stream of YAML or JSON documents. Out: the sets, as written; all other kinds are passed over.
+In: a stream of YAML or JSON documents, UTF-8 whatever the terminal speaks. Out: the sets, as written; all
+other kinds are passed over.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, ClassVar, TextIO
+from typing import Any, BinaryIO, ClassVar
 
 import yaml
 
@@ -39,7 +40,12 @@ _Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 _Kinds = Collection[ResourceKind]
 
 
-def sets_in(stream: TextIO, kinds: _Kinds = (LEADER_WORKER_SET,)) -> Iterator[dict[str, Any]]:
+def title_of(stream: BinaryIO) -> str:
+    """What messages call a manifest."""
+    return str(getattr(stream, "name", "<stdin>"))
+
+
+def sets_in(stream: BinaryIO, kinds: _Kinds = (LEADER_WORKER_SET,)) -> Iterator[dict[str, Any]]:
     """Every object of these kinds, in order; those within a List too. Raises Refusal for what is no YAML,
     what JSON cannot say, or an unknown version.
     """
@@ -48,14 +54,14 @@ def sets_in(stream: TextIO, kinds: _Kinds = (LEADER_WORKER_SET,)) -> Iterator[di
         documents = list(yaml.load_all(stream, Loader=_Loader))
         json.dumps(documents, ensure_ascii=False, allow_nan=False).encode()
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Refusal(f"{stream.name} is not YAML: {error}") from error
+        raise Refusal(f"{title_of(stream)} is not YAML: {error}") from error
     except RecursionError as error:
-        raise Refusal(f"{stream.name} is nested too deeply to be a manifest") from error
+        raise Refusal(f"{title_of(stream)} is nested too deeply to be a manifest") from error
     except (TypeError, ValueError) as error:
         # YAML knows sets, binaries and references to itself.
-        raise Refusal(f"{stream.name} cannot be written as JSON: {error}") from error
+        raise Refusal(f"{title_of(stream)} cannot be written as JSON: {error}") from error
     for document in documents:
-        yield from _sets_of(document, stream.name, versions)
+        yield from _sets_of(document, title_of(stream), versions)
 
 
 def _sets_of(document: Any, name: str, versions: Mapping[str, str]) -> Iterator[dict[str, Any]]:

@@ -19,11 +19,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException
 from kubernetes.aio.config.dateutil import parse_rfc3339
 from kubernetes.aio.config.exec_provider import ExecProvider
-from kubernetes.aio.config.kube_config import FileOrData, KubeConfigLoader, KubeConfigMerger
+from kubernetes.aio.config.kube_config import ConfigNode, FileOrData, KubeConfigLoader, KubeConfigMerger
 
 from lws import timing
 from lws.cluster.transport.credentials import Lifetime, Renewal, UserConfiguration
@@ -43,6 +44,21 @@ _EXTENSION_FOR_PLUGINS = "client.authentication.k8s.io/exec"
 _PLAIN_IN_HEADERS = frozenset(b"!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 
 
+class _Merger(KubeConfigMerger):
+    """Reads UTF-8, whatever the terminal speaks, as kubectl does."""
+
+    def load_config(self, path: str) -> None:
+        config = yaml.safe_load(Path(path).read_bytes())
+        if self.config_merged is None:
+            merged = {**config, "clusters": [], "contexts": [], "users": []}
+            self.config_merged = ConfigNode(path, merged, path)
+        for part in ("clusters", "contexts", "users"):
+            self._merge(part, config.get(part) or [], path)  # type: ignore[no-untyped-call]
+        if "current-context" in config:
+            self.config_merged.value["current-context"] = config["current-context"]
+        self.config_files[path] = config
+
+
 class KubeconfigLoader(KubeConfigLoader):
     """The loader of the kubernetes client, which also says how long credentials are good.
 
@@ -50,7 +66,7 @@ class KubeconfigLoader(KubeConfigLoader):
     """
 
     def __init__(self, files: str, context: str | None) -> None:
-        merger = KubeConfigMerger(files)
+        merger = _Merger(files)  # type: ignore[no-untyped-call]
         super().__init__(  # type: ignore[no-untyped-call]
             config_dict=merger.config,
             active_context=context,

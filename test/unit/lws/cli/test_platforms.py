@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from io import BytesIO, TextIOWrapper
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 
 from lws.cli.commands.manager import manager
 from lws.cli.main import _write_what_can_be_written
@@ -71,9 +73,45 @@ def test_the_manager_says_that_it_does_not_run_on_windows(monkeypatch: pytest.Mo
         manager.main([], standalone_mode=False)
 
 
-def test_what_a_terminal_cannot_show_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("is_terminal", "arrow"), [(True, b"?"), (False, "→".encode())])
+def test_what_a_terminal_cannot_show_is_no_error(
+    is_terminal: bool, arrow: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     written = BytesIO()
+    monkeypatch.setattr(written, "isatty", lambda: is_terminal, raising=False)
     monkeypatch.setattr(sys, "stdout", TextIOWrapper(written, encoding="cp1252"))
     _write_what_can_be_written()
     print("a → b", flush=True)
-    assert written.getvalue().split() == [b"a", b"?", b"b"]
+    assert written.getvalue().split() == [b"a", arrow, b"b"]
+
+
+def test_files_and_pipes_are_utf_8_whatever_the_terminal_speaks(tmp_path: Path) -> None:
+    """A manifest, a kubeconfig, and what is printed."""
+    example = (REPOSITORY / "examples" / "quickstart.yaml").read_text().replace("image: ", "image: é", 1)
+    (tmp_path / "set.yaml").write_bytes(example.encode())
+    context = {"name": "é", "context": {"cluster": "é", "user": "é", "namespace": "é"}}
+    content = {
+        "current-context": "é",
+        "contexts": [context],
+        "clusters": [{"name": "é", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "é", "user": {"token": "t"}}],
+    }
+    (tmp_path / "config").write_bytes(yaml.safe_dump(content, allow_unicode=True).encode())
+    commands = (["key", "--data", "-f", "set.yaml"], ["status"])
+    printed = []
+    for encoding in ({"LC_ALL": "C.UTF-8"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}):
+        environment = {**os.environ, **encoding, "KUBECONFIG": str(tmp_path / "config")}
+        done = [
+            subprocess.run(
+                [sys.executable, "-m", "lws", *each],
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                check=False,
+            )
+            for each in commands
+        ]
+        printed.append([(each.stdout, each.stderr) for each in done])
+    assert printed[0] == printed[1]
+    assert "é".encode() in printed[0][0][0]
+    assert b"https://127.0.0.1:1" in printed[0][1][1]

@@ -84,7 +84,7 @@ def test_data_are_the_bytes_that_the_key_is_the_hash_of() -> None:
 
 def test_data_are_utf_8_whatever_the_terminal_speaks() -> None:
     manifest = TINY.replace("a:1", "é:1")
-    result = CliRunner(charset="latin-1").invoke(key, ["-f", "-", "--data"], input=manifest.encode("latin-1"))
+    result = CliRunner(charset="latin-1").invoke(key, ["-f", "-", "--data"], input=manifest.encode())
     printed, data = result.stdout_bytes.rstrip(b"\n").split(b"\n")
     assert "é:1".encode() in data
     assert printed.decode() == f"tiny\t{key_of(data.decode())}"

@@ -13,7 +13,7 @@ SET = "apiVersion: leaderworkerset.x-k8s.io/v1\nkind: LeaderWorkerSet\nmetadata:
 
 
 def names(text: str) -> list[str]:
-    stream = io.StringIO(text)
+    stream = io.BytesIO(text.encode())
     stream.name = "file.yaml"
     return [each["metadata"]["name"] for each in sets_in(stream)]
 
@@ -55,7 +55,7 @@ def test_no_yaml() -> None:
     ],
 )
 def test_scalars_are_read_as_kubectl_reads_them(written: str, read: object) -> None:
-    stream = io.StringIO(f"{SET % 'a'}value: {written}\n")
+    stream = io.BytesIO(f"{SET % 'a'}value: {written}\n".encode())
     stream.name = "file.yaml"
     (found,) = sets_in(stream)
     assert (found["value"], type(found["value"])) == (read, type(read))
