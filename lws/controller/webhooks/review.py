@@ -40,6 +40,10 @@ class BadReview(Exception):
     """The request is no review that this endpoint could answer; the text says why, in one line."""
 
 
+class MisdirectedReview(BadReview):
+    """It is a review all the same: somebody's write fails."""
+
+
 def review_in(body: bytes, resource: Resource) -> dict[str, Any]:
     """The review in the body of a request, checked and trimmed for kopf.
 
@@ -103,15 +107,19 @@ def _check(request: Mapping[str, Any], resource: Resource) -> None:
     if not isinstance(uid, str) or not uid:
         raise BadReview("request.uid is missing: an answer could not be told from another one")
     if operation not in _OPERATIONS:
-        raise BadReview(f"request.operation must be one of {', '.join(_OPERATIONS)}, not {_text(operation)}")
+        raise MisdirectedReview(
+            f"request.operation must be one of {', '.join(_OPERATIONS)}, not {_text(operation)}"
+        )
     expected = {"group": resource.group, "version": resource.version, "resource": resource.plural}
     if request.get("resource") != expected:
         found = _text(request.get("resource"))
-        raise BadReview(f"this endpoint reviews {resource.plural} of {resource.api_version}, not {found}")
+        raise MisdirectedReview(
+            f"this endpoint reviews {resource.plural} of {resource.api_version}, not {found}"
+        )
     if not isinstance(request.get("userInfo"), dict | None):
-        raise BadReview("request.userInfo must be an object")
+        raise MisdirectedReview("request.userInfo must be an object")
     if request.get("object") is None and request.get("oldObject") is None:
-        raise BadReview("request.object and request.oldObject are both missing")
+        raise MisdirectedReview("request.object and request.oldObject are both missing")
 
 
 def _trimmed(request: Mapping[str, Any], key: str) -> dict[str, Any] | None:
@@ -119,7 +127,7 @@ def _trimmed(request: Mapping[str, Any], key: str) -> dict[str, Any] | None:
     if obj is None:
         return None
     if not isinstance(obj, dict) or not isinstance(obj.get("metadata"), dict):
-        raise BadReview(f"request.{key} must be an object with metadata")
+        raise MisdirectedReview(f"request.{key} must be an object with metadata")
     metadata = {name: value for name, value in obj["metadata"].items() if name not in _NOT_FOR_KOPF}
     if request.get("namespace"):
         metadata.setdefault("namespace", request["namespace"])

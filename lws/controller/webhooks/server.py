@@ -22,7 +22,7 @@ from lws.cluster.client.resources import Resource
 from lws.controller.endpoints.tls import ServerTls
 from lws.controller.endpoints.tls_port import TlsPort, served_by
 from lws.controller.webhooks.mutation import collected, head_of, is_mutating, patch_of
-from lws.controller.webhooks.review import Answer, BadReview, answer, refusal, review_in
+from lws.controller.webhooks.review import Answer, BadReview, MisdirectedReview, answer, refusal, review_in
 
 MAX_BODY_BYTES = 8 * 1024 * 1024
 """Two objects of the largest size that etcd stores, and more than enough for what surrounds them."""
@@ -47,13 +47,18 @@ class Address:
 
 
 class _Refused(Exception):
-    """An HTTP error instead of an answer to a review; `text` is one line."""
+    """An HTTP error instead of an answer; `text` is one line. decision: empty for what is no review, and
+    anybody who reaches the port may send.
+    """
 
-    def __init__(self, status: int, text: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, text: str, headers: Mapping[str, str] | None = None, decision: str = ""
+    ) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
         self.headers = headers
+        self.decision = decision
 
 
 class Observer(Protocol):
@@ -61,7 +66,7 @@ class Observer(Protocol):
 
     def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
         """A request was answered with this HTTP status; webhook: empty for a path that is none. decision:
-        `allowed`, `denied`, or `failed` where nothing was decided.
+        `allowed`, `denied`, `failed` where a review got none, empty where there was no review.
         """
 
 
@@ -151,12 +156,12 @@ class AdmissionServer:
         path = request.path[1:]
         webhook = path if path in self._endpoints else ""
         self._in_flight[webhook] += 1
-        decision = "failed"
         try:
             reply = await self._answer(path, request)
             decision = reply.decision
             response = web.Response(body=reply.body, content_type="application/json")
         except _Refused as refused:
+            decision = refused.decision
             response = web.Response(status=refused.status, text=f"{refused.text}\n", headers=refused.headers)
         finally:
             self._in_flight[webhook] -= 1
@@ -176,14 +181,15 @@ class AdmissionServer:
         if request.content_type != "application/json":
             raise _Refused(400, f"the content type must be application/json, not {request.content_type}")
         if self._webhookfn is None:
-            raise _Refused(503, "not ready yet: the API server was not reached so far")
+            raise _Refused(503, "not ready yet: the API server was not reached so far", decision="failed")
         body = await self._body(request)
         assert self._callers is not None
         try:
             with self._callers.answering(request.transport):
                 return await reviewed(self._webhookfn, webhook, resource, body)
         except BadReview as error:
-            raise _Refused(400, str(error)) from error
+            decision = "failed" if isinstance(error, MisdirectedReview) else ""
+            raise _Refused(400, str(error), decision=decision) from error
 
     async def _body(self, request: web.Request) -> bytes:
         too_large = _Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")

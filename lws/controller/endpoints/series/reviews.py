@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 DECISIONS = ("allowed", "denied", "failed")
-"""What a review comes to. failed: nothing was decided, because of a bug or because the
-request was no review.
+"""What a review comes to. failed: nothing was decided, because of a bug, because the manager was not ready,
+or because the review was for another webhook.
 """
 
 
@@ -69,13 +69,14 @@ class ReviewSeries:
 
     def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
         """A request was answered with this HTTP status; webhook: empty for a path that is none. decision: one
-        of `DECISIONS`.
+        of `DECISIONS`, empty where there was no review.
         """
         path = f"/{webhook}"
         self._requests.labels(path, str(code)).inc()
         self._seconds.labels(path).observe(seconds)
-        self._decisions.labels(path, decision).inc()
-        # What is no review is refused with another status.
+        if decision:
+            self._decisions.labels(path, decision).inc()
+        # Where the manager is not ready the status is another one.
         if (code, decision) == (200, "failed"):
             self._panics.inc()
 

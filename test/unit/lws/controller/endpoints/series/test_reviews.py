@@ -40,6 +40,19 @@ def test_reviews_in_flight_are_counted_when_somebody_looks(
     assert in_flight == len("mutate--v1-pod")
 
 
+def test_what_is_no_review_comes_to_no_decision(reviews: ReviewSeries, registry: CollectorRegistry) -> None:
+    """Anybody who reaches the port may send it; LWSWebhookFails would fire."""
+    reviews.answered("mutate--v1-pod", 400, 0.2, "")
+    assert value_of(registry, "controller_runtime_webhook_requests_total", webhook=PATH, code="400") == 1
+    decided = {
+        sample.labels["decision"]: sample.value
+        for metric in registry.collect()
+        for sample in metric.samples
+        if sample.name == "lws_webhook_decisions_total"
+    }
+    assert decided == {"allowed": 0, "denied": 0, "failed": 0}
+
+
 @pytest.mark.parametrize(
     ("code", "decision", "panics"),
     [(200, "allowed", 0), (200, "denied", 0), (200, "failed", 1), (400, "failed", 0)],
