@@ -18,6 +18,7 @@ from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 
 CHECK = "definitions"
 _SHOWN = 3
+_NO_CONVERSION = '[{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]'
 _UPGRADE = (
     "apply the definitions of this release: upgrade the chart with crds.enabled=true, or "
     "`kubectl apply --server-side` the files of charts/lws/templates/crds"
@@ -114,8 +115,11 @@ def _versions(
             "write every set once (`kubectl get lws -A -o json | kubectl replace -f -`), then remove "
             "these from status.storedVersions",
         )
-    if (spec.get("conversion") or {}).get("strategy", "None") != "None":
-        yield Finding(CHECK, where, "asks a webhook to convert, which this manager does not serve", _UPGRADE)
+    # With one version, as the original leaves the definition, it is never asked.
+    if len(there) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        what = "asks a webhook to convert, which this manager does not serve"
+        do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
+        yield Finding(CHECK, where, what, do)
 
 
 def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:

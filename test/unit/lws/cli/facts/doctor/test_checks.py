@@ -145,7 +145,15 @@ def test_a_definition_with_another_version(change: dict[str, Any], what: str) ->
 
 def test_a_definition_that_another_manager_converts() -> None:
     spec = {**definition(SETS)["spec"], "conversion": {"strategy": "Webhook"}}
-    assert "convert" in only(broken_definition(spec=spec)).what
+    spec["versions"] = [*spec["versions"], {**spec["versions"][0], "name": "v2", "storage": False}]
+    found = only(broken_definition(spec=spec))
+    assert "convert" in found.what
+    assert f"kubectl patch crd {SETS} --type=json" in found.do
+
+
+def test_a_conversion_that_the_original_has_left_is_never_asked() -> None:
+    spec = {**definition(SETS)["spec"], "conversion": {"strategy": "Webhook"}}
+    assert list(results(broken_definition(spec=spec))) == []
 
 
 def test_objects_of_an_earlier_version() -> None:
