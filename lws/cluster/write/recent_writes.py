@@ -20,6 +20,7 @@ from lws.cluster.write.taken_names import TakenNames
 from lws.cluster.write.throttle import Throttle
 from lws.kube.differences.applied import digest
 from lws.kube.differences.patches import with_merged
+from lws.kube.metadata import version_number
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
@@ -46,7 +47,9 @@ class OwnStatuses:
             self._remember(target.uid, with_merged(known.get("status") or {}, patch["status"]))
 
     def written(self, stored: Object) -> None:
-        """Take in what a write led to."""
+        """Take in what a write led to, unless a later one was answered before it."""
+        if self._store.version_of(stored) > version_number(stored["metadata"].get("resourceVersion", "")):
+            return
         self._remember(stored["metadata"]["uid"], self._store.kept_of(stored).get("status") or {})
 
     def is_as_left(self, obj: Object) -> bool:

@@ -332,6 +332,31 @@ async def test_a_status_that_somebody_else_changed_meanwhile_is_looked_at_again(
     assert bench.diary == ["status demo"] and bench.put[0]["status"] == stored
 
 
+class _Statuses:
+    """Notes in the diary what it is told."""
+
+    def __init__(self, diary: list[str]) -> None:
+        self._diary = diary
+
+    def expect(self, target: Reference, patch: Mapping[str, Any]) -> None:
+        self._diary.append(f"expect {target.name} {patch['status']}")
+
+    def written(self, stored: Mapping[str, Any]) -> None:
+        self._diary.append(f"written {stored['status']}")
+
+
+async def test_every_write_of_a_status_is_expected_before_it_begins_and_known_before_it_is_news() -> None:
+    cluster: Any = _Cluster()
+    bench, diary = _Bench(cluster), cluster.diary
+    statuses = _Statuses(diary)
+    applier = Applier(cluster, bench, Memory(lambda obj: diary.append("put"), statuses=statuses))
+    memory = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status")
+    await applier.apply(Plan(((memory,),)))
+    await applier.apply(Plan(statuses=(Status(SET, {"replicas": 1}),)))
+    assert diary[:4] == ["expect demo {'a': 'b'}", "status demo", "written {'a': 'b'}", "put"]
+    assert diary[4:] == ["expect demo {'replicas': 1}", "status demo", "written {'replicas': 1}", "put"]
+
+
 @pytest.mark.parametrize("fails", [True, False])
 async def test_what_is_said_of_failures_only_is_not_said_without_one(bench: _Bench, fails: bool) -> None:
     if fails:

@@ -163,6 +163,14 @@ def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
     assert not statuses.is_as_left(_with_status({"replicas": 2}, uid="another"))
 
 
+def test_answers_may_come_in_another_order_than_writes(store: Store) -> None:
+    statuses, last = OwnStatuses(store), _with_status({"restarts": {"0": "1"}, "replicas": 3}, 8)
+    statuses.written(last)
+    store.put(last)
+    statuses.written(_with_status({"replicas": 3}, 7))
+    assert statuses.is_as_left(last)
+
+
 def test_the_stream_may_tell_of_a_write_before_it_is_answered(store: Store) -> None:
     statuses, known = OwnStatuses(store), _with_status({"replicas": 2, "conditions": [], "groups": {"a": 1}})
     store.put(known)
