@@ -147,7 +147,7 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     patch = status.patch
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(
-        statuses=_written(obj, patch, announce),
+        statuses=_written(obj, patch, announce, spec.slices),
         announce=events.problems(obj, problems),
         again_after=soonest((status.due_in, look_again(snapshot.children))),
         standing=frozenset(word for word, holds in standing if holds),
@@ -155,11 +155,13 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     )
 
 
-def _written(obj: Object, patch: Object | None, announce: tuple[Announce, ...]) -> tuple[Status, ...]:
+def _written(
+    obj: Object, patch: Object | None, announce: tuple[Announce, ...], slices: int
+) -> tuple[Status, ...]:
     if not patch:
         return ()
     stored = obj.get("status") or {}
-    return (Status(Reference.to(obj), patch, announce, can_wait(stored, patch), before=stored),)
+    return (Status(Reference.to(obj), patch, announce, can_wait(stored, patch, slices), before=stored),)
 
 
 def _pending(wanted: Wanted, target: Target, steps: Sequence[Course]) -> tuple[str, ...]:

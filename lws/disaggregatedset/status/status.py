@@ -120,9 +120,11 @@ def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus
     return DisaggregatedStatus(patch, announce, due_in or None, is_available, is_stalled, counts)
 
 
-def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any]) -> bool:
-    """Whether a patch says only how far the set has come: more of its kind may follow."""
-    return urgency.can_wait(stored, patch, _PROGRESS)
+def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -> bool:
+    """Whether a patch says only how far the set has come: more of its kind may follow. Autoscalers act on the
+    number of slices: that there are as many as are wanted is told at once.
+    """
+    return urgency.can_wait(stored, patch, _PROGRESS) and patch.get("slices") != slices
 
 
 def _is_reached(counts: RoleCounts, desired: int | None) -> bool:

@@ -192,8 +192,12 @@ def test_numbers_can_wait_and_verdicts_cannot() -> None:
     before = written(replace(AT_REST, children=(facts("prefill", 1), facts("decode", 1))))
     more = written(replace(AT_REST, children=(facts("prefill", 2, ready=1), facts("decode", 1))), before)
     done = written(AT_REST, before)
-    assert can_wait(before, merge_patch(before, more) or {})
-    assert not can_wait(before, merge_patch(before, done) or {})
+    assert can_wait(before, merge_patch(before, more) or {}, 1)
+    assert not can_wait(before, merge_patch(before, done) or {}, 1)
+
+
+def test_that_there_are_as_many_slices_as_are_wanted_is_told_at_once() -> None:
+    assert [can_wait({"slices": 3}, {"slices": count}, 1) for count in (2, 1)] == [True, False]
 
 
 def test_slices_in_a_rollout_are_told_first_where_there_is_no_room_for_all() -> None:
