@@ -1,15 +1,16 @@
 """Leases as an API server keeps them, and clients whose requests take time or fail.
 
-In: Leases that clients create and replace. Out: what is stored, and a 409 for the slower client.
+In: Leases that clients create, replace and patch. Out: what is stored, and a 409 for the slower client.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, NotFound
+from lws.actions import Reference
+from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, Invalid, NotFound
 from lws.kube.metadata import copied
 
 Object = dict[str, Any]
@@ -44,6 +45,26 @@ class LeaseServer:
             raise Conflict(409, "Conflict", "somebody was faster")
         return self._store(lease)
 
+    def patch(self, name: str, operations: Sequence[Object]) -> Object:
+        """A JSON patch, as far as Leases take any: all of it, or nothing."""
+        lease = self.get(name)
+        for operation in operations:
+            *way, last = [
+                each.replace("~1", "/").replace("~0", "~") for each in operation["path"][1:].split("/")
+            ]
+            place: Any = lease
+            for step in way:
+                place = place.get(step)
+            if place is None or (operation["op"] != "add" and last not in place):
+                raise Invalid(422, "Invalid", f"{operation['op']} of {operation['path']}: there is nothing")
+            if operation["op"] == "test" and place[last] != operation["value"]:
+                raise Invalid(422, "Invalid", f"{operation['path']} is {place[last]!r}")
+            if operation["op"] == "add":
+                place[last] = operation["value"]
+            elif operation["op"] == "remove":
+                del place[last]
+        return self._store(lease)
+
     def _store(self, lease: Object) -> Object:
         self._version += 1
         stored = copied(lease)
@@ -72,6 +93,9 @@ class LeaseClient:
 
     async def replace(self, lease: Object) -> Object:
         return await self._carry(lease["metadata"]["name"], lambda: self.server.replace(lease))
+
+    async def patch(self, target: Reference, operations: Sequence[Object]) -> Object:
+        return await self._carry(target.name, lambda: self.server.patch(target.name, operations))
 
     async def _carry(self, name: str, request: Callable[[], Object]) -> Object:
         self.requests += 1

@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-# As often as managers that write the same Lease at the same moment try again.
+# As often as managers that take the same Lease at the same moment try again.
 _ATTEMPTS = 5
 
 

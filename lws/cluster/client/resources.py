@@ -169,7 +169,8 @@ cluster-wide where that is configured. Which version of PodGroup there is, is kn
 NAMESPACED_VERBS: Mapping[tuple[str, str], frozenset[str]] = MappingProxyType(
     {
         ("", "secrets"): frozenset({"get", "update"}),
-        ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update"}),
+        # The one that all managers of shards hold together is patched: none of them waits for another.
+        ("coordination.k8s.io", "leases"): frozenset({"get", "create", "update", "patch"}),
     }
 )
 """(API group, resource) → verbs that the code uses in the manager's own namespace only."""

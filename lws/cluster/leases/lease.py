@@ -25,10 +25,13 @@ from lws.cluster.errors import ClusterError, Conflict, NotFound
 
 log = logging.getLogger(__name__)
 
-# As often as somebody else may write at the same moment, until it is given up.
-_ATTEMPTS = 5
+ATTEMPTS = 5
+"""As often as somebody else may write at the same moment, until it is given up."""
+
 # What a write in flight leaves of the time until others may hold the Lease, of that after the renew deadline.
 _SPARED = 0.2
+# Without a look for longer, nobody knows whether a Lease was gone all the time.
+_PERIODS_WATCHED = 5
 
 
 def since_boot() -> float:
@@ -72,7 +75,7 @@ class Lease:
         self._times = who.times
         self._clock = who.clock
         self._holds = False
-        self._renewed_at = 0.0
+        self._renewed_at = self._sent_at = 0.0
         # Times that it was gained; a lapse that was over before anybody looked counts too.
         self._gains = 0
         # Whether it may name us: a write that was cut off may have been stored.
@@ -81,11 +84,11 @@ class Lease:
         self._stored: dict[str, Any] | None = None
         # The newest version of it that was read or written.
         self._newest = 0
-        # What we last saw of another holder, when that last changed, and how long we wait then: its clock is
-        # never compared with ours.
+        # What we last saw of a holder, when that last changed, and how long we wait then: its clock is never
+        # compared with ours.
         self._seen: Any = None
-        self._seen_at = 0.0
-        self._patience = 0.0
+        self._seen_at = self._looked_at = 0.0
+        self._patience = who.times.duration
 
     def is_held(self) -> bool:
         """We hold the Lease and our last renewal is younger than the renew deadline."""
@@ -113,19 +116,20 @@ class Lease:
     async def attempt(self) -> None:
         """Renew it, or take it where that is allowed; what goes wrong is logged."""
         try:
-            # Half the deadline, so that one answer that never comes does not cost the Lease.
-            async with asyncio.timeout(self._times.renew_deadline / 2):
-                await self._try()
+            await self._try()
         except (ClusterError, TimeoutError) as error:
             log.warning("lease %s: %s", self.name, str(error) or "no answer in time")
 
     async def look(self) -> None:
         """Begin to measure how long its holder is silent, without taking it."""
         try:
-            async with asyncio.timeout(self._times.renew_deadline / 2):
-                self._may_take((await self._read()).get("spec") or {})
+            self._may_take((await self._read()).get("spec") or {})
         except (ClusterError, TimeoutError) as error:
             log.debug("lease %s: %s", self.name, str(error) or "no answer in time")
+
+    def has_holder(self) -> None:
+        """There is a holder, or was one: where the Lease is gone, that is waited for."""
+        self._seen = self._seen or "somebody"
 
     async def run(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
         """Stand as a candidate for ever: gain, renew, lose, stand again."""
@@ -150,8 +154,8 @@ class Lease:
             return
         self._holds = False
         try:
-            async with asyncio.timeout(self._times.renew_deadline / 2):
-                for _ in range(_ATTEMPTS):
+            async with self._timeout():
+                for _ in range(ATTEMPTS):
                     if await self._give_up():
                         self._may_be_ours = False
                         return
@@ -160,8 +164,10 @@ class Lease:
 
     async def _give_up(self) -> bool:
         """False where somebody else wrote at the same moment, or a write of ours that was cut off came."""
+        # What we wrote last is the latest, unless its version is refused.
+        lease, self._stored = self._stored, None
         try:
-            lease = await self._cluster.get("Lease", self._namespace, self.name)
+            lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
             if (lease.get("spec") or {}).get("holderIdentity") not in ("", None, self.identity):
                 return True
             # Also where it names nobody: what is still on its way finds another version.
@@ -174,8 +180,6 @@ class Lease:
         return True
 
     async def _try(self) -> None:
-        # Measured before the request is sent: the server may have stored the renewal as early as that.
-        started = self._clock()
         stored = await self._renew() or await self._take()
         self._stored = stored
         if stored is None:
@@ -185,9 +189,8 @@ class Lease:
         if not self.is_held():
             self._gains += 1
         self._holds = True
-        self._renewed_at = started
-        # There is nobody to wait for any more.
-        self._seen = None
+        self._renewed_at = self._sent_at
+        self._seen, self._seen_at, self._patience = self.identity, self._sent_at, self._times.duration
 
     async def _renew(self) -> dict[str, Any] | None:
         """Write what we wrote last with a new time: one request, which is half of what slow answers cost.
@@ -217,14 +220,25 @@ class Lease:
     async def _claim(
         self, write: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]], lease: dict[str, Any]
     ) -> dict[str, Any]:
-        self._may_be_ours = True
-        return await write(self._with_us(lease))
+        return await self._sent(write(self._with_us(lease)))
+
+    async def _sent(self, write: Awaitable[dict[str, Any]]) -> dict[str, Any]:
+        """What a write returns that makes the Lease ours."""
+        # Measured before the request is sent: the server may have stored it as early as that.
+        self._may_be_ours, self._sent_at = True, self._clock()
+        async with self._timeout():
+            return await write
 
     async def _read(self) -> dict[str, Any]:
         """As it is stored: what is read by name comes from no cache."""
-        lease = await self._cluster.get("Lease", self._namespace, self.name)
+        async with self._timeout():
+            lease = await self._cluster.get("Lease", self._namespace, self.name)
         self._check_version(lease)
         return lease
+
+    def _timeout(self) -> asyncio.Timeout:
+        """Half the deadline, so that one answer that never comes does not cost the Lease."""
+        return asyncio.timeout(self._times.renew_deadline / 2)
 
     def _check_version(self, lease: dict[str, Any]) -> None:
         version = lease["metadata"].get("resourceVersion", "")
@@ -233,15 +247,18 @@ class Lease:
     def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
         """What is written over a Lease that may be ours."""
         spec = lease.get("spec") or {}
-        now, is_ours = _now(), spec.get("holderIdentity") == self.identity
+        now, is_ours = micro_time(), spec.get("holderIdentity") == self.identity
         wanted = {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": math.ceil(self._times.duration),
+            "leaseDurationSeconds": self._duration_seconds(),
             "acquireTime": spec.get("acquireTime", now) if is_ours else now,
             "renewTime": now,
             "leaseTransitions": int(spec.get("leaseTransitions") or 0) + (0 if is_ours or not spec else 1),
         }
         return {**lease, "spec": {**spec, **wanted}}
+
+    def _duration_seconds(self) -> int:
+        return math.ceil(self._times.duration)
 
     def _unwritten(self) -> dict[str, Any]:
         return {
@@ -256,13 +273,17 @@ class Lease:
         """
         # Measured after the answer came: the holder may have renewed as late as that.
         now = self._clock()
-        holder = spec.get("holderIdentity")
-        if _is_given_up(spec):
-            self._seen = None
-        elif holder != self.identity and (holder or self._seen is not None):
+        holder = spec.get("holderIdentity") or None
+        if _is_given_up(spec) or (self.is_ours and holder in (None, self.identity)):
+            self.has_holder()
+            return True
+        if holder != self.identity and (holder or self._seen is not None):
             seen = (holder, spec.get("renewTime"), spec.get("leaseTransitions"))
-            if seen != self._seen:
+            # One that is not there looks the same after it was there for a while.
+            is_watched = bool(holder) or now - self._looked_at < _PERIODS_WATCHED * self._times.retry_period
+            if seen != self._seen or not is_watched:
                 self._seen, self._seen_at = seen, now
+            self._looked_at = now
             if holder:
                 self._patience = float(spec.get("leaseDurationSeconds") or self._times.duration)
         return self._seen is None or now - self._seen_at > self._patience
@@ -270,7 +291,7 @@ class Lease:
 
 def given_up(lease: dict[str, Any]) -> dict[str, Any]:
     """The same Lease, held by nobody: the next holder need not wait."""
-    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": _now()}
+    spec = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": micro_time()}
     return {**lease, "spec": {**(lease.get("spec") or {}), **spec}}
 
 
@@ -279,6 +300,6 @@ def _is_given_up(spec: dict[str, Any]) -> bool:
     return not spec.get("holderIdentity") and spec.get("leaseDurationSeconds") == 1
 
 
-def _now() -> str:
-    """MicroTime of the Kubernetes API."""
+def micro_time() -> str:
+    """Now, as MicroTime of the Kubernetes API."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -7,139 +7,201 @@ only while nobody acts who divides the work in another way, or not at all.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lws.actions import Reference
 from lws.cluster.client.connection import Cluster
-from lws.cluster.errors import AlreadyExists, ClusterError, Conflict
-from lws.cluster.leases.lease import Candidate, Lease, given_up
+from lws.cluster.errors import AlreadyExists, Conflict, Invalid, NotFound
+from lws.cluster.leases.lease import ATTEMPTS, Candidate, Lease, given_up, micro_time
 
 log = logging.getLogger(__name__)
 
-MANAGERS_ANNOTATION = "leaderworkerset.sigs.k8s.io/managers"
+MANAGER_ANNOTATION = "leaderworkerset.sigs.k8s.io/manager-"
+"""What the annotations of the managers begin with: each has one of its own."""
+
+_FORMER_ANNOTATION = "leaderworkerset.sigs.k8s.io/managers"
 
 # A member that is silent for longer may be dead: others stand for what it holds, and get it when it expires.
 _PERIODS_HEARD = 3
-_ATTEMPTS = 5
 
 
 @dataclass(slots=True)
 class _Heard:
-    """What another manager last wrote, and when that was new, by our clock."""
+    """What a manager last wrote, and when that was new, by our clock. who: empty where it cannot be read."""
 
-    beat: int
-    holds: frozenset[int]
+    text: str
     at: float
+    who: str = ""
+    holds: frozenset[int] = frozenset()
 
 
 class RollCall(Lease):
     """The Lease that a single manager would hold, held by all that know the same number of shards.
 
-    Each of them renews it for itself. So nobody who counts on another number, or holds it alone (other
-    releases, the original controller), acts at the same time.
+    Each of them renews it for itself, by a patch: they never wait for each other. So nobody who counts on
+    another number, or holds it alone (other releases, the original controller), acts at the same time.
     """
 
     def __init__(self, cluster: Cluster, who: Candidate, shards: int) -> None:
         super().__init__(cluster, replace(who, identity=f"{shards}-shards"))
         self.holds: frozenset[int] = frozenset()
         self._who = who.identity
+        self._key = MANAGER_ANNOTATION + hashlib.sha256(who.identity.encode()).hexdigest()[:16]
         self._shards = shards
         self._beat = 0
+        # By annotation, without our own.
         self._heard: dict[str, _Heard] = {}
 
     def others(self) -> dict[str, frozenset[int]]:
         """Managers that were heard of lately, without this one: identity → shards that they hold."""
-        since = self._clock() - _PERIODS_HEARD * self._times.retry_period
-        return {who: heard.holds for who, heard in self._heard.items() if heard.at >= since}
+        heard = self._heard_within(_PERIODS_HEARD * self._times.retry_period)
+        return {each.who: each.holds for each in heard if each.who}
 
-    async def release(self) -> None:
-        """Take part no more; the last one gives the Lease up."""
-        if not self._holds:
-            return
-        self._holds = False
+    async def _try(self) -> None:
+        await super()._try()
+        # Who was silent for so long has stopped acting.
+        recent = {each.text for each in self._heard_within(self._times.duration)}
+        silent = {key: each.text for key, each in self._heard.items() if each.text not in recent}
+        await asyncio.gather(*(self._strike_off(key, text) for key, text in silent.items()))
+
+    async def _strike_off(self, key: str, text: str) -> None:
+        path = _path(key)
+        operations = [{"op": "test", "path": path, "value": text}, {"op": "remove", "path": path}]
         try:
-            async with asyncio.timeout(self._times.renew_deadline / 2):
-                for _ in range(_ATTEMPTS):
-                    if await self._leave():
-                        return
-        except (ClusterError, TimeoutError) as error:
-            log.warning("lease %s: not released: %s", self.name, str(error) or "no answer in time")
+            await self._cluster.patch(self._reference(), operations)
+        except (Invalid, NotFound):
+            # It is back, or somebody else has done it.
+            log.debug("lease %s: %s is not as it was any more", self.name, key)
 
-    async def _leave(self) -> bool:
-        """False where somebody else wrote at the same moment: he may have come just now."""
-        lease = await self._cluster.get("Lease", self._namespace, self.name)
-        if (lease.get("spec") or {}).get("holderIdentity") != self.identity:
+    async def _give_up(self) -> bool:
+        """Take part no more; the last one gives the Lease up. False where somebody came just now."""
+        lease, self._stored = self._stored, None
+        try:
+            lease = lease or await self._cluster.get("Lease", self._namespace, self.name)
+            if _holder(lease) != self.identity:
+                return True
+            if self._key in _annotations(lease):
+                leaving = [self._test(), {"op": "remove", "path": _path(self._key)}]
+                lease = await self._cluster.patch(self._reference(), leaving)
+            self._listen(lease)
+            is_last = not self._heard_within(self._times.duration)
+            if is_last:
+                await self._cluster.replace(given_up(_struck(lease)))
+        except NotFound:
             return True
-        entries = self._entries(lease)
-        entries.pop(self._who, None)
-        try:
-            await self._cluster.replace(_annotated(lease if entries else given_up(lease), entries))
-        except Conflict:
+        except (Conflict, Invalid):
             return False
-        log.info("lease %s: left%s", self.name, "" if entries else ", and released by the last one")
+        log.info("lease %s: left%s", self.name, ", and released by the last one" if is_last else "")
         return True
 
     async def _renew(self) -> dict[str, Any] | None:
-        # The others write it too: what we wrote last is hardly ever the latest.
-        return None
+        if self._stored is None:
+            return None
+        try:
+            return await self._join(self._stored)
+        except (NotFound, Invalid):
+            return None
 
     async def _take(self) -> dict[str, Any] | None:
-        for _ in range(_ATTEMPTS - 1):
+        for _ in range(ATTEMPTS - 1):
             try:
                 return await super()._take()
-            except (Conflict, AlreadyExists):
+            except (Conflict, AlreadyExists, Invalid):
                 continue
         return await super()._take()
 
-    def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
-        entries = self._entries(lease)
-        self._listen(entries)
-        self._beat += 1
-        # Who was silent for so long has stopped acting.
-        since = self._clock() - self._times.duration
-        recent = {who for who, heard in self._heard.items() if heard.at >= since}
-        present = {who: each for who, each in entries.items() if who in recent}
-        present[self._who] = {"beat": self._beat, "holds": sorted(self.holds)}
-        return _annotated(super()._with_us(lease), present)
+    async def _taken(self, lease: dict[str, Any]) -> dict[str, Any] | None:
+        if _holder(lease) == self.identity:
+            return await self._join(lease)
+        return await super()._taken(lease)
 
-    def _listen(self, entries: Mapping[str, Any]) -> None:
-        """Our clock decides who is silent: a beat counts when it is another one than before."""
-        heard = {}
-        for who, each in entries.items():
-            known = self._heard.get(who)
-            is_new = known is None or known.beat != each["beat"]
-            at = self._clock() if known is None or is_new else known.at
-            if who != self._who:
-                heard[who] = _Heard(each["beat"], frozenset(each["holds"]), at)
+    async def _join(self, lease: dict[str, Any]) -> dict[str, Any]:
+        """Renew it for ourselves, beside others who do. lease: as it was seen last."""
+        duration = max(int(lease["spec"].get("leaseDurationSeconds") or 0), self._duration_seconds())
+        own = self._entry()
+        operations = [
+            self._test(),
+            {"op": "add", "path": "/spec/renewTime", "value": micro_time()},
+            {"op": "add", "path": "/spec/leaseDurationSeconds", "value": duration},
+            {"op": "add", "path": _path(self._key), "value": own}
+            if _annotations(lease)
+            else {"op": "add", "path": "/metadata/annotations", "value": {self._key: own}},
+        ]
+        stored = await self._sent(self._cluster.patch(self._reference(), operations))
+        self._listen(stored)
+        return stored
+
+    def _with_us(self, lease: dict[str, Any]) -> dict[str, Any]:
+        """Nothing stays of those who divided the work in another way."""
+        self._heard = {}
+        lease = _struck(super()._with_us(lease))
+        metadata = lease["metadata"]
+        return {
+            **lease,
+            "metadata": {**metadata, "annotations": {**_annotations(lease), self._key: self._entry()}},
+        }
+
+    def _entry(self) -> str:
+        self._beat += 1
+        entry = {"who": self._who, "beat": self._beat, "holds": sorted(self.holds)}
+        return json.dumps(entry, sort_keys=True)
+
+    def _listen(self, lease: Mapping[str, Any]) -> None:
+        """Our clock decides who is silent: what is written counts when it is another text than before."""
+        now, heard = self._clock(), {}
+        for key, text in _annotations(lease).items():
+            if key.startswith(MANAGER_ANNOTATION) and key != self._key:
+                before = self._heard.get(key)
+                heard[key] = (
+                    before if before is not None and before.text == text else self._read_entry(text, now)
+                )
         self._heard = heard
 
-    def _entries(self, lease: Mapping[str, Any]) -> dict[str, Any]:
-        """The annotation, as far as it can be read; nothing of those who divided the work in another way."""
-        if (lease.get("spec") or {}).get("holderIdentity") != self.identity:
-            return {}
+    def _heard_within(self, seconds: float) -> list[_Heard]:
+        since = self._clock() - seconds
+        return [each for each in self._heard.values() if each.at >= since]
+
+    def _read_entry(self, text: str, now: float) -> _Heard:
         try:
-            found = json.loads((lease["metadata"].get("annotations") or {}).get(MANAGERS_ANNOTATION, "{}"))
+            entry = json.loads(text)
         except ValueError:
-            return {}
-        entries = found.items() if isinstance(found, dict) else ()
-        return {who: each for who, each in entries if self._is_entry(each)}
+            return _Heard(text, now)
+        who, holds = (entry.get("who"), entry.get("holds")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(who, str) or not isinstance(holds, list):
+            return _Heard(text, now)
+        if not all(isinstance(shard, int) and 0 <= shard < self._shards for shard in holds):
+            return _Heard(text, now)
+        return _Heard(text, now, who, frozenset(holds))
 
-    def _is_entry(self, each: Any) -> bool:
-        return (
-            isinstance(each, dict)
-            and isinstance(each.get("beat"), int)
-            and isinstance(each.get("holds"), list)
-            and all(isinstance(shard, int) and 0 <= shard < self._shards for shard in each["holds"])
-        )
+    def _reference(self) -> Reference:
+        return Reference.to(self._unwritten())
+
+    def _test(self) -> dict[str, Any]:
+        return {"op": "test", "path": "/spec/holderIdentity", "value": self.identity}
 
 
-def _annotated(lease: dict[str, Any], entries: Mapping[str, Any]) -> dict[str, Any]:
-    metadata = lease["metadata"]
-    annotations = {**(metadata.get("annotations") or {})}
-    annotations.pop(MANAGERS_ANNOTATION, None)
-    if entries:
-        annotations[MANAGERS_ANNOTATION] = json.dumps(entries, sort_keys=True)
-    return {**lease, "metadata": {**metadata, "annotations": annotations}}
+def _holder(lease: Mapping[str, Any]) -> str:
+    return str((lease.get("spec") or {}).get("holderIdentity") or "")
+
+
+def _annotations(lease: Mapping[str, Any]) -> dict[str, str]:
+    return lease["metadata"].get("annotations") or {}
+
+
+def _struck(lease: dict[str, Any]) -> dict[str, Any]:
+    """Without any manager."""
+    kept = {
+        key: value
+        for key, value in _annotations(lease).items()
+        if not key.startswith((MANAGER_ANNOTATION, _FORMER_ANNOTATION))
+    }
+    return {**lease, "metadata": {**lease["metadata"], "annotations": kept}}
+
+
+def _path(annotation: str) -> str:
+    return "/metadata/annotations/" + annotation.replace("~", "~0").replace("/", "~1")

@@ -46,6 +46,8 @@ class ShardElection:
         self._leases = [Lease(cluster, replace(who, name=name)) for name in lease_names(who.name, shards)]
         self._on_leading = on_leading
         self._is_idle = is_idle
+        # Whether a shard is this manager's to renew, to take or to give up.
+        self._due = [asyncio.Event() for _ in self._leases]
         self._acting: dict[int, Term] = {}
         self._yielding: frozenset[int] = frozenset()
         for lease in self._leases:
@@ -61,34 +63,68 @@ class ShardElection:
         return self._shard_of(namespace) in self._acting
 
     async def run(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        """A task for each Lease: no renewal waits for the Lease of another manager, nor for another shard."""
         # From now on it is measured how long those that are gone have been silent.
         await asyncio.gather(*(lease.look() for lease in self._leases))
-        while True:
-            await self._round(on_gain, on_loss)
-            # Jitter keeps candidates from knocking at the same instant.
-            await asyncio.sleep(self._retry_period * (1.0 if self._acting else random.uniform(1.0, 1.2)))
+        decide = partial(self._decide, on_gain, on_loss)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._call_roll(decide))
+            for shard in range(len(self._leases)):
+                tasks.create_task(self._keep(shard, decide))
 
     async def release(self) -> None:
         # First, so that the others count on one fewer when the shards become free.
         await self._roll_call.release()
         await asyncio.gather(*(lease.release() for lease in self._leases))
 
-    async def _round(self, on_gain: OnChange, on_loss: OnChange) -> None:
-        """Renew what is held, take what is this manager's turn, give up what is too much."""
+    async def _call_roll(self, decide: Callable[[], None]) -> None:
+        while True:
+            began = _now()
+            self._roll_call.holds = self._ours()
+            await self._roll_call.attempt()
+            decide()
+            await self._pause(began)
+
+    async def _keep(self, shard: int, decide: Callable[[], None]) -> None:
+        """Renew the Lease of a shard while it is held, take it while it is this manager's turn, and give it
+        up where it is too much: not before its passes have ended, and not at once, for what they had to say
+        is said meanwhile.
+        """
+        lease, was_too_much = self._leases[shard], False
+        while True:
+            await self._due[shard].wait()
+            began = _now()
+            if was_too_much and shard in self._yielding and self._is_idle(self._scope(shard)):
+                await lease.release()
+            else:
+                await lease.attempt()
+            decide()
+            was_too_much = shard in self._yielding
+            await self._pause(began)
+
+    async def _pause(self, began: float) -> None:
+        """Until the next attempt is due. Jitter keeps candidates from knocking at the same instant."""
+        jitter = 1.0 if self._acting else random.uniform(1.0, 1.2)
+        await asyncio.sleep(began + self._retry_period * jitter - _now())
+
+    def _decide(self, on_gain: OnChange, on_loss: OnChange) -> None:
+        share, takes_part = self._share(), self._roll_call.is_held()
         # Who has no part in it any more leaves the Leases to those who have.
-        held = self._held() if self._roll_call.is_held() else frozenset()
-        self._roll_call.holds = held
-        await asyncio.gather(self._roll_call.attempt(), *(self._leases[each].attempt() for each in held))
-        share = self._share()
-        await asyncio.gather(*(self._leases[each].attempt() for each in share.stands))
-        former = self._yielding
+        due = self._ours() | share.stands if takes_part else frozenset[int]()
+        for shard, event in enumerate(self._due):
+            if shard in due:
+                event.set()
+            else:
+                event.clear()
         self._turn_to(share.yields, on_gain, on_loss)
-        await self._hand_over(former & share.yields)
 
     def _share(self) -> Share:
         if not self._roll_call.is_held():
             return Share()
-        return share_of(len(self._leases), {**self._roll_call.others(), self._who: self._held()}, self._who)
+        others = self._roll_call.others()
+        for shard in frozenset[int]().union(*others.values()):
+            self._leases[shard].has_holder()
+        return share_of(len(self._leases), {**others, self._who: self._ours()}, self._who)
 
     def _turn_to(self, yielding: frozenset[int], on_gain: OnChange, on_loss: OnChange) -> None:
         """Tell what changed; what is to be given up counts as lost before it is."""
@@ -112,13 +148,8 @@ class ShardElection:
                 self._on_leading(lease.name, True)
                 on_gain(self._scope(shard))
 
-    async def _hand_over(self, shards: frozenset[int]) -> None:
-        """Not before their passes have ended, and not at once: what they had to tell is told meanwhile."""
-        idle = [shard for shard in sorted(shards) if self._is_idle(self._scope(shard))]
-        await asyncio.gather(*(self._leases[shard].release() for shard in idle))
-
-    def _held(self) -> frozenset[int]:
-        return frozenset(shard for shard, lease in enumerate(self._leases) if lease.is_held())
+    def _ours(self) -> frozenset[int]:
+        return frozenset(shard for shard, lease in enumerate(self._leases) if lease.is_ours)
 
     def _term(self, shard: int) -> Term | None:
         """None where somebody else may be acting on the shard."""
@@ -135,6 +166,10 @@ class ShardElection:
 def lease_names(name: str, shards: int) -> list[str]:
     """Names of the Leases of all shards, in order."""
     return [f"{name}-{shard}" for shard in range(shards)]
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _is_in(shard: int, shards: int, namespace: str) -> bool:

@@ -23,6 +23,7 @@ BY_NAME = {
     ("", "secrets", "update"): ["lws-webhook-server-cert"],
     ("coordination.k8s.io", "leases", "get"): LEASES,
     ("coordination.k8s.io", "leases", "update"): LEASES,
+    ("coordination.k8s.io", "leases", "patch"): LEASES,
     **{
         ("admissionregistration.k8s.io", f"{kind}webhookconfigurations", verb): [
             f"lws-{kind}-webhook-configuration"

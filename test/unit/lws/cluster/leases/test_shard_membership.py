@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
-from lws.cluster.leases.shard_membership import MANAGERS_ANNOTATION, RollCall
+from lws.cluster.leases.shard_membership import MANAGER_ANNOTATION, RollCall
 from test.unit.fake_time import in_fake_time, now
 from test.unit.lease_server import LeaseClient, LeaseServer
 
@@ -28,8 +28,11 @@ def alone(server: LeaseServer, who: str) -> Lease:
     return Lease(client, Candidate("lws-system", NAME, who, TIMES, now))
 
 
-def roll(server: LeaseServer) -> Any:
-    return json.loads(server.leases[NAME]["metadata"]["annotations"][MANAGERS_ANNOTATION])
+def roll(server: LeaseServer) -> dict[str, Any]:
+    """What each manager says of itself."""
+    annotations = server.leases[NAME]["metadata"]["annotations"]
+    entries = [json.loads(text) for key, text in annotations.items() if key.startswith(MANAGER_ANNOTATION)]
+    return {entry.pop("who"): entry for entry in entries}
 
 
 @in_fake_time
@@ -94,7 +97,7 @@ async def test_the_last_one_to_leave_gives_it_up() -> None:
     assert server.holder(NAME) == "4-shards" and list(roll(server)) == ["two"]
     await two.release()
     assert not two.is_held() and server.holder(NAME) == ""
-    assert MANAGERS_ANNOTATION not in server.leases[NAME]["metadata"]["annotations"]
+    assert roll(server) == {}
     await sole.attempt()
     assert sole.is_held()
 
@@ -119,20 +122,76 @@ async def test_nobody_leaves_behind_the_back_of_one_who_comes() -> None:
     [
         "{",
         "[]",
-        '{"two": 1}',
-        '{"two": {"beat": "1", "holds": []}}',
-        '{"two": {"beat": 1, "holds": [4]}}',
-        '{"two": {"beat": 1, "holds": 4}}',
+        '{"who": 2, "beat": 1, "holds": []}',
+        '{"who": "two", "beat": 1, "holds": [4]}',
+        '{"who": "two", "beat": 1, "holds": 4}',
     ],
 )
 @in_fake_time
-async def test_what_cannot_be_read_is_nobody(garbage: str) -> None:
+async def test_what_cannot_be_read_is_nobody_and_does_not_stay(garbage: str) -> None:
     server = LeaseServer()
     one = roll_call(server, "one")
     await one.attempt()
-    server.leases[NAME]["metadata"]["annotations"][MANAGERS_ANNOTATION] = garbage
+    server.leases[NAME]["metadata"]["annotations"][f"{MANAGER_ANNOTATION}two"] = garbage
     await one.attempt()
-    assert one.is_held() and one.others() == {} and list(roll(server)) == ["one"]
+    assert one.is_held() and one.others() == {}
+    await asyncio.sleep(15.1)
+    await one.attempt()
+    assert one.is_held() and len(server.leases[NAME]["metadata"]["annotations"]) == 1 == len(roll(server))
+
+
+@in_fake_time
+async def test_where_all_annotations_are_taken_away_everybody_is_heard_again() -> None:
+    server = LeaseServer()
+    one, two = roll_call(server, "one"), roll_call(server, "two")
+    for each in (one, two):
+        await each.attempt()
+    del server.leases[NAME]["metadata"]["annotations"]
+    for each in (one, two, one):
+        await each.attempt()
+    assert one.is_held() and two.is_held()
+    assert list(one.others()) == ["two"] and list(two.others()) == ["one"]
+
+
+@in_fake_time
+async def test_nobody_waits_for_others_who_write_all_the_time() -> None:
+    server = LeaseServer()
+    one, others = roll_call(server, "one"), [roll_call(server, f"other-{n}") for n in range(8)]
+    client: Any = one._cluster
+    client.delay = lambda: 1.0
+    joining = asyncio.ensure_future(one.attempt())
+    while not joining.done():
+        for each in others:
+            await each.attempt()
+        await asyncio.sleep(0.05)
+    assert one.is_held() and client.requests == 1 + 1
+    await asyncio.gather(one.attempt(), *(each.attempt() for each in others))
+    assert client.requests == 3 and len(one.others()) == 8
+
+
+@in_fake_time
+async def test_who_was_away_takes_nothing_back_from_those_who_divide_in_another_way() -> None:
+    server = LeaseServer()
+    one, other = roll_call(server, "one"), roll_call(server, "two", shards=8)
+    await one.attempt()
+    await other.attempt()
+    await asyncio.sleep(15.1)
+    await other.attempt()
+    assert other.is_held()
+    await one.attempt()
+    assert not one.is_held() and server.holder(NAME) == "8-shards" and list(roll(server)) == ["two"]
+
+
+@in_fake_time
+async def test_two_who_leave_at_the_same_moment_give_it_up() -> None:
+    server = LeaseServer()
+    both = [roll_call(server, "one"), roll_call(server, "two")]
+    for each in [*both, *both]:
+        await each.attempt()
+        client: Any = each._cluster
+        client.delay = lambda: 0.5
+    await asyncio.gather(*(each.release() for each in both))
+    assert server.holder(NAME) == ""
 
 
 @in_fake_time
