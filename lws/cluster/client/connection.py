@@ -37,6 +37,8 @@ _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
 _JSON_PATCH = "application/json-patch+json"
 
+# Of the time for a write, what it may take to get a connection.
+_CONNECTING = 0.2
 # The API server has stopped waiting for what it does itself.
 _STILL_AT_WORK = 504
 
@@ -267,11 +269,12 @@ class Cluster:
         seconds = self._time_left(fence.namespace)
         if seconds == math.inf:
             return await self._answer(method, path, options, fence)
-        # Who has no time left is refused by the fence; to aiohttp 0 means for ever.
+        # Who has no time left is refused by the fence; to aiohttp 0 means for ever, and it would round up.
         left = min(max(seconds, 0.001), timing.REQUEST_SECONDS)
-        query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * left)}ms"}
-        # aiohttp would round it up.
-        timeout = aiohttp.ClientTimeout(total=left, ceil_threshold=math.inf)
+        waiting = _CONNECTING * left
+        timeout = aiohttp.ClientTimeout(total=left, connect=waiting, ceil_threshold=math.inf)
+        # The API server counts from when the request comes.
+        query = {**(options.query or {}), "timeout": f"{math.ceil(1000 * (left - waiting))}ms"}
         options = replace(options, query=query, timeout=timeout)
         until = asyncio.get_running_loop().time() + left
         try:

@@ -104,7 +104,7 @@ class RollCall(Lease):
             return None
         try:
             return await self._join(self._stored)
-        except (NotFound, Invalid):
+        except (NotFound, Invalid, Conflict):
             return None
 
     async def _take(self) -> dict[str, Any] | None:

@@ -499,7 +499,8 @@ async def test_a_write_of_the_leader_ends_while_nobody_else_may_act(write: Call)
         with pytest.raises(Unreachable):
             await write(acting)
         assert now() - began == pytest.approx(5.25, abs=0.01)
-        assert api.requests[0].query["timeout"] == "5250ms"
+        # It counts from when the request came, for which a fifth of the time is left.
+        assert api.requests[0].query["timeout"] == "4200ms"
         await acting.get("Pod", "ns", "a")
         assert "timeout" not in api.requests[1].query
 
@@ -529,6 +530,24 @@ async def test_a_write_without_an_answer_may_arrive_until_its_time_is_over(
         assert not cluster.may_arrive(lambda namespace: namespace == "elsewhere")
         await asyncio.sleep(2.1)
         assert not cluster.may_arrive(lambda namespace: True)
+
+
+@in_fake_time
+async def test_a_write_of_the_leader_that_gets_no_connection_is_given_up_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with _connected() as (api, cluster):
+        connector = cluster._session.connector
+        assert connector is not None
+
+        async def hang(*args: Any, **kwargs: Any) -> Any:
+            await asyncio.sleep(3600)
+
+        monkeypatch.setattr(connector, "_create_connection", hang)
+        began = now()
+        with pytest.raises(Unreachable):
+            await cluster.fenced(lambda namespace: True, lambda namespace: 10.0).create(POD)
+        assert now() - began == pytest.approx(2.0, abs=0.01) and not api.requests
 
 
 @in_fake_time
