@@ -208,12 +208,14 @@ class Postponable:
 class Problem:
     """What keeps an owner from getting what it needs.
 
-    reason: one word, such as NameClash or QuotaExceeded. is_reported: an Event has said so already.
+    reason: one word, such as NameClash or QuotaExceeded. is_reported: an Event has said so already. action:
+    what was tried, as Events name it.
     """
 
     reason: str
     message: str
     is_reported: bool = False
+    action: str = "Create"
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,7 @@ class Plan:
     postponable: which of the actions in `sequences` can wait.
     standing: words for how its owner stands, which metrics count owners by. figures: how it stands in
     numbers, which metrics show.
+    owner: the workload that the plan is for, whoever is looked at: it is told what is refused.
     """
 
     sequences: tuple[tuple[Action, ...], ...] = ()
@@ -241,6 +244,7 @@ class Plan:
     postponable: tuple[Postponable, ...] = ()
     standing: frozenset[str] = frozenset()
     figures: Figures | None = None
+    owner: Reference | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -268,6 +272,7 @@ def together(*parts: Plan) -> Plan:
         postponable=tuple(postponable for each in parts for postponable in each.postponable),
         standing=frozenset().union(*(each.standing for each in parts)),
         figures=next((each.figures for each in parts if each.figures is not None), None),
+        owner=next((each.owner for each in parts if each.owner is not None), None),
     )
 
 

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws import timing
+from lws.kube.refusals import ADMISSION_WORDS
 
 
 class ClusterError(Exception):
@@ -67,6 +68,19 @@ class ApiError(ClusterError):
         OwnerReferencesPermissionEnforcement has not discovered it yet: it looks again every 30 seconds.
         """
         return self.status == 403 and "cannot find RESTMapping" in self.message
+
+    @property
+    def is_refusal(self) -> bool:
+        """The server will say the same until somebody changes something, and users have to hear of it.
+
+        Not what the next look settles: what is gone, or taken, or was changed meanwhile. A webhook may refuse
+        with any status that it likes.
+        """
+        if self.is_namespace_terminating or self.is_kind_unknown_yet:
+            return False
+        if any(words in self.message for words in ADMISSION_WORDS):
+            return True
+        return self.status not in (404, 409, 429) and self.status < 500
 
 
 class NotFound(ApiError):

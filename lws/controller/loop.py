@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from lws import costs, timing
-from lws.actions import Plan
+from lws.actions import Object, Plan, Reference
 from lws.cluster.errors import ApiError, ClusterError, NotLeading
 from lws.cluster.write.apply import Outcome
 from lws.controller.endpoints import pass_log
@@ -29,6 +29,10 @@ def _all_of(plan: Plan) -> Plan:
     return plan
 
 
+def _nobody(snapshot: Any) -> None:
+    return None
+
+
 def _none(snapshot: Any) -> pass_log.Fields:
     return pass_log.NOTHING
 
@@ -37,7 +41,8 @@ def _none(snapshot: Any) -> pass_log.Fields:
 class Kind:
     """A kind of pass. observe: (namespace, name, now) → snapshot or None; plan: pure; apply: carries a plan
     out; label: its name in metrics; due: the part of a plan that is carried out now, all of it by default.
-    fields: what the debug log says of a snapshot on each line. is_linear: a pass takes the longer the more
+    fields: what the debug log says of a snapshot on each line. owner: the workload that a snapshot belongs
+    to, which is told what the API server refuses. is_linear: a pass takes the longer the more
     groups there are, so that those of the kind share what they may take (`lws.costs`).
     """
 
@@ -48,6 +53,12 @@ class Kind:
     due: Callable[[Plan], Plan] = _all_of
     fields: Callable[[Any], pass_log.Fields] = _none
     is_linear: bool = False
+    owner: Callable[[Any], Object | None] = _nobody
+
+    def decide(self, snapshot: Any) -> Plan:
+        """What is carried out now, in the name of its owner."""
+        plan, owner = self.due(self.plan(snapshot)), self.owner(snapshot)
+        return plan if owner is None or plan.is_empty else replace(plan, owner=Reference.to(owner))
 
 
 class Loop:
@@ -112,7 +123,7 @@ class Loop:
             log.debug("there is nothing of that name")
             # What comes back under this name, such as the next leader of a group, is new.
             return Again(rest=0.0)
-        plan = kind.due(kind.plan(snapshot))
+        plan = kind.decide(snapshot)
         _describe(kind, snapshot)
         log.debug("planned %d writes", sum(map(len, plan.sequences)))
         # What was forgotten meanwhile another leader shows, and no pass of ours would take it back.

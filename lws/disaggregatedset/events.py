@@ -80,7 +80,7 @@ def problems(obj: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
         if each["type"] == "ReplicaFailure" and each["status"] == "True"
     )
     return tuple(
-        _warning(obj, problem.reason, "Create", problem.message)
+        _warning(obj, problem.reason, problem.action, problem.message)
         for problem in current
         if not problem.is_reported and problem.message not in known
     )

@@ -136,7 +136,7 @@ def problems(lws: Object, current: Iterable[Problem]) -> tuple[Announce, ...]:
         if each["type"] == "ReplicaFailure" and each["status"] == "True"
     )
     return tuple(
-        _warning(lws, problem.reason, "Create", problem.message)
+        _warning(lws, problem.reason, problem.action, problem.message)
         for problem in current
         if not problem.is_reported and problem.message not in told
     )

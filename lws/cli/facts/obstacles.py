@@ -1,4 +1,4 @@
-"""What keeps the pods of a group from being ready?
+"""What keeps the pods of a group from being ready, and what is in the way of a whole set?
 
 In: what the controller knows of the group, and its pods as they are. Out: one short clause that adds to the
 reason in the status, which may not speak of single pods; empty if there is nothing to add.
@@ -14,8 +14,20 @@ from lws.group.snapshot import GroupSnapshot
 from lws.kube import conditions
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import is_ready
+from lws.leaderworkerset.status.status import REPLICA_FAILURE
 
+WAY_TO_BE_CLEAR = "what is in the way to go"
 _LONGEST = 100
+
+
+def failure_of(obj: Object) -> str:
+    """What the controller says in the status that it cannot do, or that does not get its pods; of a
+    LeaderWorkerSet or a DisaggregatedSet.
+    """
+    condition = conditions.find((obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
+    if condition is None or condition.get("status") != "True":
+        return ""
+    return str(condition.get("message") or "")
 
 
 def obstacle(group: GroupSnapshot | None, pods: Sequence[Object], size: int, unknown: str = "") -> str:

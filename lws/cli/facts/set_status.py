@@ -13,7 +13,7 @@ from typing import Any
 from lws.actions import Object
 from lws.cli.facts.ages import age
 from lws.cli.facts.lookup import SetObjects
-from lws.cli.facts.obstacles import obstacle
+from lws.cli.facts.obstacles import WAY_TO_BE_CLEAR, failure_of, obstacle
 from lws.cli.facts.revisions import Past, past_of
 from lws.kube import conditions
 from lws.kube.metadata import controller_of, is_terminating
@@ -24,7 +24,14 @@ from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.encoding import NOT_IN_PODS
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
 from lws.leaderworkerset.status.status import AVAILABLE
-from lws.leaderworkerset.status.summary import READY, GroupStanding, Summary, group_standings, summarise
+from lws.leaderworkerset.status.summary import (
+    READY,
+    GroupStanding,
+    Summary,
+    group_standings,
+    summarise,
+    what_holds_up,
+)
 from lws.leaderworkerset.templates.claims import claims_at_risk, risk_of_claims
 
 
@@ -86,17 +93,18 @@ def report_on(objects: SetObjects) -> StatusReport:
     """How the set stands."""
     past, assessment = past_of(objects.snapshot, objects.revisions), assess(objects.snapshot)
     rollout = assessment.rollout
-    summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused)
+    held_up = what_holds_up(objects.name, failure_of(objects.lws))
+    summary = summarise(rollout.groups, rollout.replicas, rollout.floor, rollout.paused, held_up)
     is_settled = _is_settled(objects, assessment, summary)
     exposed = claims_at_risk(objects.lws, (group.workers for group in objects.snapshot.groups))
     return StatusReport(
         objects=objects,
         past=past,
         assessment=assessment,
-        groups=tuple(_lines(objects, past, group_standings(rollout))),
+        groups=tuple(_lines(objects, past, group_standings(rollout, held_up))),
         summary=summary,
         is_settled=is_settled,
-        waiting_for="" if is_settled else _waiting_for(objects, summary),
+        waiting_for="" if is_settled else _waiting_for(objects, summary, held_up),
         live_only=tuple(_live_only(objects.lws, past)),
         at_risk=(risk_of_claims(exposed),) if exposed else (),
     )
@@ -155,9 +163,12 @@ def _is_settled(objects: SetObjects, assessment: Assessment, summary: Summary) -
     return is_seen and is_in_place and conditions.is_true(status.get("conditions"), AVAILABLE)
 
 
-def _waiting_for(objects: SetObjects, summary: Summary) -> str:
-    if planned := plan(objects.snapshot).waiting_for:
+def _waiting_for(objects: SetObjects, summary: Summary, held_up: str) -> str:
+    planned, failure = plan(objects.snapshot).waiting_for, failure_of(objects.lws)
+    if planned and not held_up:
         return planned
+    if failure:
+        return f"{WAY_TO_BE_CLEAR}: {failure}"
     if not summary.unsettled:
         return "the controller to say in the status that all is done"
     return "the controller to take its next step"

@@ -23,6 +23,7 @@ from lws.cluster.write.taken_names import is_as_made
 from lws.figures import Tally
 from lws.kube.differences.patches import is_merged_into
 from lws.kube.metadata import controller_of
+from lws.kube.refusals import reason_of
 
 log = logging.getLogger(__name__)
 
@@ -52,18 +53,20 @@ class Memory:
     """Who is told what the API server returned, so that the next plan is never older than our own writes, and
     what it refused.
 
-    taken: told of a create that met something else of its name. going: UIDs of what is being deleted by plans
-    that are carried out right now. gone: told of what a deletion of ours has ended at once. statuses: told of
-    writes of statuses, before they begin and of what they led to.
+    done, refused: told of each action, with the workload whose plan it is from. taken: told of a create that
+    met something else of its name. going: UIDs of what is being deleted by plans that are carried out right
+    now. gone: told of what a deletion of ours has ended at once. statuses: told of writes of statuses, before
+    they begin and of what they led to.
     """
 
     put: Callable[[Mapping[str, Any]], None]
     applied: Callable[[Apply, Mapping[str, Any]], None] = _not_remembered
-    refused: Callable[[Action, ApiError], None] = _not_remembered
+    refused: Callable[[Action, ApiError, Reference], None] = _not_remembered
     taken: Callable[[Create], None] = _not_remembered
     going: set[str] = field(default_factory=set)
     gone: Callable[[Reference], None] = _not_remembered
     statuses: Statuses | None = None
+    done: Callable[[Action, Reference], None] = _not_remembered
 
 
 @dataclass(slots=True)
@@ -106,7 +109,7 @@ class Applier:
         going = {action.target.uid for action in chain(*plan.sequences) if isinstance(action, Delete)}
         self._memory.going.update(going)
         try:
-            running = (self._run(sequence, outcome, due) for sequence in plan.sequences)
+            running = (self._run(sequence, outcome, due, plan.owner) for sequence in plan.sequences)
             results = await asyncio.gather(*running, return_exceptions=True)
         finally:
             self._memory.going.difference_update(going)
@@ -120,7 +123,13 @@ class Applier:
                 raise bug
         return outcome
 
-    async def _run(self, sequence: Sequence[Action], outcome: Outcome, due: dict[str, Status]) -> None:
+    async def _run(
+        self,
+        sequence: Sequence[Action],
+        outcome: Outcome,
+        due: dict[str, Status],
+        owner: Reference | None,
+    ) -> None:
         for action in sequence:
             try:
                 if isinstance(action, Merge) and action.subresource == "status" and str(action.target) in due:
@@ -133,8 +142,10 @@ class Applier:
                 return
             except ClusterError as error:
                 outcome.errors.append(error)
-                self._announce_failure(action, error)
+                self._announce_failure(action, error, owner)
                 return
+            if owner is not None:
+                self._memory.done(action, owner)
             if isinstance(action, Delete):
                 outcome.forced += action.grace_seconds == 0
                 outcome.tallies += action.tallies
@@ -249,6 +260,7 @@ class Applier:
             return
         except ClusterError as error:
             outcome.errors.append(error)
+            self._announce_refused_status(target, error)
             return
         self._remember_pruned(target.uid, status.patch, stored)
         for announce in status.announce:
@@ -284,21 +296,25 @@ class Applier:
             if len(self._pruned) > _PRUNED:
                 self._pruned.popitem(last=False)
 
-    def _announce_failure(self, action: Action, error: ClusterError) -> None:
+    def _announce_failure(self, action: Action, error: ClusterError, owner: Reference | None) -> None:
         # Only what the server refused concerns the user; a connection that broke is retried in silence.
-        if not isinstance(error, ApiError):
+        if not isinstance(error, ApiError) or not error.is_refusal:
             return
-        if error.is_namespace_terminating or error.is_kind_unknown_yet:
+        if isinstance(action, Merge) and action.subresource == "status":
+            self._announce_refused_status(action.target, error)
             return
-        # The next pass sees what has the name, or that it is gone meanwhile.
-        if isinstance(error, AlreadyExists | NotFound):
-            return
-        if isinstance(error, Conflict) or error.status >= 500 or error.status == 429:
-            return
-        self._memory.refused(action, error)
+        if owner is not None:
+            self._memory.refused(action, error, owner)
         failure = getattr(action, "failure", None)
         if failure is not None:
             self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))
+
+    def _announce_refused_status(self, target: Reference, error: ClusterError) -> None:
+        """No condition can say that none can be written."""
+        if isinstance(error, ApiError) and error.is_refusal:
+            reason = reason_of(error.message, "FailedUpdate")
+            note = f"cannot update the status of {target.kind} {target.name}: {error.message}"
+            self._recorder.announce(Announce(target, reason, "Update", note, "Warning"))
 
 
 def _owner_in(action: Action) -> Mapping[str, Any] | None:

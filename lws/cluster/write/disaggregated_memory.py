@@ -21,7 +21,7 @@ from lws.cluster.write.throttle import Throttle
 from lws.disaggregatedset.revisions.record import Recorded, read
 from lws.disaggregatedset.spec import fault_of
 from lws.leaderworkerset.revisions.shape import spec_fault
-from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL
+from lws_api.disaggregatedset.v1 import KIND
 
 _PARSED = 4096
 _CHECKED = 4096
@@ -34,7 +34,7 @@ class DisaggregatedMemory:
     """
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
-        self.refusals = Refusals(NAME_LABEL, clock)
+        self.refusals = Refusals(clock)
         self.taken = TakenNames(store)
         self.statuses = OwnStatuses(store)
         shortest = {KIND: timing.DISAGGREGATED_STATUS_SECONDS}
@@ -48,7 +48,6 @@ class DisaggregatedMemory:
         """Take in an object that a write of ours returned."""
         if obj["kind"] == "Status":
             return
-        self.refusals.forget(obj)
         if obj["kind"] == KIND:
             self.throttle.note(obj)
         with self._taking_in(obj):

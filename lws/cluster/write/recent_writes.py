@@ -23,7 +23,7 @@ from lws.kube.differences.patches import with_merged
 from lws.kube.metadata import version_number
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault
-from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL
+from lws_api.leaderworkerset.v1 import KIND
 
 _PARSED = 4096
 _CHECKED = 16384
@@ -81,7 +81,7 @@ class WriteMemory:
 
     def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
-        self.refusals = Refusals(NAME_LABEL, clock)
+        self.refusals = Refusals(clock)
         self.taken = TakenNames(store)
         self.statuses = OwnStatuses(store)
         self.throttle = Throttle(clock, is_edited=self.statuses.is_edited)
@@ -104,7 +104,6 @@ class WriteMemory:
         """Take in an object that a write of ours returned."""
         if obj["kind"] == "Status":
             return
-        self.refusals.forget(obj)
         if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
             dropped = "start" not in (obj["spec"].get("ordinals") or {})
             self._dropped_at = self._clock() if dropped else float("-inf")

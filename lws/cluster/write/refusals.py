@@ -8,71 +8,94 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from dataclasses import dataclass
 
 from lws import timing
-from lws.actions import Action, Apply, Create
+from lws.actions import Action, Apply, Create, Delete, Reference
 from lws.cluster.errors import ApiError
-from lws.kube.metadata import labels_of
 from lws.kube.refusals import FAILED_CREATE, Obstruction
 
-_Key = tuple[str, str]
+_CREATED = ("cannot create", FAILED_CREATE, "Create")
+_UPDATED = ("cannot update", "FailedUpdate", "Update")
+_DELETED = ("cannot delete", "FailedDelete", "Delete")
+
+_Place = tuple[str, str]
+_Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """at: when it was last said. alike: equal for refusals that say the same of different objects."""
+
+    at: float
+    obstruction: Obstruction
+    alike: tuple[str, ...]
 
 
 class Refusals:
-    """By workload of one kind. label: what names the workload that an object is made for."""
+    """By the workload whose plan they are from, of one kind."""
 
-    def __init__(self, label: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._label = label
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._refused: dict[_Key, dict[_Key, tuple[float, Obstruction]]] = {}
+        self._refused: dict[_Place, dict[_Key, _Refused]] = {}
 
-    def remember(self, action: Action, error: ApiError) -> _Key | None:
-        """Take in that an object was refused; returns (namespace, name) of the workload that it is for."""
-        if not isinstance(action, Apply | Create):
-            return None
-        intent = action.intent
-        concerned = self._concerned(intent)
-        if not concerned[1]:
-            return None
-        what = f"{intent['kind']} {intent['metadata']['name']}"
-        subject, otherwise = f"cannot create {what}", FAILED_CREATE
-        if isinstance(action, Apply) and action.uid:
-            subject, otherwise = f"cannot update {what}", "FailedUpdate"
-        is_reported = action.failure is not None
-        told = Obstruction(subject, error.message, is_reported, otherwise)
-        self._refused.setdefault(concerned, {})[_key(intent)] = (self._clock(), told)
-        return concerned
+    def remember(self, action: Action, error: ApiError, owner: Reference) -> None:
+        """Take in that an action was refused."""
+        verb, otherwise, word = _verb(action)
+        kind, name, _ = key = _key(action)
+        is_reported = getattr(action, "failure", None) is not None
+        told = Obstruction(f"{verb} {kind} {name}", error.message, is_reported, otherwise, word)
+        # What is made is told one by one: rules ask for each whether it can be made.
+        about = name if verb == _CREATED[0] or is_reported else error.message.replace(name, "*")
+        refused = _Refused(self._clock(), told, (verb, kind, about))
+        self._refused.setdefault((owner.namespace, owner.name), {})[key] = refused
 
-    def forget(self, obj: Mapping[str, Any]) -> None:
-        """Take in that a write succeeded."""
-        concerned = self._concerned(obj)
-        refused = self._refused.get(concerned)
-        if refused is not None and refused.pop(_key(obj), None) is not None and not refused:
-            del self._refused[concerned]
+    def forget(self, action: Action, owner: Reference) -> bool:
+        """Take in that an action succeeded; returns whether it had been refused before."""
+        if isinstance(action, Apply) and action.is_rehearsal:
+            return False
+        place = owner.namespace, owner.name
+        refused = self._refused.get(place)
+        if refused is None or refused.pop(_key(action), None) is None:
+            return False
+        if not refused:
+            del self._refused[place]
+        return True
 
     def of_set(self, namespace: str, name: str) -> tuple[Obstruction, ...]:
-        """What is refused to this set, in a fixed order."""
-        return tuple(told for _, (_, told) in sorted(self._recent(namespace, name).items()))
+        """What is refused to this workload, in a fixed order; of those that say the same the one that was met
+        first.
+        """
+        recent = self._recent(namespace, name)
+        first: dict[tuple[str, ...], _Key] = {}
+        for key, each in recent.items():
+            first.setdefault(each.alike, key)
+        return tuple(recent[key].obstruction for key in sorted(first.values()))
 
     def of_leaders(self, namespace: str, name: str) -> bool:
-        """Whether the leader StatefulSet of this set is."""
-        return ("StatefulSet", name) in self._recent(namespace, name)
+        """Whether what the leader StatefulSet of this set is told is refused."""
+        recent = self._recent(namespace, name)
+        return any(key[:2] == ("StatefulSet", name) and key[2] != Delete.__name__ for key in recent)
 
-    def _concerned(self, obj: Mapping[str, Any]) -> _Key:
-        return obj["metadata"].get("namespace", ""), labels_of(obj).get(self._label, "")
-
-    def _recent(self, namespace: str, name: str) -> Mapping[_Key, tuple[float, Obstruction]]:
+    def _recent(self, namespace: str, name: str) -> Mapping[_Key, _Refused]:
         refused = self._refused.get((namespace, name))
         if not refused:
             return {}
         since = self._clock() - timing.REFUSALS_KEPT_SECONDS
-        for key in [key for key, (moment, _) in refused.items() if moment < since]:
+        for key in [key for key, each in refused.items() if each.at < since]:
             del refused[key]
         if not refused:
             del self._refused[namespace, name]
         return refused
 
 
-def _key(obj: Mapping[str, Any]) -> _Key:
-    return obj["kind"], obj["metadata"]["name"]
+def _key(action: Action) -> _Key:
+    """Of one object an update may be refused while its deletion is not."""
+    target = Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
+    return target.kind, target.name, type(action).__name__
+
+
+def _verb(action: Action) -> tuple[str, str, str]:
+    if isinstance(action, Create) or (isinstance(action, Apply) and not action.uid):
+        return _CREATED
+    return _DELETED if isinstance(action, Delete) else _UPDATED

@@ -5,7 +5,7 @@ In: parts of an engine. Out: passes over DisaggregatedSets, and their routes.
 
 from __future__ import annotations
 
-from lws.actions import Action
+from lws.actions import Action, Object, Reference
 from lws.cluster.errors import ApiError
 from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
 from lws.cluster.workloads import DISAGGREGATED_SET
@@ -20,6 +20,7 @@ from lws.controller.loop import Kind
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
 from lws.disaggregatedset.plan import plan
+from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.status import figures
 from lws.disaggregatedset.status.status import IN_ROLLOUT
 from lws.leaderworkerset.status.progress import STALLED
@@ -30,19 +31,26 @@ def _build(parts: Parts) -> Controller:
     memory = DisaggregatedMemory(parts.store, parts.source.clock)
     observer = DisaggregatedObserver(parts.cluster, parts.store, memory)
     routes = Routes(parts.store, memory.is_ours)
-    return Controller(
-        passes={PASS: Kind(observer.observe, plan, _applier(parts, memory).apply, PASS, memory.throttle.due)},
-        routes=routes.by_kind,
-        keys=routes.keys,
+    kind = Kind(
+        observer.observe, plan, _applier(parts, memory).apply, PASS, memory.throttle.due, owner=_set_of
     )
+    return Controller(passes={PASS: kind}, routes=routes.by_kind, keys=routes.keys)
+
+
+def _set_of(snapshot: DisaggregatedSnapshot) -> Object:
+    return snapshot.obj
 
 
 def _applier(parts: Parts, memory: DisaggregatedMemory) -> Applier:
-    def refused(action: Action, error: ApiError) -> None:
-        """Whatever pass ran into it: the status of the set says so."""
-        concerned = memory.refusals.remember(action, error)
-        if concerned is not None:
-            parts.add(Key(PASS, *concerned))
+    """What is refused, or is not any more, the status of the set says."""
+
+    def refused(action: Action, error: ApiError, owner: Reference) -> None:
+        memory.refusals.remember(action, error, owner)
+        parts.add(Key(PASS, owner.namespace, owner.name))
+
+    def done(action: Action, owner: Reference) -> None:
+        if memory.refusals.forget(action, owner):
+            parts.add(Key(PASS, owner.namespace, owner.name))
 
     written = Memory(
         memory.put,
@@ -50,6 +58,7 @@ def _applier(parts: Parts, memory: DisaggregatedMemory) -> Applier:
         taken=memory.taken.remember,
         gone=memory.gone,
         statuses=memory.statuses,
+        done=done,
     )
     return Applier(parts.cluster, parts.recorder, written, parts.turns)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lws.actions import Action
+from lws.actions import Action, Object, Reference
 from lws.cluster.errors import ApiError
 from lws.cluster.observe.observer import Environment, Observer
 from lws.cluster.observe.webhook_coverage import WebhookCoverage
@@ -23,7 +23,9 @@ from lws.controller.loop import Kind
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
 from lws.group.plan import plan as plan_group
+from lws.group.snapshot import GroupSnapshot
 from lws.leaderworkerset.plan import plan as plan_set
+from lws.leaderworkerset.snapshot import SetSnapshot
 
 
 def _build(parts: Parts) -> Controller:
@@ -48,8 +50,9 @@ def _build(parts: Parts) -> Controller:
                 memory.throttle.due,
                 of_set,
                 is_linear=True,
+                owner=_set_of,
             ),
-            "group": Kind(observer.observe_group, plan_group, apply, "pod", fields=of_group),
+            "group": Kind(observer.observe_group, plan_group, apply, "pod", fields=of_group, owner=_set_of),
         },
         routes=routing.routes,
         keys=routing.keys,
@@ -68,12 +71,20 @@ def _with_gangs(controller: Controller, gangs: Gangs) -> Controller:
     )
 
 
+def _set_of(snapshot: SetSnapshot | GroupSnapshot) -> Object:
+    return snapshot.lws
+
+
 def _applier(parts: Parts, memory: WriteMemory) -> Applier:
-    def refused(action: Action, error: ApiError) -> None:
-        """Whatever pass met it: the status of the set says so."""
-        concerned = memory.refusals.remember(action, error)
-        if concerned is not None:
-            parts.add(Key("set", *concerned))
+    """Whatever pass is refused something, or is not any more: the status of the set says so."""
+
+    def refused(action: Action, error: ApiError, owner: Reference) -> None:
+        memory.refusals.remember(action, error, owner)
+        parts.add(Key("set", owner.namespace, owner.name))
+
+    def done(action: Action, owner: Reference) -> None:
+        if memory.refusals.forget(action, owner):
+            parts.add(Key("set", owner.namespace, owner.name))
 
     written = Memory(
         memory.put,
@@ -82,6 +93,7 @@ def _applier(parts: Parts, memory: WriteMemory) -> Applier:
         memory.taken.remember,
         memory.going,
         statuses=memory.statuses,
+        done=done,
     )
     return Applier(parts.cluster, parts.recorder, written, parts.turns)
 

@@ -20,7 +20,9 @@ from lws.leaderworkerset.left_alone import reported, unreadable
 def problems_of(snapshot: DisaggregatedSnapshot, encountered: Iterable[Problem]) -> tuple[Problem, ...]:
     """encountered: what the pass itself ran into."""
     # Refusals come last: whatever else is wrong may be the reason for them.
-    refused = (Problem(each.reason, each.message, each.is_reported) for each in snapshot.obstructions)
+    refused = (
+        Problem(each.reason, each.message, each.is_reported, each.action) for each in snapshot.obstructions
+    )
     return (*encountered, *_unreadable(snapshot), *_of_children(snapshot.children), *refused)
 
 

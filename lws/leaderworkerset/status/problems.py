@@ -35,7 +35,9 @@ def problems_of(snapshot: SetSnapshot, encountered: Iterable[Problem]) -> tuple[
     if too_long is not None:
         found.append(too_long)
     # Refusals come last: whatever else is wrong may be the reason for them.
-    refused = (Problem(each.reason, each.message, each.is_reported) for each in snapshot.obstructions)
+    refused = (
+        Problem(each.reason, each.message, each.is_reported, each.action) for each in snapshot.obstructions
+    )
     return (*found, *refused)
 
 

@@ -18,13 +18,14 @@ from typing import Any
 from lws.actions import Announce, Object, Problem, Reference
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
 from lws.kube.differences.patches import merge_patch
+from lws.kube.metadata import name_of
 from lws.kube.pods import NodeWait
 from lws.kube.quantities import whole_number
 from lws.leaderworkerset.memory.restarts import failed
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled
-from lws.leaderworkerset.status.summary import READY, Summary, summarise
+from lws.leaderworkerset.status.summary import READY, Summary, summarise, what_holds_up
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
 AVAILABLE = "Available"
@@ -123,7 +124,8 @@ def set_status(spec: SetSpec, observed: Observed) -> SetStatus:
     stored: Mapping[str, Any] = lws.get("status") or {}
     generation = lws["metadata"].get("generation", 0)
     scope = _scope(observed)
-    summary = summarise(observed.groups, observed.replicas, observed.floor, spec.paused)
+    held_up = what_holds_up(name_of(lws), "; ".join(each.message for each in observed.problems))
+    summary = summarise(observed.groups, observed.replicas, observed.floor, spec.paused, held_up)
     pace = _pace(spec, observed, scope, summary)
     last_progress = pace.last_progress(stored)
     due_in = pace.due_in(last_progress)

@@ -7,6 +7,7 @@ should be. Only coarse states, so that no pod costs a write of its own.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -64,11 +65,22 @@ class Summary:
         return {field: value for field, value in made.items() if value}
 
 
-def summarise(groups: Iterable[GroupState], replicas: int, floor: int, paused: bool) -> Summary:
-    """What the status says. replicas: groups that the user wants. floor: groups below this index keep their
-    revision, and are where they should be.
+def what_holds_up(name: str, problems: str) -> str:
+    """What of the problems of a set keeps its rollout from going on: its beginning, without the words of the
+    API server; empty for nothing. name: of the set.
     """
-    standing = tuple(_stands(groups, replicas, floor, paused))
+    objects = rf"Pod {re.escape(name)}-\d+|StatefulSet {re.escape(name)}|ControllerRevision \S+"
+    found = re.search(rf"cannot (create|update|delete) ({objects})(?=: )", problems)
+    return found.group() if found is not None else ""
+
+
+def summarise(
+    groups: Iterable[GroupState], replicas: int, floor: int, paused: bool, held_up: str = ""
+) -> Summary:
+    """What the status says. replicas: groups that the user wants. floor: groups below this index keep their
+    revision, and are where they should be. held_up: see `what_holds_up`.
+    """
+    standing = tuple(_stands(groups, replicas, floor, paused, held_up))
     states = Counter([state for _, state, _ in standing])
     unsettled = [
         (_WORST_FIRST.index(state), index, state, reason)
@@ -79,14 +91,14 @@ def summarise(groups: Iterable[GroupState], replicas: int, floor: int, paused: b
     return Summary(dict(sorted(states.items())), tuple(GroupStanding(*each) for each in named))
 
 
-def group_standings(rollout: RolloutState) -> tuple[GroupStanding, ...]:
-    """Every group that is wanted or there, by index."""
-    found = _stands(rollout.groups, rollout.replicas, rollout.floor, rollout.paused)
+def group_standings(rollout: RolloutState, held_up: str = "") -> tuple[GroupStanding, ...]:
+    """Every group that is wanted or there, by index. held_up: see `what_holds_up`."""
+    found = _stands(rollout.groups, rollout.replicas, rollout.floor, rollout.paused, held_up)
     return tuple(GroupStanding(*each) for each in found)
 
 
 def _stands(
-    groups: Iterable[GroupState], replicas: int, floor: int, paused: bool
+    groups: Iterable[GroupState], replicas: int, floor: int, paused: bool, held_up: str
 ) -> Iterator[tuple[int, str, str]]:
     known = {group.index: group for group in groups}
     for index in sorted({*range(replicas), *known}):
@@ -101,6 +113,8 @@ def _stands(
             reason = "the rollout is paused"
         elif state == OUTDATED and index >= replicas:
             reason = "it goes when the rollout is done"
+        elif state == OUTDATED and held_up:
+            reason = f"the rollout is held up, the API server refuses what is next: {held_up}"
         yield index, state, reason
 
 

@@ -18,8 +18,9 @@ from test.harness.groups import (
     settle,
     uids_of_group,
 )
-from test.harness.manifests import a_set, pod_template
+from test.harness.manifests import a_set, new_image, pod_template
 from test.harness.never_ready import hold_unready, never_ready, ready_again, running_unready
+from test.harness.refusal import SAID, deletions_refused
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
 
@@ -188,3 +189,31 @@ def test_a_missing_service_account_is_named(world: World) -> None:
     world.kubectl("create", "serviceaccount", "nobody")
     settle(world, "alone")
     eventually("it is over", lambda: not condition(world.get(SET, "alone"), "ReplicaFailure"))
+
+
+def test_a_freeze_of_deletions_is_told_and_the_rollout_goes_on_when_it_is_lifted(world: World) -> None:
+    world.create(a_set("frozen"))
+    settle(world, "frozen")
+    before = uids_of_group(world, "frozen", 1)
+
+    with deletions_refused(world, "frozen-1"):
+        world.patch(SET, "frozen", new_image("server:2"))
+        message = failure(world, "frozen", "AdmissionDenied")
+        assert message.startswith("cannot delete Pod frozen-1: ") and SAID in message
+        reasons = eventually(
+            "groups say what holds them up",
+            lambda: [
+                each["reason"] for each in status_of(world, "frozen").get("groups", {}).get("unsettled", ())
+            ],
+        )
+        held_up = "the API server refuses what is next: cannot delete Pod frozen-1"
+        assert reasons == [f"the rollout is held up, {held_up}"] * 2
+        assert uids_of_group(world, "frozen", 1) == before
+    settle(world, "frozen", updated=2)
+
+    eventually(
+        "there is nothing in the way any more",
+        lambda: condition(world.get(SET, "frozen"), "ReplicaFailure").get("status") != "True",
+    )
+    (told,) = told_of(world, "frozen", "AdmissionDenied")
+    assert (told.type, told.action) == ("Warning", "Delete") and SAID in told.note

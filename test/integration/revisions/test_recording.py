@@ -24,9 +24,9 @@ from test.harness.groups import (
 from test.harness.identities import differences, identities, specs
 from test.harness.manifests import a_set, new_image, rolling
 from test.harness.product import Product
+from test.harness.refusal import SAID, statefulsets_refused
 from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
-from test.integration.revisions.refusal import SAID, statefulsets_refused
 
 NAME = "web"
 CLAIM = {

@@ -13,14 +13,14 @@ from tools.conformance.table import TABLE, proofs_of, read_table
 ROOT = Path(__file__).parents[3]
 # Texts that only a running controller puts together; the code must say their words all the same.
 COMPUTED = {
-    "events": {"AllGroupsReady"},
+    "events": {"AllGroupsReady", "FailedDelete"},
     "disaggregatedset_conditions": {"Available", "Progressing", "Stalled"},
-    "disaggregatedset_events": {"UnreadableSpec"},
+    "disaggregatedset_events": {"FailedDelete", "FailedUpdate", "UnreadableSpec"},
 }
 SAID_IN = {
-    "events": "leaderworkerset/status/status.py",
+    "events": "leaderworkerset/status/status.py cluster/write/refusals.py",
     "disaggregatedset_conditions": "disaggregatedset/status/status.py leaderworkerset/status/progress.py",
-    "disaggregatedset_events": "leaderworkerset/left_alone.py",
+    "disaggregatedset_events": "leaderworkerset/left_alone.py cluster/write/refusals.py",
 }
 
 

@@ -165,7 +165,7 @@ class FakeManager:
         snapshot: Any = _at_once(kind.observe(key.namespace, key.name, now))
         if snapshot is None:
             return
-        plan = kind.due(kind.plan(snapshot))
+        plan = kind.decide(snapshot)
         self._on_plan(key, snapshot, plan)
         after = plan.again_after
         if not plan.is_empty:

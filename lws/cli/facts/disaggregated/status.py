@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lws.actions import Object
+from lws.cli.facts.obstacles import WAY_TO_BE_CLEAR, failure_of
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import record
@@ -16,7 +17,7 @@ from lws.disaggregatedset.revisions.target import Target, target_revision
 from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, parse
-from lws.disaggregatedset.status.status import AVAILABLE, REPLICA_FAILURE
+from lws.disaggregatedset.status.status import AVAILABLE
 from lws.kube import conditions
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.status.progress import LAST_PROGRESS
@@ -87,7 +88,8 @@ def report_on(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
     is_settled = _is_settled(snapshot, spec, target)
     waiting_for = planned.waiting_for
     if not waiting_for and any(planned.sequences):
-        waiting_for = "the controller to take its next step"
+        failure = failure_of(obj)
+        waiting_for = f"{WAY_TO_BE_CLEAR}: {failure}" if failure else "the controller to take its next step"
     return DisaggregatedReport(
         snapshot=snapshot,
         spec=spec,
@@ -132,9 +134,8 @@ def _reasons(child: ChildFacts) -> Iterator[str]:
         yield f"{child.existing - child.wanted} of its groups are still terminating"
     if child.ready < child.wanted:
         yield f"{child.wanted - child.ready} of its groups are not ready"
-    failure = conditions.find((child.obj.get("status") or {}).get("conditions"), REPLICA_FAILURE)
-    if failure is not None and failure.get("status") == "True":
-        yield str(failure.get("message") or "")
+    if failure := failure_of(child.obj):
+        yield failure
 
 
 def _only_here(obj: Object, target: Target) -> Iterator[str]:

@@ -102,6 +102,20 @@ def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
     ]
 
 
+def test_what_the_api_server_refuses_is_what_a_rollout_waits_for() -> None:
+    message = "cannot delete Pod demo-1: pods is forbidden: not before Monday"
+    refused = {"type": "ReplicaFailure", "status": "True", "message": message}
+    snapshot = with_status(snapshot_of(B, HISTORY, [A, A]), conditions=[refused])
+    facts = report_on(found(snapshot, HISTORY))
+    why = "the rollout is held up, the API server refuses what is next: cannot delete Pod demo-1"
+    assert [line.why for line in facts.groups] == [why, why]
+    assert facts.waiting_for == f"what is in the way to go: {message}"
+    over = {**refused, "status": "False"}
+    facts = report_on(found(with_status(snapshot, conditions=[over]), HISTORY))
+    assert message not in facts.waiting_for
+    assert [line.why for line in facts.groups] == ["it waits for its turn in the rollout"] * 2
+
+
 def test_a_set_whose_statefulset_belongs_to_somebody_else_is_not_settled() -> None:
     """The controller leaves it alone, whatever its numbers are."""
     leaders = make_leader_statefulset(B, key=record(B).key)

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from lws.actions import Apply, Create
+from lws.actions import Apply, Create, Reference
 from lws.cluster.cache.store import Store
 from lws.cluster.cache.tables import trim
 from lws.cluster.client.connection import Cluster
@@ -289,7 +289,9 @@ async def test_the_pods_of_each_group_are_known_by_their_uids() -> None:
 async def test_what_is_refused_to_the_set_is_known() -> None:
     world = World(*EVERYTHING)
     service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
-    world.memory.refusals.remember(service, Forbidden(403, "Forbidden", "exceeded quota: few"))
+    world.memory.refusals.remember(
+        service, Forbidden(403, "Forbidden", "exceeded quota: few"), Reference.to(LWS)
+    )
     snapshot = await world.of_set()
     assert [each.message for each in snapshot.obstructions] == [
         "cannot create Service demo-1: exceeded quota: few"
@@ -309,7 +311,9 @@ async def test_when_pods_were_refused_is_known_beside_what_is_refused_to_the_set
     leaders = changed(LEADERS, lambda obj: obj.update(status={"observedGeneration": 1, "replicas": 1}))
     world = World(LWS, leaders, SERVICE, REVISION, PODS[1], WORKERS[1], *WORKER_PODS)
     service = Create(build_service("demo-1", "demo", {}, LWS), why="because")
-    world.memory.refusals.remember(service, Forbidden(403, "Forbidden", "exceeded quota: few"))
+    world.memory.refusals.remember(
+        service, Forbidden(403, "Forbidden", "exceeded quota: few"), Reference.to(LWS)
+    )
     world.hide({**event(), "kind": "Event", "regarding": {"uid": leaders["metadata"]["uid"]}})
     await world.of_set()
     snapshot = await world.observer.observe_set("default", "demo", at(5))

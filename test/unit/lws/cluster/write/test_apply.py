@@ -113,6 +113,7 @@ class _Bench:
     put: list[Mapping[str, Any]] = field(default_factory=list)
     applied: list[tuple[Apply, Mapping[str, Any]]] = field(default_factory=list)
     refused: list[tuple[Action, ApiError]] = field(default_factory=list)
+    done: list[Action] = field(default_factory=list)
     taken: list[Create] = field(default_factory=list)
     gone: list[Reference] = field(default_factory=list)
     going: set[str] = field(default_factory=set)
@@ -126,14 +127,19 @@ class _Bench:
     def _applied(self, action: Apply, stored: Mapping[str, Any]) -> None:
         self.applied.append((action, stored))
 
-    def _refused(self, action: Action, error: ApiError) -> None:
+    def _refused(self, action: Action, error: ApiError, owner: Reference) -> None:
+        assert owner == SET
         self.refused.append((action, error))
+
+    def _done(self, action: Action, owner: Reference) -> None:
+        assert owner == SET
+        self.done.append(action)
 
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
         told = (self._put, self._applied, self._refused, self.taken.append, self.going, self.gone.append)
-        applier = Applier(cluster, self, Memory(*told))
-        return await applier.apply(Plan(sequences=sequences, **plan))
+        applier = Applier(cluster, self, Memory(*told, done=self._done))
+        return await applier.apply(Plan(sequences=sequences, owner=SET, **plan))
 
     @property
     def diary(self) -> list[str]:
@@ -463,6 +469,9 @@ def _terminating() -> ApiError:
         pytest.param(Unreachable("m"), False, id="unreachable"),
         pytest.param(NotLeading("m"), False, id="not-leading"),
         pytest.param(NotFound(404, "NotFound", "m"), False, id="namespace-gone"),
+        pytest.param(Conflict(409, "Conflict", "m denied the request"), True, id="webhook-with-409"),
+        pytest.param(ApiError(500, "InternalError", "m failed calling webhook"), True, id="webhook-is-down"),
+        pytest.param(Throttled(429, "TooManyRequests", "m denied request"), True, id="policy-with-429"),
     ],
 )
 @pytest.mark.parametrize("kind", [_create, _apply], ids=["create", "apply"])
@@ -474,15 +483,40 @@ async def test_users_are_told_what_the_server_refused(
     outcome = await bench.run((action,))
     assert outcome.errors == [error]
     assert bench.refused == ([(action, error)] if is_reported else [])
-    assert bench.diary[1:] == (["tell: Failed to create x: m"] if is_reported else [])
+    told = [line for line in bench.diary if line.startswith("tell")]
+    assert told == ([f"tell: Failed to create x: {error.message}"] if is_reported else [])
 
 
-async def test_actions_without_a_word_for_failure_fail_in_silence(bench: _Bench) -> None:
-    bench.cluster.failures = {name: Invalid(422, "Invalid", "m") for name in ("a", "b", "c")}
-    merge = Merge(_reference("c"), {}, why="because")
-    outcome = await bench.run((_create("a"),), (_delete("b"),), (merge,))
-    assert len(outcome.errors) == 3
+async def test_a_refusal_of_any_verb_is_remembered_for_the_status_to_tell(bench: _Bench) -> None:
+    bench.cluster.failures = {name: Invalid(422, "Invalid", "m") for name in ("a", "b", "c", "d")}
+    bench.cluster.answers["get d"] = _object("d", owner="", uid="u-d", resourceVersion="7")
+    del bench.cluster.failures["d"]
+    bench.cluster.failures["merge d"] = Invalid(422, "Invalid", "m")
+    adoption = SetOwner(_reference("d"), {"uid": "u-set"}, "because")
+    refused = (_create("a"), _delete("b"), Merge(_reference("c"), {}, why="because"), adoption)
+    outcome = await bench.run(*((each,) for each in refused))
+    assert len(outcome.errors) == 4 and bench.done == []
+    assert [action for action in refused if action not in [each for each, _ in bench.refused]] == []
     assert not [line for line in bench.diary if line.startswith("tell")]
+    bench.cluster.failures.clear()
+    bench.refused.clear()
+    await bench.run(*((each,) for each in refused))
+    assert [action for action in refused if action not in bench.done] == [] == bench.refused
+
+
+async def test_no_condition_can_tell_of_a_status_that_is_refused(bench: _Bench) -> None:
+    bench.cluster.failures["status demo"] = Invalid(422, "Invalid", "m")
+    await bench.run(statuses=(STATUS,))
+    told = "tell: cannot update the status of LeaderWorkerSet demo: m"
+    assert bench.diary == ["status demo", told]
+    bench.diary.clear()
+    memory = Merge(SET, {"status": {"rollout": {"partition": 1}}}, why="because", subresource="status")
+    await bench.run((memory, _delete("d")))
+    assert bench.diary == ["status demo", told] and bench.refused == []
+    bench.cluster.failures["status demo"] = Conflict(409, "Conflict", "m")
+    bench.diary.clear()
+    await bench.run(statuses=(STATUS,))
+    assert bench.diary == ["status demo"]
 
 
 @pytest.mark.parametrize("uid", ["", "u-seen"])

@@ -8,7 +8,7 @@ import pytest
 
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.rollout.state import Budget, RolloutState
-from lws.leaderworkerset.status.summary import MOST_NAMED, group_standings, summarise
+from lws.leaderworkerset.status.summary import MOST_NAMED, group_standings, summarise, what_holds_up
 from test.unit.stories.letters import groups
 
 BUDGET = Budget(unavailable=1, surge=0)
@@ -91,6 +91,33 @@ def test_it_is_bounded_however_large_the_set_is() -> None:
 def test_what_is_empty_is_left_out() -> None:
     assert summarise(groups("R"), 1, 0, False).stored("demo") == {"counts": {"Ready": 1}}
     assert summarise((), 0, 0, False).stored("demo") == {}
+
+
+def test_no_group_waits_for_its_turn_where_the_next_step_is_refused() -> None:
+    held_up = what_holds_up("demo", "cannot create Service demo: no; cannot delete Pod demo-1: not now")
+    assert held_up == "cannot delete Pod demo-1"
+    reason = f"the rollout is held up, the API server refuses what is next: {held_up}"
+    assert [each.reason for each in summarise(groups("rr"), 2, 0, False, held_up).unsettled] == [reason] * 2
+    rollout = RolloutState(1, BUDGET, floor=1, groups=groups("rr"))
+    reasons = ["it keeps its revision: the partition is 1", "it goes when the rollout is done"]
+    assert [each.reason for each in group_standings(rollout, held_up)] == reasons
+
+
+@pytest.mark.parametrize(
+    ("problems", "held_up"),
+    [
+        ("", ""),
+        ("cannot update StatefulSet demo: no", "cannot update StatefulSet demo"),
+        ("cannot create ControllerRevision demo-5f-1: no", "cannot create ControllerRevision demo-5f-1"),
+        ("cannot create StatefulSet demo-1: no", ""),
+        ("cannot delete Pod demo-1-1: no", ""),
+        ("cannot delete Pod other-demo-1: no", ""),
+        ("cannot update PodDisruptionBudget demo: no", ""),
+        ("StatefulSet demo is short of pods: no", ""),
+    ],
+)
+def test_which_problems_hold_up_a_rollout(problems: str, held_up: str) -> None:
+    assert what_holds_up("demo", problems) == held_up
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,15 @@ def test_what_waits_comes_first_where_there_is_little_room() -> None:
     assert lines[-1].startswith("waits for ")
 
 
+def test_what_the_api_server_refuses_is_what_a_set_waits_for() -> None:
+    message = "cannot update LeaderWorkerSet llm-0-5f-decode: not before Monday"
+    refused = {"type": "ReplicaFailure", "status": "True", "message": message}
+    obj = {**REST.obj, "status": {**REST.obj["status"], "conditions": [refused]}}
+    fewer = make_disaggregated(slices=2)
+    edited = {**obj, "spec": fewer["spec"], "metadata": {**obj["metadata"], "generation": 9}}
+    assert report_on(replace(REST, obj=edited)).waiting_for == f"what is in the way to go: {message}"
+
+
 def test_only_edits_are_said_to_wait_for_the_next_revision() -> None:
     waiting = ["spec.placementPolicy", "slice 1: role decode: pods wait for nodes", "and 3 more"]
     obj = {**REST.obj, "status": {"pending": waiting}}

@@ -16,28 +16,41 @@ from tools.localcluster import CommandError
 
 Object = dict[str, Any]
 
-SAID = "nobody may change StatefulSets today"
+SAID = "nobody may do that today"
 _ADMISSION = "admissionregistration.k8s.io/v1"
 
 
 @contextmanager
 def statefulsets_refused(world: World, name: str) -> Iterator[None]:
     """The manager cannot update StatefulSets of the namespace; one of this name must be there."""
+    rule = {"apiGroups": ["apps"], "operations": ["UPDATE"], "resources": ["statefulsets"]}
+    patch = ("patch", "statefulset", name, "--type=merge", "-p", '{"metadata":{"labels":{"any":"thing"}}}')
+    with _refused(world, rule, f"request.userInfo.username != '{MANAGER}'", (*patch, f"--as={MANAGER}")):
+        yield
+
+
+@contextmanager
+def deletions_refused(world: World, pod: str) -> Iterator[None]:
+    """Nobody can delete pods of the namespace; one of this name must be there."""
+    rule = {"apiGroups": [""], "operations": ["DELETE"], "resources": ["pods"]}
+    with _refused(world, rule, "false", ("delete", "pod", pod, "--wait=false")):
+        yield
+
+
+@contextmanager
+def _refused(world: World, rule: Object, allows: str, attempt: tuple[str, ...]) -> Iterator[None]:
     policy = f"refusal-{world.namespace}"
     place = {"matchLabels": {"kubernetes.io/metadata.name": world.namespace}}
-    rule = {
-        "apiGroups": ["apps"],
-        "apiVersions": ["v1"],
-        "operations": ["UPDATE"],
-        "resources": ["statefulsets"],
-    }
     refusal: Object = {
         "apiVersion": _ADMISSION,
         "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": policy},
         "spec": {
-            "matchConstraints": {"namespaceSelector": place, "resourceRules": [rule]},
-            "validations": [{"expression": f"request.userInfo.username != '{MANAGER}'", "message": SAID}],
+            "matchConstraints": {
+                "namespaceSelector": place,
+                "resourceRules": [{"apiVersions": ["v1"], **rule}],
+            },
+            "validations": [{"expression": allows, "message": SAID}],
         },
     }
     binding: Object = {
@@ -50,19 +63,18 @@ def statefulsets_refused(world: World, name: str) -> Iterator[None]:
         "create", "-f", "-", input={"apiVersion": "v1", "kind": "List", "items": [refusal, binding]}
     )
     try:
-        eventually("it is refused", lambda: _attempt(world, name), lambda said: SAID in said)
+        eventually("it is refused", lambda: _said(world, attempt), lambda said: SAID in said)
         yield
     finally:
         world.kubectl("delete", "validatingadmissionpolicybinding", policy)
         world.kubectl("delete", "validatingadmissionpolicy", policy)
-    eventually("it is allowed again", lambda: _attempt(world, name), lambda said: not said)
+    eventually("it is allowed again", lambda: _said(world, attempt), lambda said: SAID not in said)
 
 
-def _attempt(world: World, name: str) -> str:
-    """What the manager would be told."""
-    patch = ("patch", "statefulset", name, "--type=merge", "-p", '{"metadata":{"labels":{"any":"thing"}}}')
+def _said(world: World, attempt: tuple[str, ...]) -> str:
+    """What would be answered."""
     try:
-        world.kubectl(*patch, "--dry-run=server", f"--as={MANAGER}")
+        world.kubectl(*attempt, "--dry-run=server")
     except CommandError as refused:
         return str(refused)
     return ""

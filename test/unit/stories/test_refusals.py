@@ -1,0 +1,130 @@
+"""What the API server refuses, whatever the verb, is told in status and Event, and goes on once it may."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from lws.actions import Reference
+from lws.cluster.errors import Forbidden
+from lws.kube import conditions
+from test.unit.disaggregated import make_disaggregated
+from test.unit.stories import disaggregated_world
+from test.unit.stories.fake_cluster import FakeCluster
+from test.unit.stories.test_disaggregated_attacks import image
+from test.unit.stories.world import World
+
+SAID = "ValidatingAdmissionPolicy 'freeze' denied request: not before Monday"
+
+
+@contextmanager
+def refused(cluster: FakeCluster, verb: str, kind: str) -> Iterator[list[str]]:
+    """Yields the names of what it was tried on."""
+    allowed, tried = getattr(cluster, verb), []
+
+    async def refusing(target: Any, *arguments: Any, **more: Any) -> Any:
+        is_reference = isinstance(target, Reference)
+        meant, name = (
+            (target.kind, target.name) if is_reference else (target["kind"], target["metadata"]["name"])
+        )
+        if meant != kind or more.get("subresource"):
+            return await allowed(target, *arguments, **more)
+        tried.append(name)
+        raise Forbidden(403, "Forbidden", f'"{name}" is forbidden: {SAID}')
+
+    setattr(cluster, verb, refusing)
+    yield tried
+    setattr(cluster, verb, allowed)
+
+
+def failure(obj: dict[str, Any]) -> str:
+    found = conditions.find((obj.get("status") or {}).get("conditions"), "ReplicaFailure")
+    return str(found["message"]) if found is not None and found["status"] == "True" else ""
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind", "message"),
+    [
+        ("delete", "Pod", f'cannot delete Pod demo-2: "demo-2" is forbidden: {SAID}'),
+        ("apply", "StatefulSet", f'cannot update StatefulSet demo: "demo" is forbidden: {SAID}'),
+    ],
+)
+def test_a_rollout_that_is_refused_says_so_and_goes_on_by_itself(verb: str, kind: str, message: str) -> None:
+    with asyncio.Runner() as runner:
+        world = World.settled(runner.get_loop(), False, "A", 3)
+        with refused(world.cluster, verb, kind) as tried:
+            world.change("B")
+            for _ in range(6):
+                world.go_on_fairly(3)
+                world.manager.ring()
+            assert len(tried) > 2, "it is tried again"
+            assert failure(world.lws) == message
+            reasons = {each["reason"] for each in world.lws["status"]["groups"]["unsettled"]}
+            held_up = message.partition(":")[0]
+            assert reasons == {f"the rollout is held up, the API server refuses what is next: {held_up}"}
+        warnings = [each for each in world.manager.recorder.announced if each.type == "Warning"]
+        assert {each.reason for each in warnings} <= {"AdmissionDenied", "FailedUpdate"}
+        assert all(SAID in each.note for each in warnings)
+        if verb == "delete":
+            assert [(each.action, each.note) for each in warnings] == [("Delete", message)], "once"
+        world.settle()
+        assert failure(world.lws) == ""
+
+
+def test_groups_that_may_not_be_recreated_are_told_of_by_their_set_in_one_sentence() -> None:
+    """Other passes than that over the set meet it."""
+    with asyncio.Runner() as runner:
+        world = World.settled(runner.get_loop(), False, "C", 3)
+        with refused(world.cluster, "delete", "Pod") as tried:
+            pods = [each["metadata"]["name"] for each in world.cluster.of_kind("Pod")]
+            for name in (each for each in pods if each.endswith(("-1-1", "-2-1"))):
+                world.strike("crash", pods.index(name))
+            for _ in range(6):
+                world.go_on_fairly(3)
+                world.manager.ring()
+            assert {*tried} == {"demo-1", "demo-2"}
+            assert failure(world.lws).count(SAID) == 1
+        (told,) = [each for each in world.manager.recorder.announced if SAID in each.note]
+        assert told.reason == "AdmissionDenied"
+        world.settle()
+        assert failure(world.lws) == ""
+
+
+def scale(spec: dict[str, Any]) -> None:
+    spec["roles"][0]["spec"]["replicas"] = 1
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind", "word", "change"),
+    [
+        pytest.param("merge", "LeaderWorkerSet", "update", scale, id="scaled"),
+        pytest.param("delete", "LeaderWorkerSet", "delete", image("app:2"), id="drained"),
+        pytest.param("delete", "Service", "delete", image("app:2"), id="Service of a former revision"),
+    ],
+)
+def test_a_disaggregated_set_tells_of_what_it_may_not_do_to_its_children(
+    verb: str, kind: str, word: str, change: Any
+) -> None:
+    with asyncio.Runner() as runner:
+        world = disaggregated_world.World(runner.get_loop())
+        obj = make_disaggregated()
+        del obj["metadata"]["uid"]
+        world.cluster.add(obj)
+        world.settle()
+        with refused(world.cluster, verb, kind) as tried:
+            world.edit(change)
+            for _ in range(8):
+                world.settle()
+                world.manager.ring()
+            assert tried
+            assert failure(world.get("DisaggregatedSet")).startswith(f"cannot {word} {kind} ")
+        told = [each for each in world.manager.recorder.announced if SAID in each.note]
+        assert [(each.reason, each.action) for each in told] == [("AdmissionDenied", word.capitalize())]
+        for _ in range(4):
+            world.manager.ring()
+            world.settle()
+        assert failure(world.get("DisaggregatedSet")) == ""
