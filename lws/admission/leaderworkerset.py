@@ -7,6 +7,7 @@ paths and in the words of the original controller's webhook.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from lws.admission.amounts import amount_errors
@@ -39,6 +40,8 @@ from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION
 
 _READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
 _MAX_REPLICAS = 1_000_000
+MOST_TOLD = 100
+"""Errors or warnings of one rule: nobody reads more, and who means harm could have a million of them."""
 _MAX_PODS = 2**31 - 1
 
 
@@ -58,7 +61,9 @@ def errors_in(
     """
     if _needs_no_check(new, old):
         return []
-    wrong = shape_errors(new) or [invalid(*each) for each in number_faults(new.get("spec"))]
+    wrong = shape_errors(new) or [
+        invalid(*each) for each in islice(number_faults(new.get("spec")), MOST_TOLD)
+    ]
     if wrong:
         return wrong
     spec = SetSpec.of(new)
@@ -82,13 +87,14 @@ def errors_in(
 
 def _later_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     """What the original controller stores, and what nothing can ever be made of."""
-    return [
-        *template_errors(raw, spec),
-        *storage_errors(raw),
-        *placement_errors(raw, spec),
-        *leader_service_errors(raw),
-        *later_field_errors(raw),
-    ]
+    rules = (
+        template_errors(raw, spec),
+        storage_errors(raw),
+        placement_errors(raw, spec),
+        leader_service_errors(raw),
+        later_field_errors(raw),
+    )
+    return [error for found in rules for error in islice(found, MOST_TOLD)]
 
 
 def warnings_in(
@@ -105,7 +111,7 @@ def warnings_in(
     if not old:
         return found
     before = SetSpec.of(old)
-    known = _unwise(old, before, gang)
+    known = set(_unwise(old, before, gang))
     scaled = [*_empty_budget_warnings(spec, before), *scaling_warnings(old, spec, before)]
     restarted = restart_warnings(new, old, spec, before)
     return [*restarted, *scaled, *(each for each in found if each not in known)]
@@ -113,8 +119,8 @@ def warnings_in(
 
 def _unwise(raw: Mapping[str, Any], spec: SetSpec, gang: GangProvider | None) -> list[str]:
     of_gangs = gang_warnings(raw, gang) if gang is not None else []
-    of_pods = [*template_warnings(raw, spec), *storage_warnings(raw), *placement_warnings(raw, spec)]
-    return [*of_pods, *of_gangs]
+    of_pods = (template_warnings(raw, spec), storage_warnings(raw), placement_warnings(raw, spec))
+    return [warning for found in (*of_pods, of_gangs) for warning in islice(found, MOST_TOLD)]
 
 
 def _empty_budget_warnings(spec: SetSpec, before: SetSpec) -> list[str]:

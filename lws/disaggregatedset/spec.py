@@ -18,7 +18,7 @@ from lws.kube.names import LABEL_LENGTH
 from lws.kube.types.shapes import Numbers, Shapes, json_fault
 from lws.kube.types.typed import Table
 from lws.leaderworkerset.revisions.shape import number_faults as numbers_of_role
-from lws.leaderworkerset.revisions.shape import spec_fault
+from lws.leaderworkerset.revisions.shape import shape_fault
 from lws_api.disaggregatedset.v1 import ROLE_NAME_PATTERN, PlacementStrength, PlacementType, ScalingMode
 
 _MOST_SLICES = 100
@@ -170,7 +170,7 @@ def _value_faults(spec: Mapping[str, Any]) -> Iterator[str]:
         yield from _choice_faults(
             (role.get("scaling") or {}).get("mode"), ScalingMode, f"{path}.scaling.mode"
         )
-        if fault := spec_fault(role, f"{path}."):
+        if fault := shape_fault(role, f"{path}."):
             yield fault
     yield from _placement_faults(spec.get("placementPolicy") or {}, "spec.placementPolicy")
     for (*place, last), (least, most) in _RANGES.items():

@@ -22,6 +22,8 @@ PORT_ENV = "TPU_PROCESS_PORT"
 MOST_PODS = 10_000
 """Every pod of a group with TPUs names all others: what is longer does not fit into a pod."""
 
+_MOST_ADDRESSES = 4 * MOST_PODS
+# No pod with more of them could be stored.
 _FIRST_PORT = 8476
 
 
@@ -85,16 +87,19 @@ def variables(slice: Slice, pod: int, containers: Sequence[Mapping[str, Any]]) -
     if pod not in slice.pods:
         raise ValueError(f"pod {pod} of the group is none of the pods of its TPU slice")
     count, ports = len(containers), ports_of(containers)
+    if count * count * len(slice.pods) > _MOST_ADDRESSES:
+        raise ValueError(f"{count} containers with TPUs are told of {count * len(slice.pods)} each: too many")
     hosts = [host for host in slice.hosts for _ in containers]
     addresses = [f"{host}:{ports[place % count]}" for place, host in enumerate(hosts)]
     first = slice.pods.index(pod) * count
+    all_hosts, all_addresses = ",".join(hosts), ",".join(addresses)
     found = []
     for place, container in enumerate(containers):
         values = {
-            HOSTNAMES_ENV: ",".join(hosts),
+            HOSTNAMES_ENV: all_hosts,
             WORKER_ID_ENV: str(first + place),
             NAME_ENV: slice.leader,
-            ADDRESSES_ENV: ",".join(addresses),
+            ADDRESSES_ENV: all_addresses,
         }
         if not any(entry.get("name") == PORT_ENV for entry in _environment(container)):
             values[PORT_ENV] = ports[place]

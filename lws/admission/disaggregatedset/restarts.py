@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from lws.admission.rules.restarts import MOST_VALUES, TOO_LARGE
 from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.rollout.outlook import restarts
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.kube.metadata import is_mapping
+from lws.kube.types.shapes import has_more_values
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.fields import value_at
 
 # kubectl and the API server cut warnings off that are much longer.
 _MOST_CHANGES = 3
@@ -23,6 +27,10 @@ def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator
     """One, or none where no pod is restarted, as far as the set itself shows: its children are not looked
     at.
     """
+    if any(has_more_values(each.get("spec"), MOST_VALUES) for each in (new, old)):
+        if _templates(new) != _templates(old):
+            yield f"spec.roles: {TOO_LARGE}"
+        return
     if fault_of(new) or fault_of(old):
         return
     spec, before = parse(new), parse(old)
@@ -37,6 +45,11 @@ def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator
     if not is_same and _is_rolling(old):
         said += ", unless they have these templates already"
     yield f"{said}: {'the rollout is resumed' if is_same else _listed(describe(then, now))}"
+
+
+def _templates(raw: Mapping[str, Any]) -> list[Any]:
+    roles = value_at(raw, ("spec", "roles")) or ()
+    return [value_at(each, ("spec", fields.TEMPLATE.name)) for each in roles if is_mapping(each)]
 
 
 def _groups(

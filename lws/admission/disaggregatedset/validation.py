@@ -7,6 +7,7 @@ controller in its order, at its paths and in its words.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from lws.admission.disaggregatedset.facts import SetFacts, facts_of, identity_of, shape_errors
@@ -23,6 +24,7 @@ from lws.admission.disaggregatedset.scaling import (
 )
 from lws.admission.disaggregatedset.start_order import start_order_errors
 from lws.admission.errors import FieldError, invalid
+from lws.admission.leaderworkerset import MOST_TOLD
 from lws.disaggregatedset.spec import number_faults
 from lws.group.gang.provider import GangProvider
 from lws.kube.metadata import is_terminating
@@ -42,7 +44,9 @@ def errors_in(
     """
     if _needs_no_check(new, old):
         return []
-    wrong = shape_errors(new) or [invalid(*each) for each in number_faults(new.get("spec") or {})]
+    wrong = shape_errors(new) or [
+        invalid(*each) for each in islice(number_faults(new.get("spec") or {}), MOST_TOLD)
+    ]
     if wrong:
         return wrong
     facts, before = facts_of(new), _facts_before(old)

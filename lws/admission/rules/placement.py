@@ -14,9 +14,9 @@ from lws.admission.fields import templates_of
 from lws.group.subgroups import count_of
 from lws.kube.affinity import has_both_terms
 from lws.kube.metadata import annotations_of, metadata_of
-from lws.kube.names import label_key_errors
+from lws.kube.names import byte_length, label_key_errors
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.spec import SetSpec
+from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
 from lws.leaderworkerset.templates.node_selection import nodes_of_group
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,
@@ -39,6 +39,8 @@ _TOPOLOGIES = (
     SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
 )
 _EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+_LONGEST, _SHOWN = 8192, 40
+"""Bytes of an annotation that says where groups run, and characters of it in an error."""
 _EITHER = (
     (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION),
     (SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION),
@@ -48,6 +50,8 @@ _EITHER = (
 def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
     """What the scheduler could never do, or nobody could understand."""
     annotations = annotations_of(raw)
+    if too_long := [*_too_long_errors(annotations)]:
+        return too_long
     errors = [*_one_domain_errors(annotations, spec), *_group_node_errors(raw, annotations, spec)]
     scope = annotations.get(EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION)
     if scope is not None and scope not in tuple(ExclusiveTopologyScope):
@@ -62,6 +66,15 @@ def placement_errors(raw: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
         why = "cannot have subgroup-shared-topology without subGroupSize set"
         errors.append(invalid(_path(SUBGROUP_SHARED_TOPOLOGY_ANNOTATION), subgroup, why))
     return errors
+
+
+def _too_long_errors(annotations: Mapping[str, str]) -> Iterator[FieldError]:
+    """They are read for each pod that is made. What was stored longer than this still is."""
+    for annotation in PLACEMENT_ANNOTATIONS:
+        told = annotations.get(annotation)
+        if isinstance(told, str) and byte_length(told) > _LONGEST:
+            why = f"has {byte_length(told)} bytes, at most {_LONGEST} are possible: it is read for every pod"
+            yield invalid(_path(annotation), f"{told[:_SHOWN]}…", why)
 
 
 def _one_domain_errors(annotations: Mapping[str, str], spec: SetSpec) -> Iterator[FieldError]:
@@ -105,6 +118,8 @@ def _path(annotation: str) -> str:
 
 def placement_warnings(raw: Mapping[str, Any], spec: SetSpec) -> list[str]:
     """What the scheduler may not be able to do."""
+    if any(_too_long_errors(annotations_of(raw))):
+        return []
     found = []
     for annotation in _TOPOLOGIES:
         topology = annotations_of(raw).get(annotation)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.kube.conditions import is_true
+from lws.kube.types.shapes import has_more_values
+from lws.leaderworkerset import fields
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.history import record
@@ -20,6 +22,11 @@ from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
 
 # kubectl and the API server cut warnings off that are much longer.
 _MOST_CHANGES = 3
+MOST_VALUES = 20_000
+"""Of a spec whose changes are described: a hundred times what a large template has costs 0.1 s."""
+TOO_LARGE = (
+    "it is too large to say in a review which groups this update restarts, and why: `lws plan` says it"
+)
 
 
 def restart_warnings(
@@ -29,6 +36,9 @@ def restart_warnings(
     running = min(spec.replicas, before.replicas, _counted(old, "replicas"))
     if running <= 0 or why_left_alone(new, is_covered=True) is not None:
         return []
+    if any(has_more_values(each["spec"], MOST_VALUES) for each in (new, old)):
+        is_like = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
+        return [] if is_like else [f"{fields.TEMPLATE}: {TOO_LARGE}"]
     now, then = record(new), record(old)
     is_same = now.form == then.form and now.topology == then.topology
     why = _released(old, spec, before) if is_same else _changes(describe(then, now))

@@ -16,29 +16,26 @@ from lws.leaderworkerset.revisions.encoding import equality_form
 from lws.leaderworkerset.templates.claims import DELETE, RETAIN
 
 
-def storage_errors(raw: Mapping[str, Any]) -> list[FieldError]:
+def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
     """Claims without which no pod would start, and policies that StatefulSets do not know."""
-    errors: list[FieldError] = []
-    for place, claim in enumerate(_claims(raw)):
-        path, name = f"{fields.CLAIMS}[{place}]", metadata_of(claim).get("name")
-        errors += _name_errors(f"{path}.metadata.name", name)
-        if not fields.value_at(claim, ("spec", "accessModes")):
-            errors.append(
-                required(f"{path}.spec.accessModes", "say how the claim is mounted, ReadWriteOnce say")
-            )
-        if not fields.value_at(claim, ("spec", "resources", "requests", "storage")):
-            errors.append(required(f"{path}.spec.resources.requests.storage", "say how large the claim is"))
     for field in map(fields.CLAIM_RETENTION.field, ("whenDeleted", "whenScaled")):
         if field.of(raw) not in (None, "", RETAIN, DELETE):
-            errors.append(invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}"))
-    return errors
+            yield invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}")
+    for place, claim in enumerate(_claims(raw)):
+        path, name = f"{fields.CLAIMS}[{place}]", metadata_of(claim).get("name")
+        yield from _name_errors(f"{path}.metadata.name", name)
+        if not fields.value_at(claim, ("spec", "accessModes")):
+            yield required(f"{path}.spec.accessModes", "say how the claim is mounted, ReadWriteOnce say")
+        if not fields.value_at(claim, ("spec", "resources", "requests", "storage")):
+            yield required(f"{path}.spec.resources.requests.storage", "say how large the claim is")
 
 
 def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
     """Names that are there twice: StatefulSets take the last claim of a name."""
     names = [metadata_of(claim).get("name") for claim in _claims(raw)]
+    last = {str(name): place for place, name in enumerate(names)}
     for place, name in enumerate(names):
-        if name in names[place + 1 :]:
+        if place != last[str(name)]:
             path = f"{fields.CLAIMS}[{place}].metadata.name"
             yield f"{path}: {rendered(name)} is the name of a later claim template, which counts: remove one"
 

@@ -117,10 +117,29 @@ class Numbers:
 
 def is_deep(value: Any, levels: int = _DEEPEST) -> bool:
     """Whether there are more objects and lists within each other than any field of Kubernetes has."""
-    if not (is_mapping(value) or isinstance(value, list)):
+    is_list = isinstance(value, list)
+    if not (is_list or is_mapping(value)):
         return False
-    parts = value.values() if is_mapping(value) else value
-    return levels == 0 or any(is_deep(part, levels - 1) for part in parts)
+    if levels == 0:
+        return True
+    # Most are texts, of which there may be a hundred thousand.
+    return any(
+        type(part) is not str and is_deep(part, levels - 1) for part in (value if is_list else value.values())
+    )
+
+
+def has_more_values(value: Any, most: int) -> bool:
+    """Whether there are more values within each other than so many; costs no more than counting these."""
+    waiting, count = [value], 0
+    while waiting and count <= most:
+        part = waiting.pop()
+        if is_mapping(part):
+            count += len(part)
+            waiting += [each for each in part.values() if type(each) is not str]
+        elif isinstance(part, list):
+            count += len(part)
+            waiting += [each for each in part if type(each) is not str]
+    return count > most
 
 
 def json_fault(value: Any, path: str) -> str:
@@ -146,6 +165,8 @@ def _check_json(value: Any, path: str) -> None:
     elif is_mapping(value) or isinstance(value, list):
         for key, item in value.items() if is_mapping(value) else enumerate(value):
             _demand(not isinstance(key, str) or _is_unicode(key), path, key, "Unicode text")
+            if type(item) is str and item.isascii():
+                continue
             _check_json(item, f"{path}.{key}" if isinstance(key, str) else f"{path}[{key}]")
 
 

@@ -88,9 +88,11 @@ def ports_of(requested: Mapping[str, Any], template: Mapping[str, Any]) -> list[
 def _named_once(ports: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Two containers may call ports the same; a Service may not."""
     made: list[dict[str, Any]] = []
+    taken: set[str] = set()
     for port in ports:
-        if any(other["name"] == port["name"] for other in made):
+        if port["name"] in taken:
             port = {**port, "name": f"{port['protocol'].lower()}-{port['port']}", "targetPort": port["port"]}
+        taken.add(port["name"])
         made.append(port)
     return made
 

@@ -95,8 +95,13 @@ def spec_fault(lws: Object, prefix: str = "") -> str:
 
     prefix: of all paths.
     """
+    return json_fault(lws.get("spec") or {}, f"{prefix}spec") or shape_fault(lws, prefix)
+
+
+def shape_fault(lws: Object, prefix: str = "") -> str:
+    """The same of a spec that is known to be JSON which can be sent on."""
     spec, path = lws.get("spec") or {}, f"{prefix}spec"
-    return json_fault(spec, path) or _SHAPES.fault("Spec", spec, path) or _value_fault(lws, prefix)
+    return _SHAPES.fault("Spec", spec, path) or _value_fault(lws, prefix)
 
 
 def number_faults(spec: Any, path: str = "spec") -> Iterator[tuple[str, Any, str]]:

@@ -60,7 +60,13 @@ def nodes_of_group(annotations: Mapping[str, str], namespace: str, set_name: str
 def with_tolerations(own: Iterable[Any], added: Iterable[Toleration]) -> list[Any]:
     """Tolerations of a template, then those of the group that it has not yet."""
     found = list(own)
-    return [*found, *(dict(each) for each in added if dict(each) not in found)]
+    # Those of users may be of any shape; those of groups are flat.
+    there = {frozenset(each.items()) for each in found if _is_flat(each)}
+    return [*found, *(dict(each) for each in added if frozenset(each.items()) not in there)]
+
+
+def _is_flat(toleration: Any) -> bool:
+    return isinstance(toleration, Mapping) and all(isinstance(each, str) for each in toleration.values())
 
 
 def without_group_nodes(pod: Mapping[str, Any], annotations: Mapping[str, str]) -> dict[str, Any]:

@@ -178,3 +178,14 @@ def test_warnings(raw: dict[str, Any], expected: list[str]) -> None:
     for message, part in zip(found, expected, strict=True):
         assert part in message
     assert errors_in(raw) == []
+
+
+def test_annotations_that_are_read_for_every_pod_are_bounded() -> None:
+    key = GROUP_TOLERATIONS_ANNOTATION
+    whole = ",".join(["k"] * 4096)
+    assert errors_in(make_set(annotations={key: whole[:8192]})) == []
+    (found,) = errors_in(make_set(annotations={key: whole + ",k"}))
+    why = f"has {len(whole) + 2} bytes, at most 8192 are possible: it is read for every pod"
+    assert str(found) == error(key, f"{whole[:40]}…", why)
+    stored = make_set(annotations={key: whole + ",k"})
+    assert errors_in({**stored, "spec": {**stored["spec"], "replicas": 7}}, stored) == [], "it was stored so"

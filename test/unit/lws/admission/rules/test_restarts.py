@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -143,3 +144,13 @@ def test_of_many_changes_some_are_named() -> None:
     (told,) = warnings_in(new, stored())
     assert told.endswith("; and 2 more")
     assert len(json.dumps(told)) < 400
+
+
+def test_what_is_too_large_to_compare_in_a_review_is_told_so() -> None:
+    old = stored()
+    old["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["args"] = ["a"] * 30_000
+    assert warnings_in({**old, "spec": {**old["spec"], "startupPolicy": "LeaderReady"}}, old) == []
+    new = copy.deepcopy(old)
+    new["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"][0]["image"] = "app:2"
+    (warning,) = warnings_in(new, old)
+    assert warning.startswith("spec.leaderWorkerTemplate: it is too large to say in a review which groups")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.types.shapes import Numbers, Shapes, is_deep, json_fault
+from lws.kube.types.shapes import Numbers, Shapes, has_more_values, is_deep, json_fault
 from lws.kube.types.typed import POD_TYPES
 
 SHAPES = Shapes(
@@ -157,3 +157,9 @@ def test_numbers_that_no_typed_client_reads(value: Any, path: str, fault: str) -
     found = list(NUMBERS.faults("PodTemplateSpec", value, "t"))
     assert [each[0] for each in found] == ([path] if path else [])
     assert all(each[2].startswith(fault) for each in found)
+
+
+def test_values_are_counted_as_far_as_needed() -> None:
+    value = {"a": [1, 2, {"b": "c"}], "d": "e"}
+    assert has_more_values(value, 5) and not has_more_values(value, 6)
+    assert has_more_values([value] * 10**6, 100) and not has_more_values("text", 0)
