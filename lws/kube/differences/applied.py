@@ -192,15 +192,17 @@ def _selected(owned: Mapping[str, Any], elements: Any) -> dict[str, list[Mapping
     if not selectors:
         return {}
     found: dict[str, list[Mapping[str, Any]]] = {selector: [] for selector in selectors}
-    by_keys = {keys: selector for selector, keys in selectors.items()}
-    names = [name for name, _ in next(iter(by_keys))]
+    names = [name for name, _ in next(iter(selectors.values()))]
+    # By the names that an element has, and its values of these. To compare each with each took minutes.
+    meant: dict[tuple[str, ...], dict[tuple[Any, ...], list[str]]] = {}
     for element in elements or ():
-        keys = tuple((name, element[name]) for name in names if name in element)
-        if len(keys) == len(names):
-            meant = [by_keys[keys]] if keys in by_keys else []
-        else:
-            meant = [selector for selector, wanted in selectors.items() if set(keys) <= set(wanted)]
-        for selector in meant:
+        there = tuple(name for name in names if name in element)
+        if there not in meant:
+            by_values = meant[there] = {}
+            for selector, keys in selectors.items():
+                wanted = dict(keys)
+                by_values.setdefault(tuple(wanted.get(name) for name in there), []).append(selector)
+        for selector in meant[there].get(tuple(element[name] for name in there), ()):
             found[selector].append(element)
     return found
 

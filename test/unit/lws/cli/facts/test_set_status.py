@@ -102,6 +102,19 @@ def test_a_group_waits_for_the_reason_that_the_status_gives() -> None:
     ]
 
 
+def test_a_group_that_is_gated_waits_for_its_gate() -> None:
+    snapshot = snapshot_of(B, HISTORY, [B, B])
+    leader = make_leader_pod(B, 1, ready=False, phase="Pending", key=record(B).key)
+    gates = [{"name": "example.com/quota"}, {"name": "example.com/later"}]
+    gated = {**leader, "spec": {**leader.get("spec", {}), "schedulingGates": gates}}
+    snapshot = with_status(
+        replace(snapshot, groups=(snapshot.groups[0], replace(snapshot.groups[1], leader=gated)))
+    )
+    (written,) = plan(snapshot).statuses[0].patch["groups"]["unsettled"]
+    assert written["reason"] == "waiting for scheduling gate example.com/quota"
+    assert report_on(found(snapshot, HISTORY)).groups[1].why.startswith(written["reason"])
+
+
 def test_what_the_api_server_refuses_is_what_a_rollout_waits_for() -> None:
     message = "cannot delete Pod demo-1: pods is forbidden: not before Monday"
     refused = {"type": "ReplicaFailure", "status": "True", "message": message}
