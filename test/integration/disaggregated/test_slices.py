@@ -9,7 +9,7 @@ from test.harness.disaggregated.manifests import a_disaggregated_set, new_roles,
 from test.harness.disaggregated.standing import SECONDS, counts, images_of, keys_of, settle
 from test.harness.disaggregated.watching import Watch
 from test.harness.groups import labels_of
-from test.harness.waiting import eventually
+from test.harness.waiting import eventually, stays
 from test.harness.world import World
 
 
@@ -40,6 +40,24 @@ def test_slices_come_and_go_at_rest(world: World) -> None:
     eventually("one has", lambda: slices_of_services(world), lambda found: found == {"0"})
     assert uids(world, 0) == first
     watch.judge("pd")
+
+
+def test_slices_that_come_in_a_pause_have_the_revision_of_the_others(world: World) -> None:
+    world.create(a_disaggregated_set("pd", roles(1, 1)))
+    settle(world, "pd")
+    (old,) = keys_of(world, "pd")
+    roles_and_pause = new_roles(roles(1, 1, "server:2"))
+    roles_and_pause["spec"] |= {"rolloutStrategy": {"paused": True}, "slices": 2}
+    world.patch(KIND, "pd", roles_and_pause)
+    one_each = {old: {"prefill": 1, "decode": 1}}
+    eventually(
+        "two slices", lambda: counts(world, "pd"), lambda now: now == {0: one_each, 1: one_each}, SECONDS
+    )
+    stays("nothing begins", lambda: counts(world, "pd"), 2)
+    assert images_of(world, "pd") == {"prefill": {"server:1"}, "decode": {"server:1"}}
+    world.patch(KIND, "pd", {"spec": {"rolloutStrategy": {"paused": False}}})
+    settle(world, "pd")
+    assert images_of(world, "pd") == {"prefill": {"server:2"}, "decode": {"server:2"}}
 
 
 def test_slices_come_and_go_in_a_rollout(world: World) -> None:
