@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import datetime, timedelta
 
 import pytest
 
 from lws.cluster.workloads import LEADER_WORKER_SET
-from test.harness.fault_proxy import Asked, Fault, Hold
+from test.harness.fault_proxy import Asked, Fault, Hold, no_fault
 from test.harness.groups import revisions_of, settle
 from test.harness.manifests import a_set, new_image, scaled_to
 from test.harness.proxied import Stage, credential_of
@@ -21,6 +22,8 @@ from tools.localcluster import Api, LocalCluster
 pytestmark = pytest.mark.local_only
 
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/b8b2488c.x-k8s.io"
+BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+REFUSED = r"DisaggregatedSet: .*forbidden"
 # As the stage configures it: a Lease lasts longer than its holder acts without a renewal.
 DEADLINE = 4.0
 
@@ -110,6 +113,64 @@ def test_a_new_leader_knows_what_the_former_one_has_done_although_its_streams_ar
         eventually("the successor takes over", lambda: took_over(successor))
         stays("no group counts as missing", lambda: world.get(SET, "web")["status"]["readyReplicas"], 3)
         thaw.set()
+
+
+def test_a_lease_that_is_deleted_stays_with_its_holder_although_another_finds_out_first(
+    stage: Stage, world: World
+) -> None:
+    let_go, looks = threading.Event(), list[Asked]()
+
+    def late(asked: Asked) -> Fault | None:
+        return Hold(let_go) if asked.is_write and "/leases" in asked.path else None
+
+    def seen(asked: Asked) -> None:
+        if asked.path == LEASE and not asked.is_write:
+            looks.append(asked)
+
+    with stage.proxy() as proxy, stage.proxy() as of_another:
+        of_another.rule = seen
+        acting = stage.start(proxy=proxy)
+        eventually("the first one leads", lambda: took_over(acting))
+        named = holder(world.api)
+        other = stage.start(proxy=of_another)
+        eventually("the other has seen it", lambda: looks)
+        proxy.rule = late
+        world.api.delete(LEASE)
+        before = len(looks)
+        eventually("the other finds it gone", lambda: len(looks) > before + 1)
+        let_go.set()
+        proxy.rule = no_fault
+        world.create(a_set("web", replicas=1, size=2))
+        settle(world, "web")
+        assert holder(world.api) == named and not took_over(other)
+
+
+def test_permissions_that_are_applied_anew_take_no_leader_down(
+    stage: Stage, world: World, cluster: LocalCluster
+) -> None:
+    acting = stage.start()
+    eventually("it leads", lambda: took_over(acting))
+    lease = world.api.get(LEASE)["spec"]
+    stored = [
+        world.api.get(f"{BINDINGS}/{name}")
+        for name in ("lws-manager-rolebinding", "lws-disaggregatedset-rolebinding")
+    ]
+    for each in stored:
+        world.api.delete(f"{BINDINGS}/{each['metadata']['name']}")
+    try:
+        eventually(
+            "a look for definitions is refused", lambda: re.search(REFUSED, acting.log_path.read_text())
+        )
+    finally:
+        for each in stored:
+            each["metadata"] = {key: each["metadata"][key] for key in ("name", "labels", "annotations")}
+            world.api.create(BINDINGS, each)
+    world.create(a_set("web", replicas=1, size=2))
+    settle(world, "web")
+    now = world.api.get(LEASE)["spec"]
+    assert (now["holderIdentity"], now["acquireTime"]) == (lease["holderIdentity"], lease["acquireTime"])
+    said = acting.log_path.read_text()
+    assert "listed anew" not in said and "released" not in said
 
 
 def renewals(ledger: Ledger, manager: ManagerProcess) -> list[datetime]:

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from lws.controller.election.shard_election import lease_names
+from test.harness.fault_proxy import Delay
 from test.harness.groups import images_of, settle
 from test.harness.manifests import a_set, new_image
 from test.harness.proxied import Stage, credential_of
-from test.harness.waiting import eventually
+from test.harness.waiting import eventually, stays
 from test.harness.world import SET, World
 from test.integration.chaos.endpoint import Endpoint
 from test.integration.chaos.invariants import writes_out_of_turn
@@ -163,3 +164,25 @@ def test_one_that_hangs_writes_nothing_to_what_the_other_has_taken_and_gets_a_sh
     everywhere(worlds, lambda world: rolled_out(world, image))
     assert hangs.is_running and other.is_running
     assert_never_two(list(entries_of(*began)), worlds, managers)
+
+
+def test_renewals_wait_for_no_other_manager_where_the_api_server_is_slow(
+    stage: Stage, endpoint: Endpoint, worlds: list[World], began: tuple[Path, int]
+) -> None:
+    with stage.proxy() as proxy:
+        proxy.rule = lambda asked: Delay(0.9) if "/leases/" in asked.path else None
+        managers = one, two = stage.manager(proxy=proxy).start(), stage.manager(proxy=proxy).start()
+        endpoint.managers = managers
+        for each in managers:
+            each.wait_ready()
+        shares = share(worlds[0].api, managers)
+        lost = losses(managers)
+        everywhere(worlds, lambda world: world.create(a_set("web", replicas=3)))
+        everywhere(worlds, lambda world: settle(world, "web", seconds=PATIENCE))
+        stays("who holds which", lambda: [shards_of(worlds[0].api, each) for each in (one, two)], 15.0)
+        assert share(worlds[0].api, managers) == shares and losses(managers) == lost
+    assert_never_two(list(entries_of(*began)), worlds, managers)
+
+
+def losses(managers: Iterable[ManagerProcess]) -> int:
+    return sum(each.log_path.read_text().count("lost, this manager stops acting") for each in managers)
