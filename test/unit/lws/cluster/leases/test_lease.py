@@ -736,7 +736,13 @@ class _World:
     def disturb(self) -> None:
         """Something happens to somebody."""
         process = self.draw.choice(self.processes)
-        match self.draw.choice(["stop", "go", "go", "cut", "slow", "hang", "fine", "fine"]):
+        troubles = ["stop", "go", "go", "cut", "slow", "hang", "fine", "fine", "delete", "empty"]
+        match self.draw.choice(troubles):
+            # Who has never seen a holder can wait for none.
+            case "delete" if self.now > 2 * self.times.duration:
+                self.server.lease = None
+            case "empty" if self.now > 2 * self.times.duration and self.server.lease is not None:
+                self.server.edit(holderIdentity="")
             case "stop":
                 process.is_stopped = True
             case "go":
