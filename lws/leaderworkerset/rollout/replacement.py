@@ -55,7 +55,8 @@ def _replaceable(moment: Moment, start: int, end: int) -> list[int]:
 def _taken_at_once(moment: Moment, partition: int, replicas: int, gone: Container[int]) -> list[int]:
     """Leaders that the StatefulSet controller deletes as soon as it sees `partition` and `replicas`.
 
-    gone: leaders that are deleted before it looks. (Kubernetes 1.36, podManagementPolicy Parallel.)
+    gone: leaders that are deleted before it looks. (Kubernetes 1.37, podManagementPolicy Parallel. Earlier
+    ones that know `maxUnavailable` take the same or fewer.)
     """
     candidates = [index for index in _replaceable(moment, partition, replicas) if index not in gone]
     down = [
@@ -64,6 +65,8 @@ def _taken_at_once(moment: Moment, partition: int, replicas: int, gone: Containe
         if index in gone or index not in moment.groups or not moment.groups[index].leader_ready
     ]
     if moment.stored.max_unavailable is not None:
-        return candidates[: max(0, moment.stored.max_unavailable - len(down))]
+        available = [index for index in candidates if index not in down]
+        spared = available[max(0, moment.stored.max_unavailable - len(down)) :]
+        return [index for index in candidates if index not in spared]
     # One at a time from the top: it stops at the first leader that is missing or starting.
     return [index for index in candidates[:1] if all(other <= index for other in down)]

@@ -1,7 +1,7 @@
 """Which steps would a rollout take from here to its end, if every new group gets ready?
 
 In: the state that a rollout would be decided from. Out: the steps of the planner, in order, played against a
-model of the StatefulSet controller (Kubernetes 1.36, podManagementPolicy Parallel).
+model of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel).
 
 The model has no time: both controllers do what they can, then every pod makes one move. Outdated groups that
 are not ready stay so.
@@ -191,7 +191,10 @@ class _Model:
         taken = self._one_at_a_time(stored)
         if stored.max_unavailable is not None:
             down = sum(not self._groups[index].is_available for index in range(stored.replicas))
-            taken = self._outdated(stored)[: max(0, stored.max_unavailable - down)]
+            outdated = self._outdated(stored)
+            available = [index for index in outdated if self._groups[index].is_available]
+            spared = available[max(0, stored.max_unavailable - down) :]
+            taken = [index for index in outdated if index not in spared]
         for index in taken:
             self._groups[index].is_terminating = True
         return bool(taken)

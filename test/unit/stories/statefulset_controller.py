@@ -1,4 +1,4 @@
-"""A small fake of the StatefulSet controller (Kubernetes 1.36, podManagementPolicy Parallel), and of the pods
+"""A small fake of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel), and of the pods
 it makes.
 
 What it deletes and creates is decided as the real one does it. A pod stands for its whole group: it is

@@ -1,4 +1,4 @@
-"""What does the StatefulSet controller (Kubernetes 1.36, podManagementPolicy Parallel) do in one pass?
+"""What does the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel) do in one pass?
 
 In: what a StatefulSet was told, and its pods as that controller sees them. Out: pods to delete and to create.
 Held against recordings of the real one by test_recorded.py; stories and the machine are played with it.
@@ -88,7 +88,9 @@ def _replaced(told: Told, wanted: range, living: Mapping[int, SeenPod]) -> tuple
         return _one_at_a_time(told, targets, living)
     down = sum(not (ordinal in living and living[ordinal].is_available) for ordinal in wanted)
     outdated = [ordinal for ordinal in targets if _is_outdated(told, living.get(ordinal))]
-    return tuple(outdated[: max(0, told.max_unavailable - down)])
+    available = [ordinal for ordinal in outdated if living[ordinal].is_available]
+    taken = available[: max(0, told.max_unavailable - down)]
+    return (*(ordinal for ordinal in outdated if ordinal not in available), *taken)
 
 
 def _one_at_a_time(told: Told, targets: Iterable[int], living: Mapping[int, SeenPod]) -> tuple[int, ...]:

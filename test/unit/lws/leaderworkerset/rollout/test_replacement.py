@@ -46,6 +46,9 @@ def test_before_the_partition_is_lowered(
         pytest.param("rrrrRt", 3, (3, 2), id="those that are down count"),
         pytest.param("urrrrr", 3, (5, 4), id="those below the partition count too"),
         pytest.param("uurrrr", 2, (), id="none where too many are down"),
+        pytest.param("rrrxxx", 2, (5, 4, 3), id="all that are not available, though too many are down"),
+        pytest.param("rrrrrx", 2, (5, 4), id="those that are not available, and healthy ones with the rest"),
+        pytest.param("rrrrxr", 2, (5, 4), id="a healthy one above one that is not available"),
     ],
 )
 def test_before_the_partition_is_lowered_with_the_feature_on(
