@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-VERSION = "v0.36.3"
+VERSION = "v0.37.2"
 SOURCES = {
     "k8s.io/api": ("core/v1/types.go", "apps/v1/types.go"),
     "k8s.io/apimachinery": ("pkg/apis/meta/v1/types.go",),
@@ -68,8 +68,12 @@ def _fields(structs: Mapping[str, str], named: Mapping[str, str], name: str) -> 
         if match is None:
             raise ValueError(f"type {name}: no rule reads the line {line.strip()}")
         go_type, (key, *options) = match[1].replace("metav1.", ""), match[2].split(",")
-        if "inline" in options:
-            codes |= _fields(structs, named, go_type)
+        is_embedded = line.split()[0] == match[1]
+        if not key and not is_embedded:
+            raise ValueError(f"type {name}: no rule reads the line {line.strip()}")
+        # encoding/json inlines what is embedded without a name of its own, with the word for it or without.
+        if "inline" in options or not key:
+            codes |= _fields(structs, named, go_type.removeprefix("*"))
         elif key != "-":
             try:
                 codes[key] = _code(structs, named, go_type, frozenset(options))

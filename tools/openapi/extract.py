@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-KUBERNETES = "1.36.3"
+KUBERNETES = "1.37.2"
 """The release that the extract was taken from."""
 
 PATH = Path(__file__).with_name(f"kubernetes-{KUBERNETES}.json")

@@ -27,7 +27,7 @@ Finish = Callable[[Fields], None]
 _TABLE = files("lws.kube.types").joinpath("pod_types.json")
 
 POD_TYPES: Table = MappingProxyType(json.loads(_TABLE.read_bytes())["types"])
-"""The types of pod templates and claim templates, as Kubernetes 1.36 has them."""
+"""The types of pod templates and claim templates, as Kubernetes 1.37 has them."""
 
 _Shape = Callable[[Any], Any]
 

@@ -46,7 +46,16 @@ _NOT_WRITTEN = frozenset(
         "finalizers",
         "ownerReferences",
         "deletionGracePeriodSeconds",
+        "bindMountOptions",
+        "defaultUser",
+        "evictionResponders",
+        "healthStatus",
+        "user",
     }
+)
+_GATED = frozenset(
+    # The same of types that share the name with others.
+    {("EmptyDirVolumeSource", "mode"), ("GRPCAction", "mode"), ("HTTPGetAction", "protocol")}
 )
 _SPELLINGS = (
     ("1", 1, "1000m", "1.0", "1000000u", "0.001k", "2", "1001m"),
@@ -157,7 +166,7 @@ _KINDS: dict[str, Callable[[Object, str], Iterator[tuple[str | None, Any]]]] = {
 
 def _absent(struct: Object, type_name: str) -> Iterator[tuple[str, str]]:
     for key, code in POD_TYPES[type_name].items():
-        if key not in struct and key not in _NOT_WRITTEN:
+        if key not in struct and key not in _NOT_WRITTEN and (type_name, key) not in _GATED:
             yield key, code.lstrip("*=?")
 
 

@@ -17,6 +17,7 @@ package v1
 // Outer has one field of each sort.
 type Outer struct {
 	Inlined `json:",inline" protobuf:"bytes,1,opt,name=inlined"`
+	*Unnamed `json:"" protobuf:"bytes,2,opt,name=unnamed"`
 	// A comment with `json:"not,omitempty"` in it
 	// and Words that look like Fields.
 	Plain string `json:"plain,omitempty" protobuf:"bytes,2,opt,name=plain"`
@@ -43,6 +44,10 @@ type Outer struct {
 
 type Inlined struct {
 	FromInside string `json:"fromInside,omitempty"`
+}
+
+type Unnamed struct {
+	AsWell string `json:"asWell,omitempty"`
 }
 
 type Inner struct {
@@ -72,6 +77,7 @@ def test_table_of_go_sources() -> None:
             "always": "=s",
             "alwaysList": "=[s]",
             "alwaysPointer": "?s",
+            "asWell": "s",
             "bytes": "s",
             "flag": "b",
             "fromInside": "s",
@@ -96,7 +102,7 @@ def test_table_of_go_sources() -> None:
 def test_fields_have_the_order_of_the_struct() -> None:
     table = podtypes.table_of([GO], ["Outer"])
     assert list(table) == ["Deep", "Inner", "Outer"]
-    assert list(table["Outer"])[:4] == ["fromInside", "plain", "always", "pointer"]
+    assert list(table["Outer"])[:4] == ["fromInside", "asWell", "plain", "always"]
     assert list(table["Outer"])[-2:] == ["time", "timePointer"]
 
 
@@ -109,6 +115,10 @@ def test_fields_have_the_order_of_the_struct() -> None:
             "type Outer: no rule reads the line Field chan int",
         ),
         (
+            'type Outer struct {\n\tField string `json:",omitempty"`\n}\n',
+            "type Outer: no rule reads the line Field string",
+        ),
+        (
             'type Outer struct {\n\tField *any `json:"field"`\n}\n',
             "type Outer, field field: no rule for the Go type any",
         ),
@@ -117,7 +127,7 @@ def test_fields_have_the_order_of_the_struct() -> None:
             "type Outer, field field: no rule for the Go type other.Thing",
         ),
     ],
-    ids=["missing type", "unknown line", "unknown kind", "unknown package"],
+    ids=["missing type", "unknown line", "field named by Go", "unknown kind", "unknown package"],
 )
 def test_what_cannot_be_read_is_named(source: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
