@@ -22,13 +22,8 @@ AUDIT_METADATA: Mapping[str, object] = {
     "rules": [{"level": "Metadata"}],
 }
 
-# What these would do needs a cloud or real networks.
-DISABLED_CONTROLLERS = (
-    "node-ipam-controller",
-    "node-route-controller",
-    "service-lb-controller",
-    "cloud-node-lifecycle-controller",
-)
+# What it would do needs real networks. Those for clouds, gone in 1.37, do not start without one.
+DISABLED_CONTROLLERS = ("node-ipam-controller",)
 _QUICK = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 _POD_CIDR = "10.64.0.0/12"
 

@@ -20,6 +20,8 @@ HELM_VERSION = "3.22.0"
 MINIMUM_GO = (1, 26)
 
 _SOURCES = Path(__file__).parent / "go"
+KUBERNETES_MODULE = _SOURCES / "kubernetes"
+"""The Go module of the newest version; its `node` is what runs on a node."""
 _PINNED_FILES = ("go.mod", "go.sum", "main.go")
 _LINKER_FLAGS = "-s -w"
 _VERSION_PACKAGES = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
@@ -42,7 +44,7 @@ class Target:
 
 
 def kubernetes_linker_flags(version: str) -> str:
-    """Return linker flags that make the control plane and kubectl report `version` ("1.36.3")."""
+    """Return linker flags that make the control plane and kubectl report `version` ("1.37.2")."""
     major, minor, _ = version.split(".")
     facts = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
     settings = [f"-X {package}.{key}={fact}" for package in _VERSION_PACKAGES for key, fact in facts.items()]
@@ -97,7 +99,7 @@ def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
     if minor == DEFAULT:
         kubernetes = Target(
             name="kubernetes",
-            module=_SOURCES / "kubernetes",
+            module=KUBERNETES_MODULE,
             package=".",
             linker_flags=kubernetes_linker_flags(KUBERNETES_VERSION),
             programs=(*_CONTROL_PLANE, "kwok"),

@@ -9,14 +9,21 @@ import os
 from collections.abc import Mapping
 
 # The go.mod of each says which versions of its libraries go with it.
-RELEASES: Mapping[str, str] = {"1.30": "1.30.14", "1.32": "1.32.2", "1.34": "1.34.4", "1.36": "1.36.3"}
-DEFAULT = "1.36"
+RELEASES: Mapping[str, str] = {
+    "1.30": "1.30.14",
+    "1.32": "1.32.2",
+    "1.34": "1.34.4",
+    "1.36": "1.36.3",
+    "1.37": "1.37.2",
+}
+DEFAULT = "1.37"
 INTEGRATION, END_TO_END, OTHERS = "integration", "end-to-end", "others"
 TESTED: Mapping[str, frozenset[str]] = {
     "1.30": frozenset({INTEGRATION, END_TO_END}),
     "1.32": frozenset({INTEGRATION, END_TO_END}),
     "1.34": frozenset({INTEGRATION, END_TO_END}),
     "1.36": frozenset({INTEGRATION, END_TO_END, OTHERS}),
+    "1.37": frozenset({END_TO_END}),
 }
 """Which suites have passed on each. Documents say the same: test/unit/docs/test_versions.py has the words."""
 VARIABLE = "K8S"
@@ -27,7 +34,7 @@ class UnknownVersionError(RuntimeError):
 
 
 def chosen_minor(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the minor version that $K8S names, DEFAULT without one ("1.36"). Raises UnknownVersionError."""
+    """Return the minor version that $K8S names, DEFAULT without one ("1.37"). Raises UnknownVersionError."""
     minor = environment.get(VARIABLE) or DEFAULT
     if minor not in RELEASES:
         raise UnknownVersionError(

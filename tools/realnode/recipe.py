@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tools.localcluster.build import cache_directory, ensure_built
 from tools.localcluster.progress import Report
-from tools.localcluster.recipe import KUBERNETES_VERSION, Target, kubernetes_linker_flags
+from tools.localcluster.recipe import KUBERNETES_MODULE, KUBERNETES_VERSION, Target, kubernetes_linker_flags
 
 CNI_PLUGINS = ("ptp", "host-local")
 
@@ -27,10 +27,12 @@ def _of_module(module: str, name: str, package: str = ".") -> Target:
 TARGETS: tuple[Target, ...] = (
     Target(
         name="node",
-        module=_SOURCES / "node",
-        package=".",
+        # The module of the control plane: what both are made of is compiled once.
+        module=KUBERNETES_MODULE,
+        package="./node",
         linker_flags=kubernetes_linker_flags(KUBERNETES_VERSION),
         programs=("kubelet", "kube-proxy"),
+        sources=(KUBERNETES_MODULE / "node" / "main.go",),
     ),
     *(
         _of_module("containers", name, f"{_CONTAINERD}/{name}")

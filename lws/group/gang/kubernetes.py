@@ -32,8 +32,8 @@ class Kubernetes:
     api_version: str = f"{_GROUP}/v1alpha2"
     versions: Sequence[str] = (f"{_GROUP}/v1beta1", f"{_GROUP}/v1alpha3", f"{_GROUP}/v1alpha2")
     remedy: str = (
-        "start Kubernetes 1.36 or later with the feature gates GenericWorkload and GangScheduling, and the "
-        "API server with --runtime-config for one of them"
+        "start Kubernetes 1.36 or later with the feature gate GenericWorkload (1.36: GangScheduling too), "
+        "and the API server with --runtime-config for one of them"
     )
     keeps_in_use: bool = True
 

@@ -12,7 +12,7 @@ import pytest
 
 from test.cluster import LOCAL, chosen
 from test.harness.fixtures import pytest_runtest_makereport, world
-from test.integration.gangs import FIRST
+from test.integration.gangs import FIRST, native
 from tools.localcluster import LocalCluster, Options
 from tools.localcluster.versions import chosen_minor, number_of
 
@@ -20,8 +20,6 @@ __all__ = ["pytest_runtest_makereport", "world"]
 
 # The test of what does not fit counts them.
 NODES = 4
-GATES = {"GenericWorkload": True, "GangScheduling": True}
-API = "--runtime-config=scheduling.k8s.io/v1alpha2=true"
 
 
 @pytest.fixture(scope="session")
@@ -31,6 +29,8 @@ def cluster() -> Iterator[LocalCluster]:
         pytest.skip("starts a control plane with feature gates")
     options = Options(nodes=NODES)
     if number_of(chosen_minor()) >= number_of(FIRST):
-        options = Options(nodes=NODES, feature_gates=GATES, extra_flags={"kube-apiserver": (API,)})
+        gates = dict.fromkeys(native().gates, True)
+        api = f"--runtime-config=scheduling.k8s.io/{native().version}=true"
+        options = Options(nodes=NODES, feature_gates=gates, extra_flags={"kube-apiserver": (api,)})
     with LocalCluster(options) as local:
         yield local

@@ -22,7 +22,7 @@ from test.harness.manifests import a_set, new_image, pod_template, rolling
 from test.harness.product import Product, running_product
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
-from test.integration.gangs import FIRST
+from test.integration.gangs import FIRST, native
 from tools.localcluster import LocalCluster
 
 PROVIDER = ("--set", "gangSchedulingManagement.schedulerProvider=kubernetes")
@@ -40,7 +40,8 @@ def product(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def path_of(world: World, name: str = "") -> str:
-    return f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{world.namespace}/podgroups" + (name and f"/{name}")
+    root = f"/apis/scheduling.k8s.io/{native().version}/namespaces/{world.namespace}/podgroups"
+    return f"{root}/{name}" if name else root
 
 
 def pod_groups(world: World) -> dict[str, Object]:
@@ -69,7 +70,7 @@ def nodes_of(world: World, name: str, index: int) -> list[str]:
 
 def is_unschedulable(pod_group: Object) -> bool:
     conditions = (pod_group.get("status") or {}).get("conditions") or ()
-    return any((each["type"], each["status"]) == ("PodGroupScheduled", "False") for each in conditions)
+    return any((each["type"], each["status"]) == (native().scheduled, "False") for each in conditions)
 
 
 def test_a_group_on_top_waits_as_a_whole_until_there_is_room_for_all_of_it(world: World) -> None:

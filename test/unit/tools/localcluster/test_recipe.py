@@ -105,17 +105,17 @@ def test_environment_needs_no_compiler_and_no_other_go() -> None:
 
 
 def test_linker_flags_name_the_version_twice() -> None:
-    flags = kubernetes_linker_flags("1.36.3")
+    flags = kubernetes_linker_flags("1.37.2")
     for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
-        for setting in ("gitVersion=v1.36.3", "gitMajor=1", "gitMinor=36"):
+        for setting in ("gitVersion=v1.37.2", "gitMajor=1", "gitMinor=37"):
             assert f"-X {package}.{setting}" in flags
 
 
 def test_helm_renders_for_the_same_kubernetes() -> None:
-    flags = helm_linker_flags("3.22.0", "1.36.3")
+    flags = helm_linker_flags("3.22.0", "1.37.2")
     assert "-X helm.sh/helm/v3/internal/version.version=v3.22.0" in flags
     for package in ("chartutil", "lint/rules"):
-        assert f"-X helm.sh/helm/v3/pkg/{package}.k8sVersionMinor=36" in flags
+        assert f"-X helm.sh/helm/v3/pkg/{package}.k8sVersionMinor=37" in flags
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,9 @@ def test_modules_are_pinned(minor: str) -> None:
         assert all(source.is_file() for source in target.sources)
 
 
-@pytest.mark.parametrize(("minor", "count"), [("1.30", 30), ("1.32", 31), ("1.34", 31), ("1.36", 33)])
+@pytest.mark.parametrize(
+    ("minor", "count"), [("1.30", 30), ("1.32", 31), ("1.34", 31), ("1.36", 33), ("1.37", 33)]
+)
 def test_kubernetes_module_replaces_all_staging_modules(minor: str, count: int) -> None:
     text = (target_of("etcd", minor).module / "go.mod").read_text()
     replaced = [line.split() for line in text.splitlines() if " => " in line]

@@ -25,12 +25,12 @@ def test_a_known_version_is_taken(minor: str) -> None:
 
 
 def test_versions_have_the_order_of_their_numbers() -> None:
-    assert sorted(["1.36", "1.9", *RELEASES], key=number_of) == ["1.9", *RELEASES, "1.36"]
+    assert sorted(["1.37", "1.9", *RELEASES], key=number_of) == ["1.9", *RELEASES, "1.37"]
 
 
 @pytest.mark.parametrize("minor", ["1.2", "1.29", "v1.32", "1.32.2", "latest"])
 def test_another_one_is_refused_with_those_that_are_known(minor: str) -> None:
-    message = f"K8S={minor}: the local cluster can be one of 1.30, 1.32, 1.34, 1.36"
+    message = f"K8S={minor}: the local cluster can be one of 1.30, 1.32, 1.34, 1.36, 1.37"
     with pytest.raises(UnknownVersionError, match=f"^{message}$"):
         chosen_minor({"K8S": minor})
 
@@ -44,7 +44,7 @@ def test_all_are_listed() -> None:
 def test_one_line_for_an_unknown_version(arguments: tuple[str, ...]) -> None:
     done = command(*arguments, K8S="1.7")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: K8S=1.7: the local cluster can be one of 1.30, 1.32, 1.34, 1.36\n"
+    assert done.stderr == "error: K8S=1.7: the local cluster can be one of 1.30, 1.32, 1.34, 1.36, 1.37\n"
 
 
 def command(*arguments: str, K8S: str) -> subprocess.CompletedProcess[str]:
