@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from lws import timing
 from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.cache.store import Store
-from lws.cluster.client.connection import Cluster
+from lws.cluster.client.connection import Cluster, MayWrite
 from lws.cluster.client.rate_limit import renewal_rate
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from lws.cluster.write.events import EventRecorder
@@ -30,10 +30,10 @@ from lws.controller.endpoints.health import Check
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.endpoints.stream_liveness import Silence
 from lws.controller.lifecycle import cancel, first_end, start
-from lws.controller.loop import Loop
+from lws.controller.loop import Loop, Term, Terms
 from lws.controller.operator import build_registry, build_settings, run_operator
 from lws.controller.queue import Queue
-from lws.controller.registration import Parts, Registration, passes_of
+from lws.controller.registration import Parts, Registration, together
 from lws.controller.triggers.enqueue import Triggers
 from lws.controller.triggers.keys import Key
 from lws.controller.triggers.watch import KopfStream, informers_of
@@ -70,14 +70,14 @@ class Engine:
         self._kopf_stop = asyncio.Event()
         self._rollback = Rollback()
         self._election = self._stand()
-        acting = cluster.fenced(self._may_write, self._election.time_left)
         # Nobody acts on Events: they have all the time.
         telling = cluster.fenced(self._may_write)
+        self._terms = Terms(self._begin, self._may_write)
 
         self._queue = Queue(
             self._work, timing.BURST_SECONDS, _CONCURRENT_PASSES, metrics.queue, self._acts_on
         )
-        self._triggers = Triggers(self._queue)
+        self._triggers = Triggers(self._queue, self._terms.route_of, self._terms.forget)
         self._store = Store(
             self._triggers.on_change, [table for each in within.registrations for table in each.reads]
         )
@@ -85,11 +85,11 @@ class Engine:
         self._turns = Turns()
         self._recorders = [self._recorder_of(each, telling) for each in within.registrations]
         self._controllers = [
-            each.build(self._parts(acting, source, recorder))
+            each.build(self._parts(source, recorder))
             for each, recorder in zip(within.registrations, self._recorders, strict=True)
         ]
         for each in self._controllers:
-            self._triggers.add(each.routes, each.keys)
+            self._triggers.add(each.keys)
         self._loop = self._loop_of(metrics)
         workloads = [each.workload for each in within.registrations]
         cluster.learn(*(each for workload in workloads for each in (workload.resource, *workload.children)))
@@ -100,6 +100,7 @@ class Engine:
         self._takeover = Takeover(self._refresh, self._triggers.everything)
         self._silence = Silence()
         self._tasks: list[asyncio.Task[Any]] = []
+        self._beside: set[asyncio.Task[None]] = set()
         self._is_down = False
 
     def start(self) -> None:
@@ -138,7 +139,7 @@ class Engine:
         kopf_tasks = [task for task in self._tasks if task.get_name() == "kopf"]
         if kopf_tasks:
             await asyncio.wait(kopf_tasks, timeout=timing.FAREWELL_SECONDS)
-        await cancel(self._tasks)
+        await cancel([*self._tasks, *self._beside])
         self._tasks = []
         self._loop.forget(everywhere)
 
@@ -182,12 +183,12 @@ class Engine:
         for each in self._within.registrations:
             metrics.count(each.standings)
             metrics.workloads.serve(each.series)
-        passes = passes_of(self._controllers)
+        passes = self._begin(self._may_write).passes
         controllers = {kind: each.label for kind, each in passes.items()}
         metrics.passes.serve(controllers.values(), _CONCURRENT_PASSES)
         metrics.queue.serve(controllers)
         metrics.process.watch_streams(self._ages)
-        return Loop(passes, metrics)
+        return Loop(self._terms.passes_over, metrics)
 
     def _ages(self) -> dict[str, float]:
         return {name: each.silent_for for name, each in self._streams().items()}
@@ -196,9 +197,24 @@ class Engine:
         reporter = registration.reporter
         return EventRecorder(cluster, reporter, f"{reporter}-{socket.gethostname()}")
 
-    def _parts(self, cluster: Cluster, source: Source, recorder: EventRecorder) -> Parts:
-        settings, wake = self._within.settings, self._triggers.everything
-        return Parts(settings, cluster, source, self._store, recorder, self._queue.add, wake, self._turns)
+    def _parts(self, source: Source, recorder: EventRecorder) -> Parts:
+        settings, wake, add = self._within.settings, self._triggers.everything, self._queue.add
+        return Parts(settings, source, self._store, recorder, add, wake, self._turns, self._start_beside)
+
+    def _begin(self, may_write: MayWrite) -> Term:
+        cluster = self._within.cluster.fenced(may_write, self._election.time_left)
+        return together([each.begin(cluster) for each in self._controllers])
+
+    def _start_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        """Not a part: it comes to its end, and the engine goes on where it fails."""
+        task = start("beside passes", work)
+        self._beside.add(task)
+        task.add_done_callback(self._end_beside)
+
+    def _end_beside(self, task: asyncio.Task[None]) -> None:
+        self._beside.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("work beside the passes has failed", exc_info=error)
 
     def _stand(self) -> Election:
         settings, cluster, who = self._within.settings, self._within.cluster, self._within.identity
@@ -233,12 +249,17 @@ class Engine:
         await asyncio.gather(*(each.known() for each in self._controllers))
         await asyncio.gather(*(each.listed.wait() for each in self._streams().values()))
         self._queue.open()
-        await self._election.run(self._takeover.gain, self._stand_back)
+        await self._election.run(self._gain, self._stand_back)
 
     async def _refresh(self) -> None:
         await asyncio.gather(*(each.refresh() for each in (*self._streams().values(), *self._controllers)))
 
+    def _gain(self, scope: Scope) -> None:
+        self._terms.begin(scope)
+        self._takeover.gain(scope)
+
     def _stand_back(self, scope: Scope) -> None:
+        self._terms.end(scope)
         self._queue.shed()
         for each in self._recorders:
             each.hurry()

@@ -9,18 +9,20 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from lws import costs, timing
 from lws.actions import Object, Plan, Reference
+from lws.cluster.client.connection import MayWrite
 from lws.cluster.errors import ApiError, ClusterError, NotLeading
 from lws.cluster.write.apply import Outcome
+from lws.controller.election.election import Scope
 from lws.controller.endpoints import pass_log
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.queue import Again
-from lws.controller.triggers.keys import Key
+from lws.controller.triggers.keys import Key, Route
 
 log = logging.getLogger(__name__)
 
@@ -61,17 +63,73 @@ class Kind:
         return plan if owner is None or plan.is_empty else replace(plan, owner=Reference.to(owner))
 
 
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One time of acting on some namespaces, from the gain of a Lease or a shard to its loss: the passes, by
+    kind of key, with all that they remember. It goes as a whole: meanwhile others have acted.
+
+    routes: by kind of the object that changes. forget: who is told of each object that is not there any more.
+    """
+
+    passes: Mapping[str, Kind]
+    routes: Mapping[str, Route] = field(default_factory=dict)
+    forget: tuple[Callable[[Object], None], ...] = ()
+
+
+class Terms:
+    """Those that go on. begin: makes one, whose writes are refused where the call that it is given says so;
+    may_write: whether this process acts at all.
+    """
+
+    def __init__(self, begin: Callable[[MayWrite], Term], may_write: MayWrite) -> None:
+        self._make = begin
+        self._may_write = may_write
+        self._terms: dict[Scope, Term] = {}
+
+    def begin(self, scope: Scope) -> None:
+        """These namespaces were gained: nothing is remembered of an earlier time."""
+
+        def may_write(namespace: str) -> bool:
+            # A pass of an earlier term, which saw what others have changed since, writes nothing in this one.
+            return self._terms.get(scope, term) is term and self._may_write(namespace)
+
+        term = self._terms[scope] = self._make(may_write)
+
+    def end(self, scope: Scope) -> None:
+        """They were lost. Passes that run come to their end."""
+        self._terms.pop(scope, None)
+
+    def passes_over(self, namespace: str) -> Mapping[str, Kind]:
+        """By kind of key; none where nobody acts."""
+        term = self._term_of(namespace)
+        return term.passes if term is not None else {}
+
+    def route_of(self, obj: Object) -> Route | None:
+        """Which passes a change of it starts; None where nobody acts, or it concerns none."""
+        term = self._term_of(obj["metadata"].get("namespace", ""))
+        return term.routes.get(obj["kind"]) if term is not None else None
+
+    def forget(self, obj: Object) -> None:
+        """There is no such object any more."""
+        term = self._term_of(obj["metadata"].get("namespace", ""))
+        for forget in term.forget if term is not None else ():
+            forget(obj)
+
+    def _term_of(self, namespace: str) -> Term | None:
+        return next((term for scope, term in self._terms.items() if scope(namespace)), None)
+
+
 class Loop:
-    """Runs passes. `work` is what the queue calls."""
+    """Runs passes. `work` is what the queue calls. passes_over: those of a namespace, by kind of key."""
 
     def __init__(
         self,
-        kinds: Mapping[str, Kind],
+        passes_over: Callable[[str], Mapping[str, Kind]],
         metrics: Metrics,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._clock = clock
-        self._kinds = kinds
+        self._passes_over = passes_over
         self._metrics = metrics
         self._stuck_pods: dict[Key, int] = {}
         self._standing: dict[Key, frozenset[str]] = {}
@@ -82,18 +140,21 @@ class Loop:
 
     async def work(self, key: Key) -> Again:
         """One pass over a key; never raises for anything that a cluster can do to us."""
+        kind = self._passes_over(key.namespace).get(key.kind)
+        if kind is None:
+            return Again()
         if not log.isEnabledFor(logging.DEBUG):
-            return await self._work(key)
-        about = {"controller": self._kinds[key.kind].label, "namespace": key.namespace, "name": key.name}
+            return await self._work(kind, key)
+        about = {"controller": kind.label, "namespace": key.namespace, "name": key.name}
         with pass_log.numbered(about):
             log.debug("pass begins")
             began = self._clock()
-            again = await self._work(key)
+            again = await self._work(kind, key)
             log.debug("pass ended after %.1f ms: %s", 1e3 * (self._clock() - began), _next(again))
             return again
 
-    async def _work(self, key: Key) -> Again:
-        kind, passes = self._kinds[key.kind], self._metrics.passes
+    async def _work(self, kind: Kind, key: Key) -> Again:
+        passes = self._metrics.passes
         started = self._clock()
         passes.begun(kind.label)
         self._current.add(key)

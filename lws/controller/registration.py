@@ -6,8 +6,10 @@ registrations; a kind of workload is added by making one.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from lws.cluster.cache.fields import Table
@@ -23,7 +25,7 @@ from lws.controller.election.election import Scope
 from lws.controller.endpoints.health import Check
 from lws.controller.endpoints.metrics import Standing
 from lws.controller.endpoints.series.workloads import WorkloadSeries
-from lws.controller.loop import Kind
+from lws.controller.loop import Kind, Term
 from lws.controller.triggers.keys import Key, Route
 from lws.controller.webhooks.handlers import Handler
 
@@ -32,19 +34,19 @@ from lws.controller.webhooks.handlers import Handler
 class Parts:
     """What a controller is built from, anew in each engine.
 
-    cluster: for passes; its writes are refused while another process leads. source: for streams. recorder:
-    of Events. add: puts a key into the queue; resync: puts all keys there. turns: of all controllers of the
-    engine; one may delete what another makes things for.
+    source: for streams. recorder: of Events. add: puts a key into the queue; resync: puts all keys there.
+    turns: of all controllers of the engine; one may delete what another makes things for. start: has work
+    done beside the passes.
     """
 
     settings: Settings
-    cluster: Cluster
     source: Source
     store: Store
     recorder: Recorder
     add: Callable[[Key], None]
     resync: Callable[[], None]
     turns: Turns
+    start: Callable[[Coroutine[Any, Any, None]], object]
 
 
 async def _at_once() -> None:
@@ -55,14 +57,14 @@ async def _at_once() -> None:
 class Controller:
     """A kind of workload at work in one engine.
 
-    passes: by kind of key. routes: by kind of object. keys: of all that there is in some namespaces.
+    begin: makes its passes and routes for one term, with a connection whose writes are refused in any other;
+    what they remember is made with them. keys: of all that there is in some namespaces.
     tasks: what runs beside the passes, by name. known: returns once passes may begin. refresh: returns once
     all is known that was stored before the call, beside the streams of the registration; raises ClusterError.
     checks: for the liveness probe, by name.
     """
 
-    passes: Mapping[str, Kind]
-    routes: Mapping[str, Route]
+    begin: Callable[[Cluster], Term]
     keys: Callable[[Scope], Iterable[Key]]
     tasks: Mapping[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
     known: Callable[[], Awaitable[object]] = _at_once
@@ -93,11 +95,19 @@ class Registration:
     series: tuple[WorkloadSeries, ...] = ()
 
 
-def passes_of(controllers: Iterable[Controller]) -> dict[str, Kind]:
-    """The passes of all controllers by kind of key. Raises ValueError where two share one."""
+def together(terms: Sequence[Term]) -> Term:
+    """One for all controllers. Raises ValueError where two share a kind of key."""
     passes: dict[str, Kind] = {}
-    for controller in controllers:
-        if shared := passes.keys() & controller.passes.keys():
+    routes: defaultdict[str, list[Route]] = defaultdict(list)
+    for term in terms:
+        if shared := passes.keys() & term.passes.keys():
             raise ValueError(f"two kinds of workload have passes over the same keys: {sorted(shared)}")
-        passes.update(controller.passes)
-    return passes
+        passes.update(term.passes)
+        for kind, route in term.routes.items():
+            routes[kind].append(route)
+    all_routes = {kind: each[0] if len(each) == 1 else _all_of(each) for kind, each in routes.items()}
+    return Term(passes, all_routes, tuple(chain.from_iterable(term.forget for term in terms)))
+
+
+def _all_of(routes: Sequence[Route]) -> Route:
+    return lambda before, after: chain.from_iterable(route(before, after) for route in routes)

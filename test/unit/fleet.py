@@ -12,13 +12,14 @@ from typing import Any
 from lws.actions import Announce, Create, Merge, Object, Plan, Reference, Status
 from lws.cluster.cache.fields import Field, Table, Wakes
 from lws.cluster.cache.store import Store
+from lws.cluster.client.connection import Cluster
 from lws.cluster.client.resources import LEADERWORKERSETS, Resource
 from lws.cluster.observe.lookup import Lookup
 from lws.cluster.workloads import Workload
 from lws.cluster.write.apply import Applier, Memory
 from lws.config import Settings
 from lws.controller.election.election import Scope
-from lws.controller.loop import Kind
+from lws.controller.loop import Kind, Term
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key, Wake
 from lws.controller.webhooks.handlers import Handler, refuse
@@ -66,9 +67,9 @@ class Snapshot:
 
 
 class _Observer:
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, cluster: Cluster) -> None:
         self._store = parts.store
-        self._lookup = Lookup(parts.cluster, parts.store, LABEL)
+        self._lookup = Lookup(cluster, parts.store, LABEL)
 
     async def observe(self, namespace: str, name: str, now: datetime) -> Snapshot | None:
         fleet = self._store.get("Fleet", namespace, name)
@@ -131,9 +132,12 @@ def _build(parts: Parts) -> Controller:
             if scope(fleet["metadata"]["namespace"]):
                 yield Key("fleet", fleet["metadata"]["namespace"], fleet["metadata"]["name"])
 
-    applier = Applier(parts.cluster, parts.recorder, Memory(parts.store.put), parts.turns)
-    passes = {"fleet": Kind(_Observer(parts).observe, plan, applier.apply, "fleet")}
-    return Controller(passes, {"Fleet": _of_fleet, SET: _of_child}, keys)
+    def begin(cluster: Cluster) -> Term:
+        applier = Applier(cluster, parts.recorder, Memory(parts.store.put), parts.turns)
+        return Term({"fleet": Kind(_Observer(parts, cluster).observe, plan, applier.apply, "fleet")}, routes)
+
+    routes = {"Fleet": _of_fleet, SET: _of_child}
+    return Controller(begin, keys)
 
 
 def _handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:

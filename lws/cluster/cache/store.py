@@ -97,6 +97,11 @@ class Store:
         """As much of an object as is kept."""
         return self._trim(obj)
 
+    def has(self, kind: str, namespace: str, name: str, uid: str) -> bool:
+        """Whether this very object is known."""
+        known = self.get(kind, namespace, name)
+        return known is not None and known["metadata"]["uid"] == uid
+
     def version_of(self, obj: Mapping[str, Any]) -> int:
         """The newest version that is known of this very object; 0 of one that is not known."""
         known = self._objects[obj["kind"]].get(_key(obj))

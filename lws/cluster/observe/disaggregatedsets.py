@@ -50,6 +50,10 @@ class DisaggregatedObserver:
         self._owners = Owners(store, DISAGGREGATED_SET)
         self._leftovers = Leftovers(store)
 
+    def forget(self, obj: Object) -> None:
+        """There is no such object any more."""
+        self._members.forget(obj)
+
     async def observe(self, namespace: str, name: str, now: datetime) -> DisaggregatedSnapshot | None:
         """Everything about one set; None if there is no such set."""
         obj = self._store.get(KIND, namespace, name)

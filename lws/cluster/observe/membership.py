@@ -65,6 +65,14 @@ class _Read:
     is_open: bool
 
 
+def leader_pods_of(store: Store, lws: Object) -> list[Object]:
+    """Leader pods of a set, in no order."""
+    leader = store.get("StatefulSet", namespace_of(lws), name_of(lws))
+    if leader is None or not is_controlled_by(leader, uid_of(lws)):
+        return []
+    return store.controlled_by(leader["metadata"]["uid"], "Pod")
+
+
 class Membership:
     """Looks in the store only. going: UIDs of pods that some pass is deleting at the moment."""
 
@@ -72,16 +80,9 @@ class Membership:
         self._store = store
         self._owners = Owners(store, LEADER_WORKER_SET)
         self._going = going
-        # By set, by UID of the leader pod. Of a thousand groups few have changed since the last pass, and the
-        # store never changes an object in place.
+        # By leader StatefulSet, by UID of the leader pod. Of a thousand groups few have changed since the
+        # last pass, and the store never changes an object in place.
         self._known: dict[tuple[str, str], dict[str, _Read]] = {}
-
-    def leader_pods_of(self, lws: Object) -> list[Object]:
-        """Leader pods of a set, in no order."""
-        leader = self._store.get("StatefulSet", namespace_of(lws), name_of(lws))
-        if leader is None or not is_controlled_by(leader, uid_of(lws)):
-            return []
-        return self._store.controlled_by(leader["metadata"]["uid"], "Pod")
 
     def set_of_leader(self, leader: Object) -> Object | None:
         """The set that owns the StatefulSet that owns the pod, by UID at each step."""
@@ -125,7 +126,9 @@ class Membership:
             if known.is_member:
                 is_open = known.is_open or uid in self._going
                 facts.append(self._with_neighbours(known.facts, workers) if is_open else known.facts)
-        self._known[place] = now
+        # One that has gone meanwhile nobody would forget any more.
+        if self._store.has("StatefulSet", *place, owner["uid"]):
+            self._known[place] = now
         return tuple(sorted(facts, key=_INDEX))
 
     def hides_workers(self, pod: Object) -> bool:
@@ -152,9 +155,10 @@ class Membership:
         is_its_own = known is not None and is_controlled_by(known, metadata["uid"])
         return made_from(named, leaders, known if is_its_own else None)
 
-    def forget(self, namespace: str, name: str) -> None:
-        """There is no set of this name any more."""
-        self._known.pop((namespace, name), None)
+    def forget(self, obj: Object) -> None:
+        """There is no such object any more."""
+        if obj["kind"] == "StatefulSet":
+            self._known.pop((namespace_of(obj), name_of(obj)), None)
 
     def _with_neighbours(self, group: GroupFacts, workers: Object | None) -> GroupFacts:
         """What depends on other objects than its own."""

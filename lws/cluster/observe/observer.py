@@ -14,6 +14,7 @@ from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
+from lws.cluster.observe.failed_creates import NOBODY, Beside, FailedCreates
 from lws.cluster.observe.history import History, carried_keys
 from lws.cluster.observe.identities import Identities
 from lws.cluster.observe.lookup import Lookup
@@ -73,12 +74,14 @@ async def _everywhere(namespace: str) -> bool:
 @dataclass(frozen=True, slots=True)
 class Environment:
     """What a snapshot depends on beside objects. covers: whether the pod webhook sees pods of a namespace.
-    gang: who schedules groups as a whole; None for nobody, or as long as its API is not there.
+    gang: who schedules groups as a whole; None for nobody, or as long as its API is not there. beside: who
+    does what no pass waits for.
     """
 
     node_loss: NodeLossPolicy = field(default_factory=NodeLossPolicy)
     covers: Callable[[str], Awaitable[bool]] = _everywhere
     gang: Callable[[], GangProvider | None] = lambda: None
+    beside: Beside = NOBODY
 
 
 class Observer:
@@ -98,13 +101,17 @@ class Observer:
         self._history = History(cluster, store, memory, self.members)
         self._identities = Identities(store, self.members, self._history, self._lookup)
         self._groups = GroupMemory(store.last_disrupted)
-        self._shortages = Shortages(cluster)
+        self._shortages = Shortages(FailedCreates(cluster, self._environment.beside))
+
+    def forget(self, obj: Object) -> None:
+        """There is no such object any more."""
+        self.members.forget(obj)
 
     async def observe_set(self, namespace: str, name: str, now: datetime) -> SetSnapshot | None:
         """Everything about one set; None if there is no such set."""
         lws = self._store.get(KIND, namespace, name)
         if lws is None:
-            self._forget(namespace, name)
+            self._shortages.forget(namespace, name)
             return None
         if is_terminating(lws):
             # The garbage collector takes it down: there is nothing to decide.
@@ -123,7 +130,7 @@ class Observer:
         reread = await self._lookup.reread(lws) if in_doubt else None
         if in_doubt and (reread is None or is_terminating(reread)):
             return SetSnapshot(reread, now) if reread is not None else None
-        shortage = await self._shortage(lws, children, now)
+        shortage = self._shortage(lws, children, now)
         leaving = self._leaving.of_set(lws)
         return SetSnapshot(
             lws=lws,
@@ -181,10 +188,6 @@ class Observer:
             )
         return self.members.groups_of(leader) if hidden else groups
 
-    def _forget(self, namespace: str, name: str) -> None:
-        self._shortages.forget(namespace, name)
-        self.members.forget(namespace, name)
-
     async def _leader_service(self, lws: Object) -> Object | None:
         """Where the set asks for none, only its own is of interest."""
         namespace, name = namespace_of(lws), leader_service_name(name_of(lws))
@@ -212,14 +215,14 @@ class Observer:
         place = (namespace_of(lws), name_of(lws))
         return tuple(self._store.labelled(NAME_LABEL, *place, "PersistentVolumeClaim"))
 
-    async def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
+    def _shortage(self, lws: Object, children: _Children, now: datetime) -> Shortage:
         """What the API server refuses, to us or to the controller of the set's StatefulSets."""
         namespace, name, leader = namespace_of(lws), name_of(lws), children.leader
         is_ours = leader is not None and is_controlled_by(leader, uid_of(lws))
         workers = (group.workers for group in children.groups if group.workers_short)
         candidates = (leader if is_ours else None, *workers)
         statefulsets = [each for each in candidates if each is not None]
-        short = await self._shortages.of_set(namespace, name, statefulsets, now)
+        short = self._shortages.of_set(namespace, name, statefulsets, now)
         refused = self._memory.refusals.of_set(namespace, name)
         if not refused:
             return short

@@ -29,7 +29,7 @@ class _Group:
 
 
 class GroupMemory:
-    """One per process.
+    """One per term.
 
     last_disrupted: the UID of an owner and a name → the UID of the last pod that the owner had by this name,
     if it has gone through no fault of its own, else empty.

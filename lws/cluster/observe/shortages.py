@@ -1,7 +1,8 @@
-"""Which StatefulSets of a set cannot get their pods made, and why?
+"""Which StatefulSets of a set cannot get their pods made, and why.
 
-In: StatefulSets, pass by pass, and the Events of their controller, read live where one is short of pods for a
-while. Out: what its controller was told, and when. Nothing is read for a set whose pods are there.
+In: StatefulSets, pass by pass, and the Events of their controller, read where one is short of pods for a
+while. Out: what its controller was told, and when. Nothing is read for a set whose pods are there, and no
+pass waits for it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from datetime import datetime
 
 from lws import timing
 from lws.actions import Object
-from lws.cluster.client.connection import Cluster
 from lws.cluster.observe.failed_creates import FailedCreates
 from lws.kube.refusals import Obstruction
 from lws.kube.statefulsets import is_short
@@ -23,14 +23,10 @@ _MOST_REPORTED = 3
 
 @dataclass(slots=True)
 class _Short:
-    """One StatefulSet that is short of pods.
-
-    checked: when its Events were last listed. words: what they say.
-    """
+    """One StatefulSet that is short of pods. checked: when its Events were last asked for."""
 
     since: datetime
     checked: datetime | None = None
-    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +41,13 @@ class Shortage:
 
 
 class Shortages:
-    """One per process; what it knows is found again after a restart."""
+    """What it knows is found again after a restart."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._failed = FailedCreates(cluster)
+    def __init__(self, failed: FailedCreates) -> None:
+        self._failed = failed
         self._sets: dict[tuple[str, str], dict[str, _Short]] = {}
 
-    async def of_set(
-        self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime
-    ) -> Shortage:
+    def of_set(self, namespace: str, name: str, statefulsets: Iterable[Object], now: datetime) -> Shortage:
         """statefulsets: of the set's leaders and workers, the leaders' first."""
         short = {each["metadata"]["uid"]: each for each in statefulsets if is_short(each)}
         if not short:
@@ -61,34 +55,26 @@ class Shortages:
             return Shortage()
         known = self._sets.get((namespace, name), {})
         watched = self._sets[namespace, name] = {uid: known.get(uid, _Short(now)) for uid in short}
+        lasting = [uid for uid, each in watched.items() if now - each.since >= timing.SHORT_OF_PODS_FOR]
         reported = list(short.items())[:_MOST_REPORTED]
-        for uid, each in reported:
-            await self._ask(each, watched[uid], now)
+        due = [watched[uid] for uid, _ in reported if _due(watched[uid], now) <= 0]
+        if due:
+            for each in due:
+                each.checked = now
+            self._failed.ask(namespace, name, lasting, now)
         found = tuple(
             Obstruction(f"StatefulSet {each['metadata']['name']} is short of pods", words)
             for uid, each in reported
-            if (words := watched[uid].words)
+            if watched[uid].checked is not None and (words := self._failed.about(namespace, uid, now))
         )
         look_again = max(1.0, min(_due(watched[uid], now) for uid, _ in reported))
-        return Shortage(found, look_again, self._refused_at(namespace, watched, now))
-
-    def _refused_at(
-        self, namespace: str, watched: Mapping[str, _Short], now: datetime
-    ) -> Mapping[str, datetime]:
-        """One read of Events has told it of all StatefulSets of the namespace."""
-        lasting = (uid for uid, each in watched.items() if now - each.since >= timing.SHORT_OF_PODS_FOR)
-        found = ((uid, self._failed.last_about(namespace, uid, now)) for uid in lasting)
-        return {uid: moment for uid, moment in found if moment is not None}
+        # One read of Events has told it of all StatefulSets of the namespace.
+        last = ((uid, self._failed.last_about(namespace, uid, now)) for uid in lasting)
+        return Shortage(found, look_again, {uid: moment for uid, moment in last if moment is not None})
 
     def forget(self, namespace: str, name: str) -> None:
         """There is no set of this name any more."""
         self._sets.pop((namespace, name), None)
-
-    async def _ask(self, statefulset: Object, short: _Short, now: datetime) -> None:
-        if _due(short, now) <= 0:
-            metadata = statefulset["metadata"]
-            short.checked = now
-            short.words = await self._failed.words_about(metadata["namespace"], metadata["uid"], now)
 
 
 def _due(short: _Short, now: datetime) -> float:

@@ -14,7 +14,19 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, Protocol
 
-from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner, Status
+from lws.actions import (
+    Action,
+    Announce,
+    Apply,
+    Create,
+    Delete,
+    Merge,
+    Object,
+    Plan,
+    Reference,
+    SetOwner,
+    Status,
+)
 from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, NotFound, Overtaken
 from lws.cluster.write.owner_locks import Turns
@@ -22,7 +34,7 @@ from lws.cluster.write.owner_writes import write_owner
 from lws.cluster.write.taken_names import is_as_made
 from lws.figures import Tally
 from lws.kube.differences.patches import is_merged_into
-from lws.kube.metadata import controller_of
+from lws.kube.metadata import controller_of, uid_of
 from lws.kube.refusals import reason_of
 
 log = logging.getLogger(__name__)
@@ -99,6 +111,10 @@ class Applier:
         self._turns = turns or Turns()
         # By UID: what was sent to a status and not stored, and the version that it was sent for.
         self._pruned: OrderedDict[str, tuple[str, Mapping[str, Any]]] = OrderedDict()
+
+    def forget(self, obj: Object) -> None:
+        """There is no such object any more."""
+        self._pruned.pop(uid_of(obj), None)
 
     async def apply(self, plan: Plan) -> Outcome:
         """Sequences side by side, each in order up to its first failure; then the statuses, whatever

@@ -12,15 +12,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from lws import timing
-from lws.actions import Apply, Object, Reference, Status
+from lws.actions import Apply, Object, Plan, Reference, Status
 from lws.cluster.cache.store import Store
 from lws.cluster.write.computed import Computed
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
-from lws.cluster.write.throttle import Throttle
+from lws.cluster.write.throttle import Moving, Throttle
 from lws.kube.differences.applied import digest
 from lws.kube.differences.patches import with_merged
-from lws.kube.metadata import version_number
+from lws.kube.metadata import name_of, namespace_of, uid_of, version_number
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault
 from lws_api.leaderworkerset.v1 import KIND
@@ -50,7 +50,13 @@ class OwnStatuses:
         """Take in what a write led to, unless a later one was answered before it."""
         if self._store.version_of(stored) > version_number(stored["metadata"].get("resourceVersion", "")):
             return
-        self._remember(stored["metadata"]["uid"], self._store.kept_of(stored).get("status") or {})
+        # What has gone before the answer came is not remembered: nobody would tell that it has gone.
+        if self._store.has(stored["kind"], namespace_of(stored), name_of(stored), uid_of(stored)):
+            self._remember(uid_of(stored), self._store.kept_of(stored).get("status") or {})
+
+    def forget(self, uid: str) -> None:
+        """There is no such object any more."""
+        self._left.pop(uid, None)
 
     def is_as_left(self, obj: Object) -> bool:
         """The status of an object is what we left there."""
@@ -70,27 +76,29 @@ class OwnStatuses:
 
 
 class WriteMemory:
-    """One per process.
+    """One per term.
 
     applied: UID of an applied object → (digest of the intent, generation that it led to). An intent that
     others keep rewriting is applied once, not for ever. refusals: writes that the API server did not take.
     taken: names that creates of ours did not get. throttle: when what was written lately is written again.
     statuses: what was written to them. going: UIDs that plans under way are deleting, so that no other plan
-    counts on them.
+    counts on them. moving: see `Throttle`.
     """
 
-    def __init__(self, store: Store, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, store: Store, clock: Callable[[], float] = time.monotonic, moving: Moving | None = None
+    ) -> None:
         self.applied: OrderedDict[str, tuple[str, int]] = OrderedDict()
         self.refusals = Refusals(clock)
         self.taken = TakenNames(store)
         self.statuses = OwnStatuses(store)
-        self.throttle = Throttle(clock, is_edited=self.statuses.is_edited)
+        self.throttle = Throttle(clock, is_edited=self.statuses.is_edited, moving=moving)
         self.going: set[str] = set()
         self._store = store
         self._clock = clock
         self._dropped_at = float("-inf")
-        self._parsed = Computed[tuple[str, str], Recorded](_PARSED)
-        self._checked = Computed[tuple[str, int], str](_CHECKED)
+        self._parsed = Computed[Recorded](_PARSED)
+        self._checked = Computed[str](_CHECKED)
 
     @property
     def drops_start_ordinal(self) -> bool:
@@ -107,26 +115,54 @@ class WriteMemory:
         if obj["kind"] == "StatefulSet" and _is_of_workers(obj):
             dropped = "start" not in (obj["spec"].get("ordinals") or {})
             self._dropped_at = self._clock() if dropped else float("-inf")
-        elif obj["kind"] in (KIND, "StatefulSet"):
-            self.throttle.note(obj)
         self._store.put(obj)
+        # What has gone before the answer came is not remembered: nobody would tell that it has gone.
+        is_noted = obj["kind"] == KIND or (obj["kind"] == "StatefulSet" and not _is_of_workers(obj))
+        if is_noted and self._is_there(obj):
+            self.throttle.note(obj)
+
+    def _is_there(self, obj: Mapping[str, Any]) -> bool:
+        return self._store.has(obj["kind"], namespace_of(obj), name_of(obj), uid_of(obj))
 
     def remember_applied(self, action: Apply, stored: Mapping[str, Any]) -> None:
         """Take in what an apply led to."""
         metadata = stored["metadata"]
+        if not self._is_there(stored):
+            return
         self.applied[metadata["uid"]] = (digest(action.intent), metadata.get("generation", 0))
         if len(self.applied) > _APPLIED:
             self.applied.popitem(last=False)
 
+    def due(self, plan: Plan) -> Plan:
+        """The part of a plan that is carried out now."""
+        due = self.throttle.due(plan)
+        for status in plan.statuses:
+            target = status.target
+            if not self._store.has(target.kind, target.namespace, target.name, target.uid):
+                self.throttle.forget(target.uid)
+        return due
+
+    def forget(self, obj: Object) -> None:
+        """There is no such object any more."""
+        uid = uid_of(obj)
+        self.applied.pop(uid, None)
+        self.throttle.forget(uid)
+        self.statuses.forget(uid)
+        self.taken.forget(uid)
+        self._parsed.forget(uid)
+        self._checked.forget(uid)
+        if obj["kind"] == KIND:
+            self.refusals.forget_set(namespace_of(obj), name_of(obj))
+
     def parsed(self, revision: Object) -> Recorded:
         """The revision, decoded once: its data never changes, only its number and owners do."""
         metadata = revision["metadata"]
-        return self._parsed.of((metadata["uid"], metadata["resourceVersion"]), lambda: parse(revision))
+        return self._parsed.of(metadata["uid"], metadata["resourceVersion"], lambda: parse(revision))
 
     def fault_of(self, lws: Object) -> str:
         """Why the spec of a set cannot be read, empty if it can; looked at once for each generation."""
         metadata = lws["metadata"]
-        return self._checked.of((metadata["uid"], metadata.get("generation", 0)), lambda: spec_fault(lws))
+        return self._checked.of(metadata["uid"], metadata.get("generation", 0), lambda: spec_fault(lws))
 
 
 def _is_of_workers(statefulset: Mapping[str, Any]) -> bool:

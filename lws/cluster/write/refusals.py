@@ -48,7 +48,11 @@ class Refusals:
         # What is made is told one by one: rules ask for each whether it can be made.
         about = name if verb == _CREATED[0] or is_reported else error.message.replace(name, "*")
         refused = _Refused(self._clock(), told, (verb, kind, about))
-        self._refused.setdefault((owner.namespace, owner.name), {})[key] = refused
+        self._forget_former()
+        # The one that was refused something last is the last.
+        place = owner.namespace, owner.name
+        of_owner = self._refused[place] = self._refused.pop(place, {})
+        of_owner[key] = refused
 
     def forget(self, action: Action, owner: Reference) -> bool:
         """Take in that an action succeeded; returns whether it had been refused before."""
@@ -61,6 +65,10 @@ class Refusals:
         if not refused:
             del self._refused[place]
         return True
+
+    def forget_set(self, namespace: str, name: str) -> None:
+        """There is no such workload any more."""
+        self._refused.pop((namespace, name), None)
 
     def of_set(self, namespace: str, name: str) -> tuple[Obstruction, ...]:
         """What is refused to this workload, in a fixed order; of those that say the same the one that was met
@@ -76,6 +84,15 @@ class Refusals:
         """Whether what the leader StatefulSet of this set is told is refused."""
         recent = self._recent(namespace, name)
         return any(key[:2] == ("StatefulSet", name) and key[2] != Delete.__name__ for key in recent)
+
+    def _forget_former(self) -> None:
+        """Nobody asks about a workload that is gone, where it was refused something while it went."""
+        since = self._clock() - timing.REFUSALS_KEPT_SECONDS
+        while self._refused:
+            place, refused = next(iter(self._refused.items()))
+            if max(each.at for each in refused.values()) >= since:
+                return
+            del self._refused[place]
 
     def _recent(self, namespace: str, name: str) -> Mapping[_Key, _Refused]:
         refused = self._refused.get((namespace, name))

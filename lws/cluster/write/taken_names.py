@@ -54,6 +54,10 @@ class TakenNames:
         if len(self._taken) > _SETS:
             self._taken.popitem(last=False)
 
+    def forget(self, uid: str) -> None:
+        """There is no set with this UID any more."""
+        self._taken.pop(uid, None)
+
     def of_set(self, uid: str) -> tuple[Object, ...]:
         """What has names that revisions of the set with this UID were to get, and is not its own."""
         return tuple(each for each in self._there(uid) if not is_controlled_by(each, uid))

@@ -21,6 +21,10 @@ _WRITTEN = 16384
 _STATUSES_PER_SECOND = 4
 
 
+Moving = OrderedDict[str, float]
+"""By UID of a set: when its status was written last, the latest last."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Written:
     """The last write of an object. at: when. pause: until the next that can wait, in the seconds of its size.
@@ -33,10 +37,11 @@ class _Written:
 
 
 class Throttle:
-    """Remembers when sets and leader StatefulSets were written; one per process.
+    """Remembers when sets and leader StatefulSets were written.
 
     shortest: kind → seconds between two statuses that say only how far one of them is; of a LeaderWorkerSet,
     as they cost. is_edited: whether a status is written over what somebody else left there: that never waits.
+    moving: of all that this process acts on; those of one shard do not know of the others.
     """
 
     def __init__(
@@ -44,13 +49,14 @@ class Throttle:
         clock: Callable[[], float],
         shortest: Mapping[str, float] | None = None,
         is_edited: Callable[[Status], bool] = lambda status: False,
+        moving: Moving | None = None,
     ) -> None:
         self._clock = clock
         self._is_edited = is_edited
         self._shortest = shortest or {}
         # By UID, the latest write last.
         self._written: OrderedDict[str, _Written] = OrderedDict()
-        self._moving: OrderedDict[str, float] = OrderedDict()
+        self._moving = moving if moving is not None else Moving()
         # UIDs of what has a status that waits.
         self._waiting: set[str] = set()
         # By UID: why Events were written of a status that is still to come.
@@ -70,6 +76,13 @@ class Throttle:
             forgotten, _ = self._written.popitem(last=False)
             self._waiting.discard(forgotten)
             self._announced.pop(forgotten, None)
+
+    def forget(self, uid: str) -> None:
+        """There is no such object any more."""
+        self._written.pop(uid, None)
+        self._moving.pop(uid, None)
+        self._waiting.discard(uid)
+        self._announced.pop(uid, None)
 
     def due(self, plan: Plan) -> Plan:
         """The plan without what can wait a little longer, and the time when it has waited enough."""

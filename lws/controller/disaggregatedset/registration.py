@@ -5,18 +5,22 @@ In: parts of an engine. Out: passes over DisaggregatedSets, and their routes.
 
 from __future__ import annotations
 
+from functools import partial
+
 from lws.actions import Action, Object, Reference
+from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import ApiError
 from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
 from lws.cluster.workloads import DISAGGREGATED_SET
 from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
+from lws.cluster.write.throttle import Moving
 from lws.controller.disaggregatedset.admission import ENDPOINTS, handlers
 from lws.controller.disaggregatedset.routes import PASS, Routes
 from lws.controller.disaggregatedset.tables import TABLES
 from lws.controller.endpoints.metrics import Standing
 from lws.controller.endpoints.series.workloads import WorkloadSeries, series_of_rollouts
-from lws.controller.loop import Kind
+from lws.controller.loop import Kind, Term
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
 from lws.disaggregatedset.plan import plan
@@ -28,20 +32,25 @@ from lws_api.disaggregatedset.v1 import KIND
 
 
 def _build(parts: Parts) -> Controller:
-    memory = DisaggregatedMemory(parts.store, parts.source.clock)
-    observer = DisaggregatedObserver(parts.cluster, parts.store, memory)
-    routes = Routes(parts.store, memory.is_ours)
-    kind = Kind(
-        observer.observe, plan, _applier(parts, memory).apply, PASS, memory.throttle.due, owner=_set_of
+    return Controller(partial(_begin, parts, Moving()), Routes(parts.store).keys)
+
+
+def _begin(parts: Parts, moving: Moving, cluster: Cluster) -> Term:
+    memory = DisaggregatedMemory(parts.store, parts.source.clock, moving)
+    observer = DisaggregatedObserver(cluster, parts.store, memory)
+    applier = _applier(parts, memory, cluster)
+    return Term(
+        {PASS: Kind(observer.observe, plan, applier.apply, PASS, memory.due, owner=_set_of)},
+        Routes(parts.store, memory.is_ours).by_kind,
+        (memory.forget, observer.forget, applier.forget),
     )
-    return Controller(passes={PASS: kind}, routes=routes.by_kind, keys=routes.keys)
 
 
 def _set_of(snapshot: DisaggregatedSnapshot) -> Object:
     return snapshot.obj
 
 
-def _applier(parts: Parts, memory: DisaggregatedMemory) -> Applier:
+def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> Applier:
     """What is refused, or is not any more, the status of the set says."""
 
     def refused(action: Action, error: ApiError, owner: Reference) -> None:
@@ -60,7 +69,7 @@ def _applier(parts: Parts, memory: DisaggregatedMemory) -> Applier:
         statuses=memory.statuses,
         done=done,
     )
-    return Applier(parts.cluster, parts.recorder, written, parts.turns)
+    return Applier(cluster, parts.recorder, written, parts.turns)
 
 
 _STANDINGS = (

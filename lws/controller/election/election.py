@@ -14,7 +14,9 @@ from typing import Protocol
 from lws.cluster.leases.lease import Lease
 
 Scope = Callable[[str], bool]
-"""Some of all namespaces: does it contain this one?"""
+"""Some of all namespaces: does it contain this one? The same object where they are gained and where they are
+lost.
+"""
 
 OnChange = Callable[[Scope], None]
 """Called with the namespaces that were gained or lost."""

@@ -11,7 +11,7 @@ import logging
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 
 from lws.cluster.client.connection import Cluster
 from lws.cluster.leases.lease import Candidate, Lease
@@ -160,7 +160,7 @@ class ShardElection:
         return shard_of(namespace, len(self._leases))
 
     def _scope(self, shard: int) -> Scope:
-        return partial(_is_in, shard, len(self._leases))
+        return _scope_of(shard, len(self._leases))
 
 
 def lease_names(name: str, shards: int) -> list[str]:
@@ -170,6 +170,12 @@ def lease_names(name: str, shards: int) -> list[str]:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
+
+
+@cache
+def _scope_of(shard: int, shards: int) -> Scope:
+    """The same object each time."""
+    return partial(_is_in, shard, shards)
 
 
 def _is_in(shard: int, shards: int, namespace: str) -> bool:

@@ -6,20 +6,25 @@ In: parts of an engine. Out: passes over sets and groups, their routes, and what
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from lws.actions import Action, Object, Reference
+from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import ApiError
+from lws.cluster.observe.failed_creates import Beside
+from lws.cluster.observe.membership import leader_pods_of
 from lws.cluster.observe.observer import Environment, Observer
 from lws.cluster.observe.webhook_coverage import WebhookCoverage
 from lws.cluster.workloads import LEADER_WORKER_SET
 from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.recent_writes import WriteMemory
+from lws.cluster.write.throttle import Moving
 from lws.controller.leaderworkerset.admission import ENDPOINTS, handlers
 from lws.controller.leaderworkerset.gangs import Gangs
 from lws.controller.leaderworkerset.naming import of_group, of_set
 from lws.controller.leaderworkerset.routing import Routing
 from lws.controller.leaderworkerset.series import SERIES, STANDINGS
-from lws.controller.loop import Kind
+from lws.controller.loop import Kind, Term
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
 from lws.group.plan import plan as plan_group
@@ -33,33 +38,48 @@ def _build(parts: Parts) -> Controller:
     provider = settings.gang_provider
     gangs = Gangs(provider, parts.source, store, parts.resync) if provider is not None else None
     coverage = WebhookCoverage(parts.source.cluster, parts.resync)
-    memory = WriteMemory(store, parts.source.clock)
+
+    def wake(namespace: str, name: str) -> None:
+        parts.add(Key("set", namespace, name))
+
     environment = Environment(
-        settings.node_loss, coverage.covers, gangs.served if gangs is not None else lambda: None
+        settings.node_loss,
+        coverage.covers,
+        gangs.served if gangs is not None else lambda: None,
+        Beside(parts.start, wake),
     )
-    observer = Observer(parts.cluster, store, memory, environment)
-    apply = _applier(parts, memory).apply
-    routing = Routing(store, observer.members.leader_pods_of, memory.statuses.is_as_left)
     controller = Controller(
-        passes={
-            "set": Kind(
-                observer.observe_set,
-                plan_set,
-                apply,
-                "leaderworkerset",
-                memory.throttle.due,
-                of_set,
-                is_linear=True,
-                owner=_set_of,
-            ),
-            "group": Kind(observer.observe_group, plan_group, apply, "pod", fields=of_group, owner=_set_of),
-        },
-        routes=routing.routes,
-        keys=routing.keys,
+        begin=partial(_begin, parts, environment, Moving()),
+        keys=Routing(store, partial(leader_pods_of, store)).keys,
         tasks={"webhook coverage": coverage.run},
         known=coverage.known.wait,
     )
     return controller if gangs is None else _with_gangs(controller, gangs)
+
+
+def _begin(parts: Parts, environment: Environment, moving: Moving, cluster: Cluster) -> Term:
+    memory = WriteMemory(parts.store, parts.source.clock, moving)
+    observer = Observer(cluster, parts.store, memory, environment)
+    applier = _applier(parts, memory, cluster)
+    return Term(
+        {
+            "set": Kind(
+                observer.observe_set,
+                plan_set,
+                applier.apply,
+                "leaderworkerset",
+                memory.due,
+                of_set,
+                is_linear=True,
+                owner=_set_of,
+            ),
+            "group": Kind(
+                observer.observe_group, plan_group, applier.apply, "pod", fields=of_group, owner=_set_of
+            ),
+        },
+        Routing(parts.store, partial(leader_pods_of, parts.store), memory.statuses.is_as_left).routes,
+        (memory.forget, observer.forget, applier.forget),
+    )
 
 
 def _with_gangs(controller: Controller, gangs: Gangs) -> Controller:
@@ -75,7 +95,7 @@ def _set_of(snapshot: SetSnapshot | GroupSnapshot) -> Object:
     return snapshot.lws
 
 
-def _applier(parts: Parts, memory: WriteMemory) -> Applier:
+def _applier(parts: Parts, memory: WriteMemory, cluster: Cluster) -> Applier:
     """Whatever pass is refused something, or is not any more: the status of the set says so."""
 
     def refused(action: Action, error: ApiError, owner: Reference) -> None:
@@ -95,7 +115,7 @@ def _applier(parts: Parts, memory: WriteMemory) -> Applier:
         statuses=memory.statuses,
         done=done,
     )
-    return Applier(parts.cluster, parts.recorder, written, parts.turns)
+    return Applier(cluster, parts.recorder, written, parts.turns)
 
 
 REGISTRATION = Registration(

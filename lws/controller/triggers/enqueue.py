@@ -5,29 +5,33 @@ In: changes of the store, and the routes of each kind of workload. Out: keys in 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 from lws.actions import Object
 from lws.controller.election.election import Scope, everywhere
 from lws.controller.queue import Queue
 from lws.controller.triggers.keys import Key, Route
+from lws.kube.metadata import uid_of
 
 
 class Triggers:
-    """Puts keys into a queue."""
+    """Puts keys into a queue. route_of: which passes a change of an object starts; None where it starts none.
+    forget: told of each object that is not there any more.
+    """
 
-    def __init__(self, queue: Queue) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        route_of: Callable[[Object], Route | None],
+        forget: Callable[[Object], None] = lambda obj: None,
+    ) -> None:
         self._queue = queue
-        self._routes: defaultdict[str, list[Route]] = defaultdict(list)
+        self._route_of = route_of
+        self._forget = forget
         self._keys: list[Callable[[Scope], Iterable[Key]]] = []
 
-    def add(self, routes: Mapping[str, Route], keys: Callable[[Scope], Iterable[Key]]) -> None:
-        """From now on changes take these routes too. routes: by kind of the object; keys: of all that there
-        is in some namespaces.
-        """
-        for kind, route in routes.items():
-            self._routes[kind].append(route)
+    def add(self, keys: Callable[[Scope], Iterable[Key]]) -> None:
+        """keys: of all that there is in some namespaces."""
         self._keys.append(keys)
 
     def on_change(self, before: Object | None, after: Object | None) -> None:
@@ -35,7 +39,10 @@ class Triggers:
         obj = after if after is not None else before
         if obj is None:
             return
-        for route in self._routes[obj["kind"]]:
+        if before is not None and (after is None or uid_of(after) != uid_of(before)):
+            self._forget(before)
+        route = self._route_of(obj)
+        if route is not None:
             for key, within in route(before, after):
                 self._queue.add(key, within)
 

@@ -20,7 +20,7 @@ from lws.cluster.write.owner_locks import Turns
 from lws.config import load
 from lws.controller.manager import REGISTRATIONS
 from lws.controller.queue import Queue
-from lws.controller.registration import Parts, Registration, passes_of
+from lws.controller.registration import Parts, Registration, together
 from lws.controller.triggers.enqueue import Triggers
 from lws.controller.triggers.keys import Key
 from test.unit.stories.fake_cluster import FakeCluster
@@ -78,23 +78,37 @@ class FakeManager:
         self.kinds = tuple(dict.fromkeys(each.kind for each in streamed))
         self._read = dict.fromkeys(self.kinds, 0)
         self._now: Key | None = None
-        self._triggers = Triggers(cast(Queue, self.queue))
+        self._triggers = Triggers(
+            cast(Queue, self.queue), lambda obj: self.term.routes.get(obj["kind"]), self._forget
+        )
         self._store = Store(
             self._triggers.on_change, [table for each in registrations for table in each.reads]
         )
         self._turns = Turns()
-        controllers = [each.build(self._parts()) for each in registrations]
-        for controller in controllers:
-            self._triggers.add(controller.routes, controller.keys)
-        self._passes = passes_of(controllers)
+        self._controllers = [each.build(self._parts()) for each in registrations]
+        for controller in self._controllers:
+            self._triggers.add(controller.keys)
+        self.begin_term()
         for kind in self.kinds:
             self.relist(kind)
 
-    def _parts(self) -> Parts:
+    def begin_term(self) -> None:
+        """The Lease was lost and is held again: what was remembered is gone, what streams show is not."""
         client = cast(Cluster, self._cluster)
-        source = Source(client, clock=lambda: self._cluster.now.timestamp())
-        recorder, add = self.recorder, self._add
-        return Parts(_SETTINGS, client, source, self._store, recorder, add, self.resync, self._turns)
+        self.term = together([each.begin(client) for each in self._controllers])
+        self.queue.keys.clear()
+        self.timers.clear()
+        self.resync()
+
+    def _forget(self, obj: Any) -> None:
+        for forget in self.term.forget:
+            forget(obj)
+
+    def _parts(self) -> Parts:
+        source = Source(cast(Cluster, self._cluster), clock=lambda: self._cluster.now.timestamp())
+        return Parts(
+            _SETTINGS, source, self._store, self.recorder, self._add, self.resync, self._turns, _at_once
+        )
 
     @property
     def late(self) -> list[str]:
@@ -161,7 +175,7 @@ class FakeManager:
             self.queue.add(key)
 
     def _pass(self, key: Key) -> None:
-        now, kind, self._now = self._cluster.now, self._passes[key.kind], key
+        now, kind, self._now = self._cluster.now, self.term.passes[key.kind], key
         snapshot: Any = _at_once(kind.observe(key.namespace, key.name, now))
         if snapshot is None:
             return

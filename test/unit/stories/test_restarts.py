@@ -238,6 +238,28 @@ def test_what_was_lost_under_another_policy_is_not_made_up_for(loop: asyncio.Abs
     assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"})
 
 
+def test_what_another_manager_has_let_pass_is_not_made_up_for_by_the_former_one(
+    loop: asyncio.AbstractEventLoop,
+) -> None:
+    """It held the Lease, lost it and holds it again; its streams went on meanwhile."""
+    world = World(loop)
+    former = world.manager
+    world.take_over()
+    template = world.cluster.objects[KIND, NAME]["spec"]["leaderWorkerTemplate"]
+    world.set(spec={"leaderWorkerTemplate": {**template, "restartPolicy": NONE}})
+    world.settle()
+    replacement(world)
+    world.set(spec={"leaderWorkerTemplate": {**template, "restartPolicy": ON_RESTART}})
+    world.settle()
+    world.manager = former
+    former.begin_term()
+    world.settle()
+    assert (world.lives(LEADER), world.counted) == (1, {}), "a healthy group"
+    replacement(world)
+    world.settle()
+    assert (world.lives(LEADER), world.counted) == (2, {"0": "1.1"})
+
+
 @pytest.mark.parametrize("change", ["image", "size"])
 def test_a_rollout_restarts_nothing_whoever_dies_in_it(loop: asyncio.AbstractEventLoop, change: str) -> None:
     other = make_set(image="app:2") if change == "image" else make_set(size=3)

@@ -120,3 +120,59 @@ async def test_the_lease_runs_out_where_a_write_without_an_answer_may_still_arri
         assert engine._is_idle(everywhere)
         await engine.take_down()
         assert holder.released_at
+
+
+@in_fake_time
+async def test_what_was_remembered_goes_with_the_lease() -> None:
+    """All of it: nothing of a former term is reached from the passes of the next one but what they share."""
+    async with an_engine() as engine:
+        assert engine._terms.passes_over("ns") == {}, "nobody acts"
+        engine._gain(everywhere)
+        former = engine._terms.passes_over("ns")
+        assert set(former) == {"set", "group", "disaggregatedset"}
+        engine._stand_back(everywhere)
+        assert engine._terms.passes_over("ns") == {}
+        engine._gain(everywhere)
+        passes = engine._terms.passes_over("ns")
+        for kind, each in passes.items():
+            for one, other in ((each.observe, former[kind].observe), (each.apply, former[kind].apply)):
+                assert one.__self__ is not other.__self__
+
+
+@in_fake_time
+async def test_only_the_shard_that_is_lost_is_forgotten() -> None:
+    def of_one(namespace: str) -> bool:
+        return namespace == "one"
+
+    def of_two(namespace: str) -> bool:
+        return namespace == "two"
+
+    async with an_engine() as engine:
+        engine._gain(of_one)
+        engine._gain(of_two)
+        one, two = map(engine._terms.passes_over, ("one", "two"))
+        assert one is not two and engine._terms.passes_over("three") == {}
+        engine._stand_back(of_one)
+        engine._gain(of_one)
+        assert engine._terms.passes_over("two") is two
+        assert engine._terms.passes_over("one") not in (one, {})
+
+
+@in_fake_time
+async def test_work_beside_the_passes_ends_with_the_engine_and_its_failure_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    async def broken() -> None:
+        raise ValueError("unreadable")
+
+    async with an_engine() as engine:
+        engine._start_beside(endless())
+        engine._start_beside(broken())
+        await asyncio.sleep(0.1)
+        assert "work beside the passes has failed" in caplog.text and "unreadable" in caplog.text
+        (waiting,) = engine._beside
+        await engine.take_down()
+        assert waiting.cancelled() and not engine._beside

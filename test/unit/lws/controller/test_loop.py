@@ -23,10 +23,11 @@ from lws.cluster.errors import (
     api_error,
 )
 from lws.cluster.write.apply import Outcome
+from lws.controller.election.election import everywhere
 from lws.controller.endpoints import pass_log
 from lws.controller.endpoints.metrics import Metrics, Standing
 from lws.controller.endpoints.series.workloads import WorkloadSeries
-from lws.controller.loop import Kind, Loop
+from lws.controller.loop import Kind, Loop, Term, Terms
 from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key
 from lws.figures import Figures, Tally
@@ -76,7 +77,7 @@ class _Bench:
             return self.due if self.due is not None else plan
 
         kinds = {"set": Kind(self.observe, self.make_plan, self.apply, "leaderworkerset", due)}
-        return await Loop(kinds, self.metrics).work(KEY)
+        return await Loop(lambda namespace: kinds, self.metrics).work(KEY)
 
     def results(self) -> list[str]:
         """Results of passes as the metrics show them."""
@@ -248,7 +249,7 @@ async def test_durations_are_measured(bench: _Bench) -> None:
 async def test_a_key_rests_as_its_passes_are_long(bench: _Bench, seconds: float, rest: float) -> None:
     moments = itertools.count()
     kinds = {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}
-    loop = Loop(kinds, bench.metrics, clock=lambda: next(moments) * seconds)
+    loop = Loop(lambda namespace: kinds, bench.metrics, clock=lambda: next(moments) * seconds)
     assert (await loop.work(KEY)).rest == pytest.approx(rest)
 
 
@@ -264,7 +265,8 @@ async def test_passes_over_whole_sets_rest_longer_where_sets_are_many(bench: _Be
         return Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", is_linear=is_linear)
 
     for is_linear in (False, True):
-        loop = Loop({"set": kind(is_linear=is_linear)}, bench.metrics, clock)
+        kinds = {"set": kind(is_linear=is_linear)}
+        loop = Loop(lambda namespace, kinds=kinds: kinds, bench.metrics, clock)
         rests = [(await loop.work(Key("set", f"ns-{number}", "demo"))).rest for number in range(1000)]
         assert rests[0] == pytest.approx(0.05)
         assert (rests[-1] > 2 * rests[0]) is is_linear
@@ -277,7 +279,9 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
         ]
         return float(line.rpartition(" ")[2])
 
-    loop = Loop({"group": Kind(bench.observe, bench.make_plan, bench.apply, "pod")}, bench.metrics)
+    loop = Loop(
+        lambda namespace: {"group": Kind(bench.observe, bench.make_plan, bench.apply, "pod")}, bench.metrics
+    )
     one, two = Key("group", "ns", "demo-0"), Key("group", "ns", "demo-1")
     bench.plan = Plan(stuck_pods=2)
     await loop.work(one)
@@ -298,7 +302,10 @@ async def test_what_lost_nodes_hold_is_counted_over_all_groups(bench: _Bench) ->
 
 async def test_a_pass_during_which_the_lease_went_shows_nothing(bench: _Bench) -> None:
     metrics = bench.metrics
-    loop = Loop({"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}, metrics)
+    loop = Loop(
+        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
+        metrics,
+    )
     metrics.workloads.serve((WorkloadSeries("Fleet", "ready", "fleet_ready", "Ships."),))
     figures = Figures("Fleet", KEY.name, {("ready", ""): 1})
     bench.plan = Plan(stuck_pods=2, standing=frozenset({"Stalled"}), figures=figures)
@@ -311,7 +318,10 @@ async def test_a_pass_during_which_the_lease_went_shows_nothing(bench: _Bench) -
 
 async def test_a_pass_during_which_the_lease_of_another_shard_went_shows_what_it_saw(bench: _Bench) -> None:
     metrics = bench.metrics
-    loop = Loop({"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")}, metrics)
+    loop = Loop(
+        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset")},
+        metrics,
+    )
     bench.plan = Plan(stuck_pods=2)
     bench.meanwhile = lambda: loop.forget(lambda namespace: namespace != KEY.namespace)
     await loop.work(KEY)
@@ -327,7 +337,9 @@ async def test_a_write_that_is_done_after_the_lease_went_is_counted_in_sums_only
         loop.forget(lambda namespace: True)
         return Outcome([], tallies=[Tally("Fleet", "demo", "lost")])
 
-    loop = Loop({"set": Kind(bench.observe, bench.make_plan, apply, "leaderworkerset")}, metrics)
+    loop = Loop(
+        lambda namespace: {"set": Kind(bench.observe, bench.make_plan, apply, "leaderworkerset")}, metrics
+    )
     bench.plan = Plan(sequences=((CREATE,),))
     await loop.work(KEY)
     assert 'fleet_lost_total{fleet="",namespace=""} 1.0' in metrics.text().decode()
@@ -342,7 +354,7 @@ async def test_keys_are_counted_by_how_they_stand(bench: _Bench) -> None:
     words = ("Late", "Lost")
     bench.metrics.count(Standing("fleet", word, f"fleets_{word.lower()}", word) for word in words)
     kinds = {"fleet": Kind(bench.observe, bench.make_plan, bench.apply, "fleet")}
-    loop = Loop(kinds, bench.metrics)
+    loop = Loop(lambda namespace: kinds, bench.metrics)
     one, two = Key("fleet", "ns", "one"), Key("fleet", "elsewhere", "two")
     bench.plan = Plan(standing=frozenset({"Late"}))
     for key in (one, one, two):
@@ -376,7 +388,7 @@ async def test_debug_lines_of_a_pass_say_which_it_is(bench: _Bench, caplog: pyte
         "leaderworkerset",
         fields=lambda snapshot: {"revision": "abc"},
     )
-    loop = Loop({"set": kind}, bench.metrics)
+    loop = Loop(lambda namespace: {"set": kind}, bench.metrics)
     await loop.work(KEY)
     await loop.work(KEY)
     lines = [record.getMessage() for record in caplog.records]
@@ -403,7 +415,7 @@ async def test_above_debug_no_pass_is_described(bench: _Bench, caplog: pytest.Lo
         raise AssertionError("it costs time")
 
     kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=never)
-    assert await Loop({"set": kind}, bench.metrics).work(KEY) == Again()
+    assert await Loop(lambda namespace: {"set": kind}, bench.metrics).work(KEY) == Again()
 
 
 async def test_what_the_debug_log_cannot_tell_changes_no_pass(
@@ -416,6 +428,42 @@ async def test_what_the_debug_log_cannot_tell_changes_no_pass(
     kind = Kind(bench.observe, bench.make_plan, bench.apply, "leaderworkerset", fields=broken)
     for level in (logging.INFO, logging.DEBUG):
         caplog.set_level(level, "lws.controller.loop")
-        assert await Loop({"set": kind}, bench.metrics).work(KEY) == Again(after=4.0)
+        assert await Loop(lambda namespace: {"set": kind}, bench.metrics).work(KEY) == Again(after=4.0)
     assert bench.carried_out == [bench.plan] * 2
     assert "the fields of this pass cannot be told" in caplog.text
+
+
+def test_a_pass_of_a_former_term_writes_nothing_in_the_next_one() -> None:
+    """Others may have acted in between. As long as nobody else is, it comes to its end."""
+    may_write: list[Callable[[str], bool]] = []
+    leads = [True]
+
+    def begin(asks: Callable[[str], bool]) -> Term:
+        may_write.append(asks)
+        return Term({})
+
+    terms = Terms(begin, lambda namespace: leads[0])
+    terms.begin(everywhere)
+    terms.end(everywhere)
+    assert may_write[0]("ns"), "the Lease is still held: it is about to be given up"
+    leads[0] = False
+    assert not may_write[0]("ns")
+    leads[0] = True
+    terms.begin(everywhere)
+    assert (may_write[0]("ns"), may_write[1]("ns")) == (False, True)
+
+
+def test_what_is_gone_is_forgotten_by_those_who_act_there() -> None:
+    told: list[Any] = []
+    terms = Terms(lambda asks: Term({}, forget=(told.append, told.append)), lambda namespace: True)
+    obj = {"kind": "Pod", "metadata": {"name": "a", "namespace": "ns"}}
+    terms.forget(obj)
+    terms.begin(lambda namespace: namespace == "ns")
+    terms.forget(obj)
+    terms.forget({"kind": "Pod", "metadata": {"name": "a", "namespace": "elsewhere"}})
+    assert told == [obj, obj]
+
+
+async def test_no_pass_is_made_where_nobody_acts(bench: _Bench) -> None:
+    assert await Loop(lambda namespace: {}, bench.metrics).work(KEY) == Again()
+    assert bench.results() == []

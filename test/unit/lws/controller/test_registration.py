@@ -20,9 +20,10 @@ from lws.config import load
 from lws.controller.endpoints.metrics import Metrics
 from lws.controller.engine import Engine, Surroundings
 from lws.controller.leaderworkerset import registration as leaderworkerset
+from lws.controller.loop import Term
 from lws.controller.operator import build_registry
-from lws.controller.registration import passes_of
-from lws.controller.triggers.keys import Key
+from lws.controller.registration import together
+from lws.controller.triggers.keys import Key, Route
 from lws.controller.webhooks.server import reviewed
 from lws.controller.webhooks.serving import Serving
 from test.unit import fleet
@@ -128,9 +129,20 @@ def test_beside_leaderworkerset(loop: asyncio.AbstractEventLoop) -> None:
 
 
 def test_two_kinds_cannot_share_keys() -> None:
-    world: Any = type("Controller", (), {"passes": {"fleet": None}})
+    kind: Any = None
     with pytest.raises(ValueError, match="fleet"):
-        passes_of([world, world])
+        together([Term({"fleet": kind}), Term({"fleet": kind})])
+
+
+def test_a_change_takes_the_routes_of_all_kinds_of_workload() -> None:
+    def route(kind: str) -> Route:
+        return lambda before, after: [(Key(kind, "ns", "a"), 1.0)]
+
+    both = together(
+        [Term({}, {"Pod": route("one"), "Service": route("one")}), Term({}, {"Pod": route("two")})]
+    )
+    assert [key.kind for key, _ in both.routes["Pod"](None, None)] == ["one", "two"]
+    assert [key.kind for key, _ in both.routes["Service"](None, None)] == ["one"]
 
 
 @in_fake_time

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws.cluster.cache.store import Store
-from lws.cluster.observe.membership import Membership
+from lws.cluster.observe.membership import Membership, leader_pods_of
 from lws.kube.metadata import owner_reference
 from lws.kube.pods import NodeWait
 from test.unit.builders import (
@@ -36,15 +36,15 @@ def owned_by(obj: dict[str, Any], owner: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_leaders_of_a_set_hang_from_it_by_uid() -> None:
-    found = Membership(shown(LWS, LEADERS, *PODS), set())
-    assert sorted(pod["metadata"]["name"] for pod in found.leader_pods_of(LWS)) == ["demo-0", "demo-1"]
-    assert found.leader_pods_of(make_set("other")) == []
-    assert found.set_of_leader(PODS[0]) == LWS
+    store = shown(LWS, LEADERS, *PODS)
+    assert sorted(pod["metadata"]["name"] for pod in leader_pods_of(store, LWS)) == ["demo-0", "demo-1"]
+    assert leader_pods_of(store, make_set("other")) == []
+    assert Membership(store, set()).set_of_leader(PODS[0]) == LWS
 
     stranger = make_set("other")
-    found = Membership(shown(LWS, owned_by(LEADERS, stranger), *PODS), set())
-    assert found.leader_pods_of(LWS) == []
-    assert found.set_of_leader(PODS[0]) is None
+    store = shown(LWS, owned_by(LEADERS, stranger), *PODS)
+    assert leader_pods_of(store, LWS) == []
+    assert Membership(store, set()).set_of_leader(PODS[0]) is None
 
 
 def test_workers_belong_to_the_leader_that_owns_their_statefulset() -> None:
@@ -80,8 +80,15 @@ def test_a_group_is_read_anew_only_when_something_of_it_has_changed() -> None:
     store.drop(newer(workers[0], 9_999_999))
     assert [each.workers is None for each in found.groups_of(LEADERS)] == [True, False]
 
-    found.forget("default", "demo")
-    assert found.groups_of(LEADERS)[1] == second
+    found.forget(PODS[0])
+    assert found.groups_of(LEADERS)[1] is second
+    found.forget(LEADERS)
+    again = found.groups_of(LEADERS)[1]
+    assert again == second and again is not second
+    store.drop(newer(LEADERS, 9_999_999))
+    found.forget(LEADERS)
+    found.groups_of(LEADERS)
+    assert not found._known, "nobody would tell that it has gone"
 
 
 def test_which_pods_of_a_group_had_to_wait_for_a_node() -> None:

@@ -41,7 +41,7 @@ from test.unit.builders import (
     make_worker_pod,
     make_worker_statefulset,
 )
-from test.unit.lws.cluster.observe.told_events import at, event
+from test.unit.lws.cluster.observe.told_events import Background, at, event
 
 LWS = make_set(size=3)
 KEY = record(LWS).key
@@ -81,7 +81,12 @@ class World:
         self.memory = WriteMemory(self.store)
         self.covers = everywhere
         self.gang: GangProvider | None = None
-        environment = Environment(covers=lambda namespace: self.covers(namespace), gang=lambda: self.gang)
+        self.background = Background()
+        environment = Environment(
+            covers=lambda namespace: self.covers(namespace),
+            gang=lambda: self.gang,
+            beside=self.background.beside,
+        )
         self.observer = Observer(cast(Cluster, self.cluster), self.store, self.memory, environment)
         for obj in shown:
             self.show(obj)
@@ -316,6 +321,9 @@ async def test_when_pods_were_refused_is_known_beside_what_is_refused_to_the_set
     )
     world.hide({**event(), "kind": "Event", "regarding": {"uid": leaders["metadata"]["uid"]}})
     await world.of_set()
+    await world.observer.observe_set("default", "demo", at(5))
+    await world.background.over()
+    assert world.background.woken == [("default", "demo")]
     snapshot = await world.observer.observe_set("default", "demo", at(5))
     assert snapshot is not None
     assert [each.reason for each in snapshot.obstructions] == ["QuotaExceeded", "QuotaExceeded"]

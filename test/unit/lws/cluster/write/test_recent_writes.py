@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from lws.actions import Apply, Reference, Status
+from lws.actions import Apply, Plan, Reference, Status
 from lws.cluster.cache.store import Store
 from lws.cluster.write import recent_writes as module
 from lws.cluster.write.computed import Computed
@@ -86,7 +87,11 @@ def test_servers_are_upgraded(store: Store) -> None:
 
 def test_an_apply_is_remembered_with_the_generation_that_it_led_to(memory: WriteMemory) -> None:
     intent = {"kind": "StatefulSet", "metadata": {"name": "demo"}, "spec": {"replicas": 1}}
-    memory.remember_applied(Apply(intent, why="because"), _statefulset("LeaderWorkerSet"))
+    stored = _statefulset("LeaderWorkerSet")
+    memory.remember_applied(Apply(intent, why="because"), stored)
+    assert memory.applied == {}, "it has gone before the answer came"
+    memory.put(stored)
+    memory.remember_applied(Apply(intent, why="because"), stored)
     assert memory.applied == {"u-1": (digest(intent), 4)}
 
 
@@ -94,7 +99,8 @@ def test_only_so_many_applies_are_remembered(memory: WriteMemory, monkeypatch: p
     monkeypatch.setattr(module, "_APPLIED", 3)
     for number in range(5):
         stored = _statefulset("LeaderWorkerSet")
-        stored["metadata"]["uid"] = f"u-{number}"
+        stored["metadata"] |= {"uid": f"u-{number}", "name": f"demo-{number}"}
+        memory.put(stored)
         memory.remember_applied(Apply({}, why="because"), stored)
     assert list(memory.applied) == ["u-2", "u-3", "u-4"]
 
@@ -138,10 +144,9 @@ def test_the_spec_of_a_set_is_checked_once_per_generation(
 ) -> None:
     looks: list[int] = []
     monkeypatch.setattr(module, "spec_fault", lambda lws: looks.append(1) or "it is wrong")
-    memory._checked = Computed(2)
-    for generation in (1, 1, 2, 1, 3, 1):
+    for generation in (1, 1, 2, 2, 3, 1):
         assert memory.fault_of(make_set(generation=generation)) == "it is wrong"
-    assert len(looks) == 4, "the third one was forgotten for the newest two"
+    assert len(looks) == 4
 
 
 # --- Statuses -----------------------------------------------------------------------------------------------
@@ -157,6 +162,9 @@ def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
     statuses, left = OwnStatuses(store), _with_status({"replicas": 2}, 7)
     assert not statuses.is_as_left(left), "nothing was written yet"
     statuses.written(left)
+    assert not statuses.is_as_left(left), "it has gone before the answer came"
+    store.put(left)
+    statuses.written(left)
     assert statuses.is_as_left(_with_status({"replicas": 2}, 8)), "whatever else has changed"
     for status in ({}, {"replicas": 3}, {"replicas": 2, "readyReplicas": 1}):
         assert not statuses.is_as_left(_with_status(status, 8))
@@ -165,6 +173,7 @@ def test_whatever_is_not_as_we_left_it_is_somebody_elses(store: Store) -> None:
 
 def test_answers_may_come_in_another_order_than_writes(store: Store) -> None:
     statuses, last = OwnStatuses(store), _with_status({"restarts": {"0": "1"}, "replicas": 3}, 8)
+    store.put(_with_status({}, 6))
     statuses.written(last)
     store.put(last)
     statuses.written(_with_status({"replicas": 3}, 7))
@@ -186,6 +195,7 @@ def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(st
     statuses, left = OwnStatuses(store), _with_status({"replicas": 2})
     status = Status(Reference.to(left), {}, before={})
     assert not statuses.is_edited(status), "what a manager before this one has left is not known"
+    store.put(left)
     statuses.written(left)
     assert statuses.is_edited(status)
     assert not statuses.is_edited(Status(status.target, {}, before={"replicas": 2}))
@@ -195,6 +205,21 @@ def test_a_status_is_edited_where_it_was_planned_for_another_one_than_we_left(st
 def test_only_so_many_statuses_are_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_STATUSES", 2)
     statuses = OwnStatuses(store)
-    for uid in ("a", "b", "c"):
-        statuses.written(_with_status({}, uid=uid))
+    for version, uid in enumerate("abc", 1):
+        store.put(_with_status({}, version, uid))
+        statuses.written(_with_status({}, version, uid))
     assert [statuses.is_as_left(_with_status({}, uid=uid)) for uid in "abc"] == [False, True, True]
+
+
+def test_what_is_gone_is_forgotten_also_where_a_plan_still_speaks_of_it(
+    memory: WriteMemory, store: Store
+) -> None:
+    lws = make_set(generation=1)
+    memory.put(lws)
+    status = Status(Reference.to(lws), {"readyReplicas": 2}, can_wait=True)
+    assert memory.due(Plan(statuses=(status,))).again_after is not None, "it was written a moment ago"
+    store.drop({**lws, "metadata": {**lws["metadata"], "resourceVersion": "9999999"}})
+    memory.forget(lws)
+    memory.due(Plan(statuses=(replace(status, is_first_word=True),)))
+    throttle = memory.throttle
+    assert not (throttle._written or throttle._waiting or throttle._moving or throttle._announced)

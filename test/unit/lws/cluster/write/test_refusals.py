@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from lws import timing
 from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Reference, SetOwner
 from lws.cluster.errors import Forbidden
 from lws.cluster.write.refusals import Refusals
@@ -135,3 +136,24 @@ def test_what_is_not_heard_of_any_more_is_over() -> None:
     assert [met.subject for met in refusals.of_set("ns", "demo")] == ["cannot create StatefulSet demo-2"]
     now = 200.0
     assert refusals.of_set("ns", "demo") == ()
+
+
+def test_refusals_of_a_set_that_is_gone_go() -> None:
+    """With it, or where it was refused something while it went, with the next refusal of another set."""
+    now = [0.0]
+    refusals = Refusals(lambda: now[0])
+
+    def refuse(name: str) -> None:
+        refusals.remember(create(), ERROR, replace(SET, name=name))
+
+    for name in ("demo", "going", "other"):
+        refuse(name)
+    refusals.forget_set("ns", "demo")
+    refusals.forget_set("ns", "demo")
+    assert refusals.of_set("ns", "demo") == ()
+    now[0] = timing.REFUSALS_KEPT_SECONDS - 1
+    refuse("other")
+    assert len(refusals.of_set("ns", "going")) == 1
+    now[0] += 2
+    refuse("third")
+    assert set(refusals._refused) == {("ns", "other"), ("ns", "third")}

@@ -10,7 +10,7 @@ import pytest
 from lws import costs, timing
 from lws.actions import Announce, Apply, Delete, Merge, Plan, Postponable, Reference, Status
 from lws.cluster.write import throttle as module
-from lws.cluster.write.throttle import Throttle
+from lws.cluster.write.throttle import Moving, Throttle
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-set")
 LEADERS = Reference("apps/v1", "StatefulSet", "ns", "demo", "u-leaders")
@@ -243,3 +243,22 @@ def test_what_somebody_else_left_is_put_right_at_once(now: list[float]) -> None:
     assert throttle.due(Plan(statuses=(replace(status, before={}),))).statuses == ()
     urgent = Plan(statuses=(replace(status, before=edited),))
     assert throttle.due(urgent) == urgent
+
+
+def test_what_is_gone_is_forgotten(throttle: Throttle, now: list[float]) -> None:
+    throttle.note(WRITTEN)
+    assert throttle.due(_status()).again_after is not None
+    throttle.forget("u-set")
+    throttle.forget("u-set")
+    assert throttle.due(_status()) == _status()
+    assert not throttle._waiting and not throttle._moving
+
+
+def test_sets_of_all_shards_move_together(now: list[float]) -> None:
+    moving = Moving()
+    one, other = (Throttle(lambda: now[0], moving=moving) for _ in range(2))
+    for number in range(400):
+        other.note({**WRITTEN, "metadata": {"uid": f"u-{number}"}})
+    one.note(WRITTEN)
+    now[0] += 10.0
+    assert one.due(_status()).again_after is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 from lws.controller.election.election import Scope
 from lws.controller.triggers.enqueue import Triggers
-from lws.controller.triggers.keys import Key, Wake
+from lws.controller.triggers.keys import Key, Route, Wake
 
 ONE, TWO, ELSEWHERE = Key("one", "ns", "a"), Key("two", "ns", "a"), Key("two", "elsewhere", "b")
 SERVICE = {"kind": "Service", "metadata": {"name": "a", "namespace": "ns"}}
@@ -34,13 +34,13 @@ def _keys(*keys: Key) -> Any:
     return of
 
 
-def test_a_change_takes_the_routes_of_its_kind() -> None:
+def test_a_change_takes_the_route_of_its_object() -> None:
     queue: Any = _Queue()
-    triggers = Triggers(queue)
+    routes: dict[str, Route] = {}
+    triggers = Triggers(queue, lambda obj: routes.get(obj["kind"]))
     triggers.on_change(None, SERVICE)
-    assert queue.added == [], "nobody is registered yet"
-    triggers.add({"Service": _route((ONE, 0.0)), "Pod": _route((ONE, 9.0))}, _keys(ONE))
-    triggers.add({"Service": _route((TWO, 2.0))}, _keys(TWO, ELSEWHERE))
+    assert queue.added == [], "nobody acts yet"
+    routes |= {"Service": _route((ONE, 0.0), (TWO, 2.0)), "Pod": _route((ONE, 9.0))}
     triggers.on_change(None, SERVICE)
     triggers.on_change(SERVICE, None)
     assert queue.added == 2 * [(ONE, 0.0), (TWO, 2.0)]
@@ -51,11 +51,24 @@ def test_a_change_takes_the_routes_of_its_kind() -> None:
 
 def test_everything() -> None:
     queue: Any = _Queue()
-    triggers = Triggers(queue)
-    triggers.add({}, _keys(ONE))
-    triggers.add({}, _keys(TWO, ELSEWHERE))
+    triggers = Triggers(queue, lambda obj: None)
+    triggers.add(_keys(ONE))
+    triggers.add(_keys(TWO, ELSEWHERE))
     triggers.everything()
     assert [key for key, _ in queue.added] == [ONE, TWO, ELSEWHERE]
     queue.added.clear()
     triggers.everything(lambda namespace: namespace == "elsewhere")
     assert [key for key, _ in queue.added] == [ELSEWHERE]
+
+
+def test_who_remembers_is_told_what_is_gone() -> None:
+    told: list[Any] = []
+    triggers = Triggers(_Queue(), lambda obj: None, told.append)  # type: ignore[arg-type]
+    made, other = ({**SERVICE, "metadata": {**SERVICE["metadata"], "uid": uid}} for uid in ("u-1", "u-2"))
+    triggers.on_change(None, made)
+    triggers.on_change(made, {**made, "spec": {}})
+    assert told == []
+    triggers.on_change(made, other)
+    assert told == [made], "another one has its name"
+    triggers.on_change(other, None)
+    assert told == [made, other]

@@ -1,0 +1,210 @@
+"""Sets come and go by the thousand, in a cluster in memory: nothing that a manager remembers grows with them.
+
+What is counted is found and not named: every container that can be reached from the manager. A memory that is
+new is counted too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import types
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pytest
+
+from lws.cluster.cache import store
+from lws.cluster.errors import Forbidden
+from lws.cluster.write import owner_locks
+from lws.controller.endpoints.metrics import Metrics
+from lws.controller.endpoints.series import workloads
+from lws.controller.loop import Loop
+from lws.kube.metadata import is_terminating
+from test.unit.builders import make_set
+from test.unit.disaggregated import make_disaggregated
+from test.unit.stories.fake_cluster import FakeCluster
+from test.unit.stories.fake_manager import FakeManager, FakeRecorder
+from test.unit.stories.fake_nodes import FakeNodes
+
+# What is remembered of what is gone, because late news may tell of it: so many, whatever happens.
+_TOMBSTONES = ((store, "_BURIED"), (owner_locks, "_REMEMBERED"), (workloads, "_REMEMBERED"))
+_AS_MANY = 20
+_WARM_UP, _LIVES = 60, 2000
+_ROUNDS = 200
+
+
+@pytest.fixture
+def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.AbstractEventLoop]:
+    for module, name in _TOMBSTONES:
+        monkeypatch.setattr(module, name, _AS_MANY)
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+class World:
+    """A manager with all that passes go through, and a cluster."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.cluster = FakeCluster(has_feature=False)
+        self.nodes = FakeNodes(self.cluster)
+        self.manager = FakeManager(self.cluster, loop, lambda *_: None)
+        self._loop = loop
+        self._passes = Loop(lambda namespace: self.manager.term.passes, Metrics())
+        self.limit = _ROUNDS
+
+    def settle(self) -> None:
+        for _ in range(self.limit):
+            version = self.cluster.version
+            while self.manager.late or self.manager.queue.keys:
+                for kind in self.manager.late:
+                    self.manager.read(kind)
+                for key in list(self.manager.queue.keys):
+                    del self.manager.queue.keys[key]
+                    self._loop.run_until_complete(self._passes.work(key))
+            self.nodes.sync_all()
+            self.cluster.collect()
+            for move in self.nodes.moves():
+                move()
+            self.cluster.pass_time(1.0)
+            if self.cluster.version == version and not self.manager.late:
+                return
+
+    def delete(self, kind: str, name: str) -> None:
+        """With all that hangs from it."""
+        self.cluster.condemn(self.cluster.objects[kind, name])
+        for _ in range(_ROUNDS):
+            self.settle()
+            for pod in [pod for pod in self.cluster.of_kind("Pod") if is_terminating(pod)]:
+                self.cluster.stopped(pod)
+            if not self.cluster.objects:
+                self.settle()
+                return
+        raise AssertionError(f"{list(self.cluster.objects)} stay")
+
+    def remembered(self) -> Counter[str]:
+        return entries({"manager": self.manager, "passes": self._passes})
+
+
+def a_life_of_a_set(world: World, number: int) -> None:
+    """Most go while they are being made; one in twenty is ready by then, one in five is refused something."""
+    name = f"web-{number}"
+    live(world, make_set(name, replicas=1, size=2), number)
+
+
+def a_life_of_a_disaggregated_set(world: World, number: int) -> None:
+    made = make_disaggregated(f"llm-{number}")
+    del made["metadata"]["uid"]
+    live(world, made, number)
+
+
+def live(world: World, obj: dict[str, Any], number: int) -> None:
+    world.limit = 1 if number % 20 else _ROUNDS
+    if number % 5 == 1:
+        world.cluster.before_write = refusing_the_second()
+    world.cluster.add(obj)
+    world.settle()
+    world.cluster.before_write = lambda: None
+    world.delete(obj["kind"], obj["metadata"]["name"])
+
+
+def refusing_the_second() -> Callable[[], None]:
+    """Of the next writes, whatever it is of."""
+    writes = itertools.count(1)
+
+    def before_write() -> None:
+        if next(writes) == 2:
+            raise Forbidden(403, "Forbidden", "exceeded quota: few")
+
+    return before_write
+
+
+@pytest.mark.parametrize(
+    ("life", "lives"),
+    [
+        pytest.param(a_life_of_a_set, _LIVES, id="sets"),
+        pytest.param(a_life_of_a_disaggregated_set, 120, id="disaggregated"),
+    ],
+)
+def test_nothing_that_is_remembered_grows(
+    loop: asyncio.AbstractEventLoop, life: Callable[[World, int], None], lives: int
+) -> None:
+    world = World(loop)
+    for number in range(_WARM_UP):
+        life(world, number)
+    before = world.remembered()
+    for number in range(_WARM_UP, lives):
+        life(world, number)
+    after = world.remembered()
+    assert {path: (before[path], count) for path, count in after.items() if count > before[path]} == {}
+
+
+def test_what_is_remembered_is_found(loop: asyncio.AbstractEventLoop) -> None:
+    """The count of a set that is there: it would be no proof if the memories were not among it."""
+    world = World(loop)
+    nothing = world.remembered()
+    world.cluster.add(make_set("web", replicas=1, size=2))
+    world.settle()
+    grown = {path for path, count in world.remembered().items() if count > nothing[path]}
+    for memory in ("_groups", "_known", "_written", "_parsed", "_checked", "applied", "_records", "_objects"):
+        assert any(f".{memory}" in path for path in grown), memory
+
+
+def entries(root: object) -> Counter[str]:
+    """How many entries there are in containers that can be reached from the root, by the way to them."""
+    counts: Counter[str] = Counter()
+    seen: set[int] = set()
+    waiting: list[tuple[str, object]] = [("", root)]
+    while waiting:
+        path, value = waiting.pop()
+        if id(value) in seen or isinstance(value, _LEFT_OUT):
+            continue
+        seen.add(id(value))
+        if isinstance(value, Mapping):
+            # Of a Kubernetes object the fields are not counted.
+            if "metadata" not in value:
+                counts[path] += len(value)
+                waiting += [(f"{path}[]", each) for each in value.values()]
+        elif isinstance(value, list | tuple | set | frozenset) or type(value).__name__ == "deque":
+            counts[path] += len(value)
+            waiting += [(f"{path}[]", each) for each in value]
+        else:
+            waiting += [(f"{path}.{name}", each) for name, each in _parts_of(value)]
+    return counts
+
+
+_LEFT_OUT = (
+    str,
+    bytes,
+    int,
+    float,
+    type,
+    types.ModuleType,
+    asyncio.AbstractEventLoop,
+    FakeCluster,
+    FakeNodes,
+    FakeRecorder,
+)
+
+
+def _parts_of(value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, types.MethodType):
+        yield "self", value.__self__
+    elif isinstance(value, types.FunctionType):
+        code, cells = value.__code__, value.__closure__ or ()
+        for name, cell in zip(code.co_freevars, cells, strict=True):
+            try:
+                yield name, cell.cell_contents
+            except ValueError:
+                continue
+    elif isinstance(value, partial):
+        yield "func", value.func
+        yield "args", value.args
+    elif type(value).__module__.split(".")[0] in ("lws", "test", "prometheus_client"):
+        names = [slot for each in type(value).__mro__ for slot in getattr(each, "__slots__", ())]
+        for name in (*getattr(value, "__dict__", ()), *names):
+            if hasattr(value, name):
+                yield name, getattr(value, name)
