@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from lws.cluster.workloads import LEADER_WORKER_SET
-from test.harness.fault_proxy import Asked, Fault, Hold, no_fault
-from test.harness.groups import revisions_of, settle
+from test.harness.fault_proxy import Asked, Drop, Fault, Hold, no_fault
+from test.harness.groups import pod_uids, revisions_of, settle
 from test.harness.manifests import a_set, new_image, scaled_to
 from test.harness.proxied import Stage, credential_of
 from test.harness.waiting import eventually, stays
@@ -171,6 +171,48 @@ def test_permissions_that_are_applied_anew_take_no_leader_down(
     assert (now["holderIdentity"], now["acquireTime"]) == (lease["holderIdentity"], lease["acquireTime"])
     said = acting.log_path.read_text()
     assert "listed anew" not in said and "released" not in said
+
+
+def without_its_lease(asked: Asked) -> Fault | None:
+    return Drop() if "/leases/" in asked.path else None
+
+
+def test_a_worker_that_was_replaced_while_another_manager_led_costs_no_healthy_group(
+    stage: Stage, world: World
+) -> None:
+    """The policy of then allowed it; the manager that leads again has seen the worker of before."""
+
+    def settle_under(policy: str) -> None:
+        changed = world.patch(SET, "web", {"spec": {"leaderWorkerTemplate": {"restartPolicy": policy}}})
+        eventually(
+            "it is acted on",
+            lambda: world.get(SET, "web")["status"]["observedGeneration"],
+            lambda seen: seen == changed["metadata"]["generation"],
+        )
+
+    with stage.proxy() as proxy:
+        former = stage.start(proxy=proxy)
+        eventually("the first one leads", lambda: took_over(former))
+        world.create(a_set("web", replicas=1, size=2))
+        settle(world, "web")
+        before = pod_uids(world, "web")
+        other = stage.start()
+        proxy.rule = without_its_lease
+        eventually("the other one leads", lambda: took_over(other))
+        settle_under("None")
+        world.delete("Pod", "web-0-1")
+        world.gone_or_replaced("Pod", "web-0-1", before["web-0-1"])
+        settle(world, "web")
+        settle_under("RecreateGroupOnPodRestart")
+        proxy.rule = no_fault
+        stage.serve(former)
+        assert other.stop() == 0
+        log = former.log_path
+        eventually("the first one leads again", lambda: log.read_text().count("held by this manager") == 2)
+        world.patch(SET, "web", scaled_to(2))
+        settle(world, "web")
+        after = pod_uids(world, "web")
+        assert after["web-0"] == before["web-0"] and after["web-0-1"] != before["web-0-1"]
 
 
 def renewals(ledger: Ledger, manager: ManagerProcess) -> list[datetime]:
