@@ -36,7 +36,10 @@ __all__ = [
 ]
 
 SCHEDULED = "PodScheduled"
-DISRUPTED = "DisruptionTarget"
+DISRUPTED = ("DisruptionTarget", "TerminationTarget")
+"""Conditions of pods that go through no fault of their own: of Kubernetes (KEP-3329), and of Kueue, for
+groups whose Workload it evicts, by priority or because somebody has deactivated it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +123,14 @@ def disruption_of(pod: Mapping[str, Any]) -> str:
     """Why the pod goes, or is to go, through no fault of its own: evicted, preempted, drained, its node shut
     down or gone; "" where nothing of that kind is said.
 
-    Kubernetes says so by a condition (KEP-3329). The reason Evicted alone says less: a pod that has filled
-    its own disk is evicted too.
+    That is said by a condition. The reason Evicted alone says less: a pod that has filled its own disk is
+    evicted too.
     """
-    found = find(_status(pod).get("conditions"), DISRUPTED)
-    if found is None or found.get("status") != "True":
-        return ""
-    return str(found.get("reason") or DISRUPTED)
+    for kind in DISRUPTED:
+        found = find(_status(pod).get("conditions"), kind)
+        if found is not None and found.get("status") == "True":
+            return str(found.get("reason") or kind)
+    return ""
 
 
 def deletion_requested_at(pod: Mapping[str, Any]) -> datetime | None:

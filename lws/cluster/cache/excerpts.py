@@ -11,7 +11,7 @@ from typing import Any
 
 from lws.group.tpu import tpu_containers
 from lws.kube.metadata import controller_of, is_tools_own, labels_of
-from lws.kube.pods import DISRUPTED, SCHEDULED, disruption_of, wait_for_node
+from lws.kube.pods import DISRUPTED, SCHEDULED, wait_for_node
 from lws.kube.types.shapes import is_deep
 from lws.leaderworkerset.revisions.keys import STATEFULSET_REVISION_LABEL, template_labels
 from lws.leaderworkerset.revisions.shape import readable_status
@@ -78,8 +78,10 @@ def conditions(stored: Sequence[Mapping[str, Any]], pod: Mapping[str, Any]) -> l
         elif each["type"] == SCHEDULED and _has_waited(pod, each):
             fields = ("type", "status", "lastTransitionTime")
             kept.append({field: each[field] for field in fields if field in each})
-        elif each["type"] == DISRUPTED and (reason := disruption_of(pod)):
-            kept.append({"type": DISRUPTED, "status": "True", "reason": reason})
+        elif each["type"] in DISRUPTED and each["status"] == "True":
+            kept.append(
+                {"type": each["type"], "status": "True", "reason": each.get("reason") or each["type"]}
+            )
     return kept
 
 

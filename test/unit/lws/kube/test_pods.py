@@ -191,6 +191,11 @@ def conditioned(type_: str, status: str, **more: Any) -> dict[str, Any]:
         ),
         pytest.param(conditioned("DisruptionTarget", "True"), "DisruptionTarget", id="without a reason"),
         pytest.param(
+            conditioned("TerminationTarget", "True", reason="WorkloadEvictedDueToPreempted"),
+            "WorkloadEvictedDueToPreempted",
+            id="evicted by Kueue",
+        ),
+        pytest.param(
             conditioned("DisruptionTarget", "False", reason="EvictionByEvictionAPI"), "", id="stale"
         ),
         pytest.param(pod(phase="Failed", reason="Evicted"), "", id="evicted for what it has done itself"),

@@ -156,6 +156,15 @@ def test_of_containers_those_are_kept_that_use_tpus() -> None:
             id="preempted",
         ),
         pytest.param(
+            {"conditions": [{**_disruption("True"), "type": "TerminationTarget"}]},
+            {
+                "conditions": [
+                    {"type": "TerminationTarget", "status": "True", "reason": "PreemptionByScheduler"}
+                ]
+            },
+            id="preempted by Kueue",
+        ),
+        pytest.param(
             {"conditions": [_disruption("False")]}, {"conditions": []}, id="not preempted after all"
         ),
         pytest.param(
