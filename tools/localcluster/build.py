@@ -5,6 +5,7 @@ In: the recipe, $K8S, $KUBEBUILDER_ASSETS, the user's cache directory. Out: a pa
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -24,6 +25,7 @@ from tools.localcluster.recipe import (
     build_command,
     cache_key,
     go_environment,
+    module_command,
     packages_command,
     platform_name,
     target_of,
@@ -82,6 +84,17 @@ def ensure_built(target: Target, cache: Path, report: Report) -> Path:
         if not finished.exists():
             _build(target, finished, report)
     return finished
+
+
+def find_module(target: Target, module: str, report: Report) -> Path:
+    """Return the directory with the sources of a Go module, in the version that `target` is built of.
+
+    Raises BuildError or NoGoError.
+    """
+    go = find_go(cache_directory())
+    with _Step(f"download {module}", report) as step:
+        described = json.loads("".join(_run(module_command(go, module), target, step, total=None)))
+    return Path(described["Dir"])
 
 
 def _supplied(name: str, environment: Mapping[str, str]) -> Path | None:

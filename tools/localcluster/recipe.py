@@ -79,19 +79,30 @@ _CONTROL_PLANE = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-sch
 
 
 _PROMETHEUS = _SOURCES / "prometheus"
-FOR_TESTS: tuple[Target, ...] = tuple(
-    Target(
-        name=program,
-        module=_PROMETHEUS,
-        package=f"github.com/prometheus/prometheus/cmd/{program}",
-        linker_flags=_LINKER_FLAGS,
-        programs=(program,),
-        # Without the ways to find targets in clouds: they are most of what it depends on.
-        tags="remove_all_sd",
-    )
-    for program in ("promtool", "prometheus")
+KUEUE_MODULE = "sigs.k8s.io/kueue"
+KUEUE = Target(
+    name="kueue",
+    module=_SOURCES / "kueue",
+    package=f"{KUEUE_MODULE}/cmd/kueue",
+    linker_flags=_LINKER_FLAGS,
+    programs=("kueue",),
 )
-"""What only tests of alerts and dashboards need; built when the first of them asks."""
+FOR_TESTS: tuple[Target, ...] = (
+    *(
+        Target(
+            name=program,
+            module=_PROMETHEUS,
+            package=f"github.com/prometheus/prometheus/cmd/{program}",
+            linker_flags=_LINKER_FLAGS,
+            programs=(program,),
+            # Without the ways to find targets in clouds: they are most of what it depends on.
+            tags="remove_all_sd",
+        )
+        for program in ("promtool", "prometheus")
+    ),
+    KUEUE,
+)
+"""What only tests of alerts, dashboards and neighbours need; built when the first of them asks."""
 
 
 def targets(minor: str = DEFAULT) -> tuple[Target, ...]:
@@ -139,6 +150,11 @@ def build_command(go: Path, target: Target, output: Path) -> list[str]:
 def packages_command(go: Path, target: Target) -> list[str]:
     """Return the command that prints one line for each package of `target`, downloading sources as needed."""
     return [str(go), "list", "-mod=readonly", *_tags(target), "-deps", target.package]
+
+
+def module_command(go: Path, module: str) -> list[str]:
+    """Return the command that downloads the pinned version of `module`, and prints where it is as JSON."""
+    return [str(go), "mod", "download", "-json", module]
 
 
 def go_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 from tools.localcluster import build
-from tools.localcluster.build import BuildError, cache_directory, ensure_built, find_kwok, find_programs
+from tools.localcluster.build import (
+    BuildError,
+    cache_directory,
+    ensure_built,
+    find_kwok,
+    find_module,
+    find_programs,
+)
 from tools.localcluster.progress import Progress, silent
 from tools.localcluster.recipe import KWOK, Target, cache_key, platform_name, target_of
 
@@ -67,6 +74,19 @@ def test_changed_module_is_built_again(target: Target, calls: Path, tmp_path: Pa
     assert first != second
     assert (first / "one").exists()
     assert (second / "one").exists()
+
+
+def test_sources_are_found_where_go_keeps_the_module_of_the_binary(
+    target: Target, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    go = tmp_path / "go"
+    go.write_text("#!/bin/sh\n" + 'printf \'{\n"Dir": "%s/%s/%s"\n}\n\' "$PWD" "$2" "$4"')
+    go.chmod(0o755)
+    monkeypatch.setattr(build, "find_go", lambda cache: go)
+    assert find_module(target, "example.com/x", silent) == target.module / "download" / "example.com/x"
+    go.write_text('#!/bin/sh\necho "no such module" >&2; exit 1')
+    with pytest.raises(BuildError, match=r"(?s)download example.com/x failed in .*no such module"):
+        find_module(target, "example.com/x", silent)
 
 
 def test_failed_build_leaves_nothing_and_says_why(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tools.localcluster.recipe import (
+    FOR_TESTS,
     HELM_VERSION,
     Target,
     all_programs,
@@ -141,7 +142,7 @@ def test_every_program_has_one_target(minor: str) -> None:
 
 @pytest.mark.parametrize("minor", RELEASES)
 def test_modules_are_pinned(minor: str) -> None:
-    for target in targets(minor):
+    for target in (*targets(minor), *FOR_TESTS):
         assert (target.module / "go.mod").is_file()
         assert (target.module / "go.sum").is_file()
         assert all(source.is_file() for source in target.sources)
@@ -171,7 +172,7 @@ def test_kwok_is_the_same_for_every_version() -> None:
 
 
 def test_what_only_tests_need_is_no_part_of_a_cluster() -> None:
-    assert "promtool" not in all_programs()
+    assert not {"promtool", "kueue"} & set(all_programs())
     promtool = target_of("promtool")
     assert promtool.package == "github.com/prometheus/prometheus/cmd/promtool"
     for command in (build_command(Path("go"), promtool, Path("out")), packages_command(Path("go"), promtool)):
