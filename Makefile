@@ -17,13 +17,15 @@ BAD_DAYS := test/integration/bad_days/
 CHAOS := test/integration/chaos/
 # What hypothesis plays 20,000 of by night.
 STORIES := test/unit/stories/test_machine.py test/unit/stories/test_mutations.py test/unit/stories/disaggregated test/unit/lws/disaggregatedset/rollout
-SUITES := $(filter-out $(BAD_DAYS) $(CHAOS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
+# It compiles what it tests beside.
+NEIGHBOURS := test/integration/neighbours/
+SUITES := $(filter-out $(BAD_DAYS) $(CHAOS) $(NEIGHBOURS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
 # Side by side where each has its own. They wait more than they work: three take up one and a half processors.
 LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration artifacts test-bad-days test-chaos test-night test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node bench-node release clean help
+.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration artifacts test-bad-days test-chaos test-neighbours test-night test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node bench-node release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -100,6 +102,10 @@ test-chaos: on-linux $(READY) ## Whether promises hold while everything fails at
 	@$(BUILD)
 	@$(BIN)/python -m pytest $(CHAOS) $(PYTEST_ARGS)
 
+test-neighbours: on-linux $(READY) ## Sets beside a real Kueue, which is compiled for it.
+	@$(BUILD)
+	@$(BIN)/python -m pytest $(NEIGHBOURS) $(PYTEST_ARGS)
+
 test-e2e: on-linux $(READY) ## The chart and the examples on a cluster, through helm and kubectl.
 	@$(BUILD)
 	@$(BIN)/python -m pytest test/e2e $(PYTEST_ARGS)
@@ -112,10 +118,10 @@ test-versions: on-linux $(READY) ## Integration and end-to-end tests on each ver
 	test -z "$$failed" || { echo "failed on Kubernetes$$failed"; exit 1; }
 
 # Each is run, whatever became of those before.
-test-night: on-linux $(READY) ## What takes too long for every change: longer chaos, the real node, earlier versions of Kubernetes, many more stories.
+test-night: on-linux $(READY) ## What takes too long for every change: longer chaos, a real Kueue, the real node, earlier versions of Kubernetes, many more stories.
 	@failed=; \
 	CHAOS_KILLS=50 $(MAKE) --no-print-directory test-chaos || failed="$$failed test-chaos"; \
-	for target in test-node test-versions; do $(MAKE) --no-print-directory $$target || failed="$$failed $$target"; done; \
+	for target in test-neighbours test-node test-versions; do $(MAKE) --no-print-directory $$target || failed="$$failed $$target"; done; \
 	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest $(STORIES) $(PYTEST_ARGS) || failed="$$failed stories"; \
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 

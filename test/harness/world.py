@@ -33,6 +33,7 @@ _RESOURCES = {
     "EndpointSlice": ("/apis/discovery.k8s.io/v1", "endpointslices"),
     "Event": ("/apis/events.k8s.io/v1", "events"),
     "HorizontalPodAutoscaler": ("/apis/autoscaling/v2", "horizontalpodautoscalers"),
+    "LocalQueue": ("/apis/kueue.x-k8s.io/v1beta2", "localqueues"),
     "Lease": ("/apis/coordination.k8s.io/v1", "leases"),
     "PersistentVolumeClaim": (_CORE, "persistentvolumeclaims"),
     "Pod": (_CORE, "pods"),
@@ -40,6 +41,7 @@ _RESOURCES = {
     "PodGroup": ("/apis/scheduling.volcano.sh/v1beta1", "podgroups"),
     "Service": (_CORE, "services"),
     "StatefulSet": (_APPS, "statefulsets"),
+    "Workload": ("/apis/kueue.x-k8s.io/v1beta2", "workloads"),
 }
 _NOT_FOUND, _CONFLICT = 404, 409
 

@@ -61,7 +61,7 @@ def test_queueing_systems_find_statefulsets_leaders_and_workers() -> None:
 GATED: dict[str, Any] = {
     "metadata": {
         "labels": {"kueue.x-k8s.io/pod-group-name": "g", "kueue.x-k8s.io/priority-class": "high"},
-        "annotations": {"kueue.x-k8s.io/suspended-by-parent": "leaderworkerset.x-k8s.io/leaderworkerset"},
+        "annotations": {"kueue.x-k8s.io/pod-suspending-parent": "leaderworkerset.x-k8s.io/leaderworkerset"},
     },
     "spec": {
         "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}, {"name": "kueue.x-k8s.io/topology"}],

@@ -1,0 +1,149 @@
+"""How does Kueue run beside the product? By its own manifests, its manager as a process of this host.
+
+The API server calls its webhooks through the Service that the manifests name, which points at this host here:
+so Kueue makes its certificates itself, as everywhere, and what Kubernetes would mount into its pod is copied.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from test.cluster import LOCAL, chosen
+from test.harness.fixtures import product, pytest_runtest_makereport, world
+from test.harness.product import Product
+from test.harness.waiting import eventually
+from tools.deployment import ManagerProcess
+from tools.localcluster import LocalCluster
+from tools.localcluster.build import find_module, find_programs
+from tools.localcluster.ports import LOOPBACK, pick_ports
+from tools.localcluster.progress import LinePrinter
+from tools.localcluster.recipe import KUEUE, KUEUE_MODULE
+
+__all__ = ["product", "pytest_runtest_makereport", "world"]
+
+NAMESPACE = "kueue-system"
+ACCOUNT = "kueue-controller-manager"
+WEBHOOKS, CERTIFICATE = "kueue-webhook-service", "kueue-webhook-server-cert"
+# Nothing of it runs in pods here; without an APIService that answers, no namespace would ever go.
+_LEFT_OUT = ("APIService", "Deployment")
+
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    """One of its own: while Kueue is away nobody makes pods."""
+    if chosen() != LOCAL:
+        pytest.skip("installs Kueue for the whole cluster")
+    with LocalCluster() as local:
+        yield local
+
+
+@pytest.fixture(scope="package", autouse=True)
+def kueue(
+    cluster: LocalCluster, product: Product, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ManagerProcess]:
+    """Kueue with the configuration that it is published with, and the rights of its ServiceAccount."""
+    workspace = tmp_path_factory.mktemp("kueue")
+    manifests = find_module(KUEUE, KUEUE_MODULE, LinePrinter()) / "config" / "default"
+    webhooks, health = pick_ports(2)
+    objects = [
+        pointed_here(each, webhooks)
+        for each in yaml.safe_load_all(cluster.kubectl("kustomize", str(manifests)))
+        if each["kind"] not in _LEFT_OUT
+    ]
+    # As client-side applies these definitions would not fit into their annotation.
+    cluster.kubectl("apply", "--server-side", "-f", "-", input=yaml.safe_dump_all(objects))
+    manager = a_manager(cluster, workspace, published_configuration(objects), (webhooks, health))
+    manager.start()
+    try:
+        copy_certificate(cluster, workspace / "certificates")
+        yield manager.wait_ready()
+    finally:
+        manager.stop()
+        for kind in ("mutating", "validating"):
+            name = f"kueue-{kind}-webhook-configuration"
+            cluster.kubectl("delete", f"{kind}webhookconfiguration", name)
+
+
+@pytest.fixture
+def holding_kueue(kueue: ManagerProcess) -> Iterator[None]:
+    """Kueue with finalizers on the pods of sets, too, as earlier releases have them by default."""
+    (flag,) = (each for each in kueue.command if each.startswith("--config="))
+    path = Path(flag.removeprefix("--config="))
+    before = path.read_text()
+    configuration = yaml.safe_load(before)
+    configuration["featureGates"]["SkipFinalizersForPodsSuspendedByParent"] = False
+    path.write_text(yaml.safe_dump(configuration))
+    kueue.stop()
+    kueue.start().wait_ready()
+    yield
+    path.write_text(before)
+    kueue.stop()
+    kueue.start().wait_ready()
+
+
+def pointed_here(manifest: Object, port: int) -> Object:
+    """The manifest, with the Service of its webhooks at a port of this host."""
+    if (manifest["kind"], manifest["metadata"]["name"]) == ("Service", WEBHOOKS):
+        return {**manifest, "spec": {"type": "ExternalName", "externalName": LOOPBACK}}
+    if manifest["kind"].endswith("WebhookConfiguration"):
+        for webhook in manifest["webhooks"]:
+            webhook["clientConfig"]["service"]["port"] = port
+    conversion = manifest.get("spec", {}).get("conversion", {})
+    if "webhook" in conversion:
+        conversion["webhook"]["clientConfig"]["service"]["port"] = port
+    return manifest
+
+
+def published_configuration(objects: list[Object]) -> Object:
+    """The file that its pod would be given."""
+    (text,) = (
+        each["data"]["controller_manager_config.yaml"] for each in objects if each["kind"] == "ConfigMap"
+    )
+    return dict(yaml.safe_load(text))
+
+
+def a_manager(
+    cluster: LocalCluster, workspace: Path, configuration: Mapping[str, Any], ports: tuple[int, int]
+) -> ManagerProcess:
+    webhooks, health = ports
+    here = {
+        "health": {"healthProbeBindAddress": f"{LOOPBACK}:{health}"},
+        "metrics": {"bindAddress": "0"},
+        "webhook": {"host": LOOPBACK, "port": webhooks, "certDir": str(workspace / "certificates")},
+        "leaderElection": {"leaderElect": False},
+        # It is an API server, and nobody asks it here.
+        "featureGates": {"VisibilityOnDemand": False},
+    }
+    path = workspace / "kueue.yaml"
+    path.write_text(yaml.safe_dump({**configuration, **here}))
+    program = find_programs(["kueue"], LinePrinter())["kueue"]
+    kubeconfig = cluster.kubeconfig_for_service_account(NAMESPACE, ACCOUNT)
+    return ManagerProcess(
+        command=[str(program), f"--config={path}", "--zap-log-level=2"],
+        log_path=workspace / "kueue.log",
+        health_port=health,
+        webhook_port=webhooks,
+        environment={"KUBECONFIG": str(kubeconfig)},
+    )
+
+
+def copy_certificate(cluster: LocalCluster, directory: Path) -> None:
+    """What a kubelet does with a Secret that is mounted."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/secrets/{CERTIFICATE}"
+    data = eventually(
+        "Kueue has made a certificate",
+        lambda: cluster.api.get(path).get("data") or {},
+        lambda found: "tls.crt" in found,
+    )
+    directory.mkdir()
+    # It waits for the certificate, and reads the key then.
+    for name in ("ca.crt", "tls.key", "tls.crt"):
+        (directory / name).write_bytes(base64.b64decode(data[name]))
