@@ -208,10 +208,21 @@ def _counters(lws: Object, observed: Observed) -> dict[str, Any]:
     return {
         "replicas": observed.existing,
         "readyReplicas": sum([group.ready for group in observed.groups]),
-        "updatedReplicas": sum([group.updated for group in observed.groups]),
+        "updatedReplicas": _updated(observed),
         "hpaPodSelector": selector,
         **{field: value for field, value in remembered.items() if value is not None},
     }
+
+
+def _updated(observed: Observed) -> int:
+    """Groups on the target revision. Beside a surge they stay fewer than are asked for until those are all
+    settled: Kueue, which takes the rollout for done otherwise, would delete the pods of the surge while it
+    stands in for others.
+    """
+    updated, wanted = sum([group.updated for group in observed.groups]), observed.replicas
+    settled = sum([group.settled for group in observed.groups if group.index < wanted])
+    is_needed = observed.existing > wanted and settled < wanted
+    return min(updated, wanted - 1) if is_needed else updated
 
 
 def _scope(observed: Observed) -> _Scope:

@@ -195,6 +195,22 @@ def test_counters_include_the_surge_and_count_each_group_once() -> None:
     assert (intended["observedGeneration"], intended["hpaPodSelector"]) == (3, SELECTOR)
 
 
+@pytest.mark.parametrize(
+    ("letters", "updated"),
+    [
+        pytest.param("rrrrR", 1, id="a surge counts"),
+        pytest.param("rRRRR", 3, id="one is to be replaced yet"),
+        pytest.param("uRRRR", 3, id="that one starts"),
+        pytest.param("-RRRR", 3, id="that one is gone"),
+        pytest.param("RRRRR", 5, id="nothing needs it any more"),
+        pytest.param("uRRR", 4, id="there is no surge"),
+    ],
+)
+def test_beside_a_surge_a_rollout_looks_done_only_when_it_is(letters: str, updated: int) -> None:
+    """Kueue deletes the pods of a surge as soon as as many groups are updated as are asked for."""
+    assert status_of(letters).intended["updatedReplicas"] == updated
+
+
 def test_zero_is_stored_as_absence() -> None:
     assert status_of("----", replicas=4).intended.keys() == {
         "replicas",
