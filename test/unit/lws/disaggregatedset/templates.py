@@ -39,6 +39,24 @@ _WHOLES = (
 _TIMES = ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05.6+02:00", "0001-01-01T00:00:00Z")
 _PRUNED = ("name", "namespace", "labels", "annotations", "finalizers")
 _MANY = frozenset({"Volume", "VolumeProjection"})
+# The original that `go_keys.json` was made with knew the fields of Kubernetes 1.36.
+_LATER = {
+    "ClusterTrustBundleProjection": {"user"},
+    "ConfigMapVolumeSource": {"defaultUser"},
+    "DownwardAPIVolumeFile": {"user"},
+    "DownwardAPIVolumeSource": {"defaultUser"},
+    "EmptyDirVolumeSource": {"mode"},
+    "GRPCAction": {"mode"},
+    "HTTPGetAction": {"protocol"},
+    "KeyToPath": {"user"},
+    "PersistentVolumeClaimStatus": {"healthStatus"},
+    "PodCertificateProjection": {"user"},
+    "PodSpec": {"evictionResponders"},
+    "ProjectedVolumeSource": {"defaultUser"},
+    "SecretVolumeSource": {"defaultUser"},
+    "ServiceAccountTokenProjection": {"user"},
+    "VolumeMount": {"bindMountOptions"},
+}
 
 
 def random_roles(chance: random.Random) -> list[dict[str, Any]]:
@@ -48,7 +66,11 @@ def random_roles(chance: random.Random) -> list[dict[str, Any]]:
 
 
 def _struct(chance: random.Random, name: str, depth: int) -> dict[str, Any]:
-    fields = [each for each in TYPES[name].items() if name != "ObjectMeta" or each[0] in _PRUNED]
+    fields = [
+        (field, code)
+        for field, code in TYPES[name].items()
+        if field not in _LATER.get(name, ()) and (name != "ObjectMeta" or field in _PRUNED)
+    ]
     chance.shuffle(fields)
     likely = 0.1 if name in _MANY else 0.6 if depth < 2 else 0.25
     made = {
