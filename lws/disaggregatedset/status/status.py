@@ -122,9 +122,10 @@ def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus
 
 def can_wait(stored: Mapping[str, Any], patch: Mapping[str, Any], slices: int) -> bool:
     """Whether a patch says only how far the set has come: more of its kind may follow. Autoscalers act on the
-    number of slices: that there are as many as are wanted is told at once.
+    number of slices: that the last one too many is gone, which no condition says, is told at once.
     """
-    return urgency.can_wait(stored, patch, _PROGRESS) and patch.get("slices") != slices
+    has_shrunk = patch.get("slices") == slices < (stored.get("slices") or 0)
+    return urgency.can_wait(stored, patch, _PROGRESS) and not has_shrunk
 
 
 def _is_reached(counts: RoleCounts, desired: int | None) -> bool:

@@ -196,8 +196,9 @@ def test_numbers_can_wait_and_verdicts_cannot() -> None:
     assert not can_wait(before, merge_patch(before, done) or {}, 1)
 
 
-def test_that_there_are_as_many_slices_as_are_wanted_is_told_at_once() -> None:
+def test_that_the_last_slice_too_many_is_gone_is_told_at_once() -> None:
     assert [can_wait({"slices": 3}, {"slices": count}, 1) for count in (2, 1)] == [True, False]
+    assert can_wait({}, {"slices": 1}, 1), "the first groups of a new set are made"
 
 
 def test_slices_in_a_rollout_are_told_first_where_there_is_no_room_for_all() -> None:
