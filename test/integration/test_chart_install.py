@@ -5,7 +5,9 @@ The release `lws` gets a cluster of its own, because a chart has cluster-wide ob
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -18,12 +20,14 @@ from test.integration.release import (
     DEFINITION,
     DEPLOYMENT,
     NAMESPACE,
+    ROOT,
     Object,
     Release,
     a_set,
+    find,
     render,
 )
-from tools.localcluster import LocalCluster, Options
+from tools.localcluster import CommandError, LocalCluster, Options
 
 MANAGER = f"system:serviceaccount:{NAMESPACE}:lws-controller-manager"
 SPARE_DEFAULT = (
@@ -252,6 +256,40 @@ def endpoint_slices(release: Release) -> list[Object]:
         for each in release.list("endpointslices")
         if each["metadata"]["labels"]["kubernetes.io/service-name"] == "lws-webhook-service"
     ]
+
+
+def test_an_entry_with_a_ca_bundle_is_removed_before_appliers_leave_it_out(release: Release) -> None:
+    """Whoever writes the CA bundle owns a field of the entry, which a server-side apply leaves in place."""
+    apply = ("apply", "--server-side", "-f", "-")
+    where = ("validatingwebhookconfiguration", "torso")
+    release.cluster.kubectl(*apply, input=json.dumps(validating(release)))
+    bundle = {"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": a_bundle()}
+    injected = ("--type=json", "--field-manager=lws", "-p", json.dumps([bundle]))
+    release.cluster.kubectl("patch", *where, *injected)
+    try:
+        without = json.dumps(validating(release, "--set", "enableDisaggregatedSet=false"))
+        with pytest.raises(CommandError, match=r"is invalid: .*webhooks\[1\]"):
+            release.cluster.kubectl(*apply, input=without)
+        page = (ROOT / "docs" / "operations" / "troubleshooting" / "install.md").read_text()
+        (told,) = re.findall(r"lws-validating-webhook-configuration --type=json -p='(.*?)'", page)
+        release.cluster.kubectl("patch", *where, "--type=json", "-p", told)
+        release.cluster.kubectl(*apply, input=without)
+        assert [each["name"] for each in release.get(*where)["webhooks"]] == ["vleaderworkerset.kb.io"]
+    finally:
+        release.cluster.kubectl("delete", *where)
+
+
+def validating(release: Release, *arguments: str) -> Object:
+    """The configuration under a name that no release has."""
+    name = "lws-validating-webhook-configuration"
+    rendered = find(
+        render(release.cluster, *SPARE_DEFAULT, *arguments), "ValidatingWebhookConfiguration", name
+    )
+    return {**rendered, "metadata": {"name": "torso"}}
+
+
+def a_bundle() -> str:
+    return base64.b64encode(b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n").decode()
 
 
 def test_neither_upgrade_nor_rollback_takes_certificates_back(release: Release) -> None:

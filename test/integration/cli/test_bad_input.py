@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,7 +101,9 @@ def test_broken_revisions(world: World, lws: Caller, demo: Callable[[], object])
     assert demo() == before
 
 
-def test_rights(cluster: ClusterAccess, world: World, lws: Caller, demo: Callable[[], object]) -> None:
+def test_rights(
+    cluster: ClusterAccess, world: World, lws: Caller, demo: Callable[[], object], tmp_path: Path
+) -> None:
     before = demo()
     world.kubectl("create", "serviceaccount", "nobody")
     world.kubectl("create", "serviceaccount", "viewer")
@@ -127,6 +130,15 @@ def test_rights(cluster: ClusterAccess, world: World, lws: Caller, demo: Callabl
     said = viewer("plan", "-f", "-", stdin=text)
     assert (said.code, said.out) == (1, "")
     assert 'cannot patch resource "leaderworkersets"' in said.err
+
+    # An administrator whose kubeconfig says that requests are made as the viewer.
+    config = json.loads(world.kubectl("config", "view", "--raw", "--minify", "--flatten", "-o", "json"))
+    config["users"][0]["user"]["as"] = f"system:serviceaccount:{world.namespace}:viewer"
+    path = tmp_path / "impersonating.yaml"
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config))
+    why = refused(Caller(path, world.namespace), "undo", "demo", opening=FORBIDDEN)
+    assert f'User "system:serviceaccount:{world.namespace}:viewer" cannot patch' in why
     assert demo() == before
 
 
