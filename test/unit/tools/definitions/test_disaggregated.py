@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -66,6 +67,11 @@ ADDED = {
     f"{OWN}.maxGroupRestarts",
 }
 """What the original does not have, with all that is below."""
+LATER = re.compile(
+    r"\.(evictionResponders|healthStatus|bindMountOptions|defaultUser)\b|\.(emptyDir|grpc)\.mode$"
+    r"|\.httpGet\.protocol$|\.(items\[\]|clusterTrustBundle|podCertificate|serviceAccountToken)\.user$"
+)
+"""Fields that pod templates have since Kubernetes 1.37."""
 
 Nodes = Mapping[str, Mapping[str, Any]]
 
@@ -117,7 +123,9 @@ def ours(kind: str) -> dict[str, dict[str, Any]]:
 
 
 def is_added(path: str) -> bool:
-    return any(path == each or path.startswith((f"{each}.", f"{each}[", f"{each}{{")) for each in ADDED)
+    return LATER.search(path) is not None or any(
+        path == each or path.startswith((f"{each}.", f"{each}[", f"{each}{{")) for each in ADDED
+    )
 
 
 @pytest.mark.parametrize("kind", [KIND, SCALER_KIND])
