@@ -79,7 +79,7 @@ def lease_held_by_another(world: World) -> Iterator[None]:
     try:
         yield
     finally:
-        world.api.merge(path, {"spec": {"holderIdentity": ""}})
+        world.api.merge(path, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
 
 
 def of_policy(policy: str) -> dict[str, Any]:

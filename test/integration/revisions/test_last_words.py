@@ -103,4 +103,4 @@ def alive(worlds: list[World], rule: LastWords) -> list[str]:
 
 def give_up_lease(world: World) -> None:
     """What a killed manager cannot do itself; its successor need not wait."""
-    world.api.merge(LEASE, {"spec": {"holderIdentity": ""}})
+    world.api.merge(LEASE, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})

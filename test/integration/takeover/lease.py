@@ -27,4 +27,4 @@ def held_by_the_original(api: Api, product: Product) -> Iterator[None]:
     product.start()
     yield
     assert api.get(_LEASE)["spec"]["holderIdentity"] == _ORIGINAL, "the manager did not wait"
-    api.merge(_LEASE, {"spec": {"holderIdentity": ""}})
+    api.merge(_LEASE, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
