@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -20,14 +19,13 @@ from test.integration.release import (
     DEFINITION,
     DEPLOYMENT,
     NAMESPACE,
-    ROOT,
     Object,
     Release,
     a_set,
     find,
     render,
 )
-from tools.localcluster import CommandError, LocalCluster, Options
+from tools.localcluster import LocalCluster, Options
 
 MANAGER = f"system:serviceaccount:{NAMESPACE}:lws-controller-manager"
 SPARE_DEFAULT = (
@@ -258,23 +256,22 @@ def endpoint_slices(release: Release) -> list[Object]:
     ]
 
 
-def test_an_entry_with_a_ca_bundle_is_removed_before_appliers_leave_it_out(release: Release) -> None:
-    """Whoever writes the CA bundle owns a field of the entry, which a server-side apply leaves in place."""
+def test_an_entry_that_has_a_ca_bundle_goes_with_a_server_side_apply_without_it(release: Release) -> None:
+    """Nothing is left of it that validation would refuse, although the manager owns a field of it."""
     apply = ("apply", "--server-side", "-f", "-")
     where = ("validatingwebhookconfiguration", "torso")
     release.cluster.kubectl(*apply, input=json.dumps(validating(release)))
-    bundle = {"op": "add", "path": "/webhooks/1/clientConfig/caBundle", "value": a_bundle()}
-    injected = ("--type=json", "--field-manager=lws", "-p", json.dumps([bundle]))
+    webhooks = release.get(*where)["webhooks"]
+    assert len(webhooks) == 2
+    for webhook in webhooks:
+        webhook["clientConfig"]["caBundle"] = a_bundle()
+    injected = ("--type=merge", "--field-manager=lws", "-p", json.dumps({"webhooks": webhooks}))
     release.cluster.kubectl("patch", *where, *injected)
     try:
-        without = json.dumps(validating(release, "--set", "enableDisaggregatedSet=false"))
-        with pytest.raises(CommandError, match=r"is invalid: .*webhooks\[1\]"):
-            release.cluster.kubectl(*apply, input=without)
-        page = (ROOT / "docs" / "operations" / "troubleshooting" / "install.md").read_text()
-        (told,) = re.findall(r"lws-validating-webhook-configuration --type=json -p='(.*?)'", page)
-        release.cluster.kubectl("patch", *where, "--type=json", "-p", told)
-        release.cluster.kubectl(*apply, input=without)
-        assert [each["name"] for each in release.get(*where)["webhooks"]] == ["vleaderworkerset.kb.io"]
+        without = validating(release, "--set", "enableDisaggregatedSet=false")
+        release.cluster.kubectl(*apply, input=json.dumps(without))
+        (left,) = release.get(*where)["webhooks"]
+        assert (left["name"], left["clientConfig"]["caBundle"]) == ("vleaderworkerset.kb.io", a_bundle())
     finally:
         release.cluster.kubectl("delete", *where)
 
