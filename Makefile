@@ -20,6 +20,7 @@ STORIES := test/unit/stories/test_machine.py test/unit/stories/test_mutations.py
 # It compiles what it tests beside.
 NEIGHBOURS := test/integration/neighbours/
 SUITES := $(filter-out $(BAD_DAYS) $(CHAOS) $(NEIGHBOURS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))
+# ALSO: more targets beside the suites of `make test`.
 # Side by side where each has its own. They wait more than they work: three take up one and a half processors.
 LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
@@ -59,7 +60,7 @@ known-version: $(READY)
 
 test: on-linux known-version lint test-unit ## Everything: lint, unit, integration and end-to-end tests (K8S=1.32 for another version of Kubernetes).
 	@$(BUILD)
-	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(addprefix suite/,$(SUITES) files plugin test/e2e/)
+	@$(MAKE) --no-print-directory --output-sync=target -j$(LANES) $(ALSO) $(addprefix suite/,$(SUITES) files plugin test/e2e/)
 
 test-unit: $(READY) ## Unit tests, no cluster.
 	@$(MAKE) --no-print-directory --output-sync=target -j2 unit/sets unit/others unit/lws
