@@ -16,10 +16,10 @@ from lws.group.gang.kubernetes import hand_on
 from lws.group.identity import group_index_of
 from lws.group.node_loss import plan_node_loss
 from lws.group.objects import build_group_service, build_worker_statefulset
-from lws.group.placement import restored_for, worker_placement
+from lws.group.placement import restored_for, topology_of, worker_placement
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot, group_event
-from lws.group.start_conditions import plan_delay
+from lws.group.start_conditions import plan_delay, plan_second_look
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -81,7 +81,8 @@ def _plan_group(group: GroupSnapshot) -> Plan:
     workers = _plan_workers(group, restored) if restored.size > 1 else Plan()
     # Pods that come before their PodGroup would be placed without it, or by one that is going.
     chained = tuple(action for each in (gang, workers) for sequence in each.sequences for action in sequence)
-    return together(restart, service, replace(together(gang, workers), sequences=(chained,)))
+    second_look = plan_second_look(group, topology_of(restored.lws))
+    return together(restart, service, replace(together(gang, workers), sequences=(chained,)), second_look)
 
 
 def _deletes(restart: Plan) -> bool:

@@ -1,7 +1,5 @@
-"""What do the workers of a group wait for before they are created?
-
-In: the GroupSnapshot of a group that has no worker StatefulSet, and where its workers go. Out: a Plan that
-waits and says for what, or None where it is time.
+"""What the start of a group waits for: its workers, before they are created, and its leader, which pods of
+the former group may have kept from its node.
 """
 
 from __future__ import annotations
@@ -9,14 +7,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from lws import timing
-from lws.actions import Object, Plan
+from lws.actions import Merge, Object, Plan, Reference
 from lws.group.placement import Placement
 from lws.group.snapshot import GroupSnapshot, group_event
 from lws.kube.conditions import moment_of
-from lws.kube.metadata import is_terminating
+from lws.kube.metadata import is_terminating, labels_of
 from lws.kube.nodes import end_of_grace
-from lws.kube.pods import is_ready
-from lws_api.leaderworkerset.v1 import StartupPolicy
+from lws.kube.pods import is_ready, wait_for_node
+from lws_api.leaderworkerset.v1 import FORMER_GROUP_GONE_LABEL, StartupPolicy
 
 
 def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
@@ -31,6 +29,24 @@ def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
     if placement.waiting_for:
         return _unplaced(group, placement)
     return _names_taken(group)
+
+
+def plan_second_look(group: GroupSnapshot, topology: str) -> Plan:
+    """Have the scheduler look again at a leader, once, when no pod of its former group is left.
+
+    A leader runs beside the pods of its group, so former workers tie it to their place, where there may be no
+    room for it. When they go, the scheduler does not look again for minutes: of an affinity to pods it only
+    expects more from new ones, or from other labels of the pod itself. topology: of the group, "" for none.
+    """
+    if not topology or group.size == 1 or FORMER_GROUP_GONE_LABEL in labels_of(group.leader):
+        return Plan()
+    wait = wait_for_node(group.leader)
+    is_turned_away = wait is not None and wait.until is None and not wait.gate
+    if not is_turned_away or group.worker_statefulset is not None or group.former_workers or group.leaving:
+        return Plan()
+    patch = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}
+    why = "the leader found no node, and no pod of its former group is left: the scheduler looks again"
+    return Plan(sequences=((Merge(Reference.to(group.leader), patch, why=why),),))
 
 
 def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:

@@ -50,6 +50,10 @@ REVISION_LABEL = f"{_PREFIX}/template-revision-hash"
 ROLE_LABEL = f"{_PREFIX}/role"
 SUBGROUP_INDEX_LABEL = f"{_PREFIX}/subgroup-index"
 SUBGROUP_KEY_LABEL = f"{_PREFIX}/subgroup-key"
+FORMER_GROUP_GONE_LABEL = f"{_PREFIX}/former-group-gone"
+"""Of a leader that found no node while pods of its former group may have been there: the manager sets it to
+"true" when they are gone, so that the scheduler looks again.
+"""
 
 SIZE_ANNOTATION = f"{_PREFIX}/size"
 REPLICAS_ANNOTATION = f"{_PREFIX}/replicas"

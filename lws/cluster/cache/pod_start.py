@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from lws.actions import Object
 from lws.cluster.cache.fields import ALL, LATER, SET, Wakes
-from lws.kube.metadata import controller_of, labels_of
+from lws.kube.metadata import annotations_of, controller_of, labels_of
 from lws.kube.nodes import node_of
-from lws.kube.pods import is_ready
+from lws.kube.pods import is_ready, wait_for_node
+from lws.leaderworkerset.spec import group_topology
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 
 
@@ -43,10 +44,13 @@ def on_phase(before: Object, after: Object) -> Wakes:
 
 
 def on_conditions(before: Object, after: Object) -> Wakes:
-    """It is ready. Workers may wait for their leader to be."""
+    """It is ready. Workers may wait for their leader to be. A leader that its former group kept from a node
+    may show it after these pods are gone.
+    """
     was, now = is_ready(before), is_ready(after)
     if was == now:
-        return SET
+        is_turned_away = wait_for_node(before) is None and wait_for_node(after) is not None
+        return _step(after) if is_turned_away and group_topology(annotations_of(after)) else SET
     return ALL if was else _step(after)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lws.kube.metadata import is_terminating
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -74,6 +75,38 @@ def test_groups_and_subgroups_have_their_own_place_and_a_new_topology_is_a_rollo
     assert POOL_LABEL in kept["spec"]["nodeSelector"]
     assert "nodeSelector" not in moved["spec"]
     assert EXCLUSIVE_TOPOLOGY_ANNOTATION not in moved["metadata"]["annotations"]
+
+
+def test_a_leader_that_its_former_group_kept_from_other_nodes_goes_there_when_it_is_gone(
+    world: World,
+) -> None:
+    """By itself the scheduler would not look at it again before five minutes have passed."""
+    world.create(a_set("moved", 1, 2, annotations={EXCLUSIVE_TOPOLOGY_ANNOTATION: POOL_LABEL}))
+    settle(world, "moved")
+    (before,) = domains(world, "moved", POOL_LABEL, GROUP_INDEX_LABEL).values()
+    leader, worker = world.uid("Pod", "moved-0"), world.uid("Pod", "moved-0-1")
+    world.patch("Pod", "moved-0-1", {"metadata": {"finalizers": ["example.com/slow"]}})
+    world.kubectl("cordon", f"--selector={POOL_LABEL}={min(before)}")
+    try:
+        world.kubectl("delete", "pod", "moved-0", "--force", "--grace-period=0")
+        eventually("a new leader finds no node", lambda: has_no_node(world, "moved-0", leader))
+        eventually("its former worker goes", lambda: is_terminating(world.get("Pod", "moved-0-1")))
+        assert has_no_node(world, "moved-0", leader)
+        world.patch("Pod", "moved-0-1", {"metadata": {"finalizers": None}})
+        world.gone_or_replaced("Pod", "moved-0-1", worker)
+        settle(world, "moved", seconds=60.0)
+    finally:
+        world.kubectl("uncordon", f"--selector={POOL_LABEL}={min(before)}")
+    (after,) = domains(world, "moved", POOL_LABEL, GROUP_INDEX_LABEL).values()
+    assert not after & before
+
+
+def has_no_node(world: World, name: str, former: str) -> bool:
+    """It is another pod, and the scheduler has looked at it in vain."""
+    pod = world.find("Pod", name)
+    conditions = ((pod or {}).get("status") or {}).get("conditions") or ()
+    reasons = {each.get("reason") for each in conditions if each["type"] == "PodScheduled"}
+    return pod is not None and pod["metadata"]["uid"] != former and reasons == {"Unschedulable"}
 
 
 def test_marks_in_templates_are_overwritten_or_honoured_and_the_set_runs(world: World) -> None:

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
-from lws.actions import Create, Object
+from lws.actions import Create, Merge, Object
 from lws.group.placement import Placement
 from lws.group.plan import plan
 from lws.group.snapshot import GroupSnapshot
 from lws.group.start_conditions import plan_delay
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.revisions.history import build_revision, parse, record
+from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, FORMER_GROUP_GONE_LABEL
 from test.unit import api_server
 from test.unit.builders import KEY, NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
@@ -111,3 +113,42 @@ def test_workers_that_exist_wait_for_nobody() -> None:
     workers = make_worker_statefulset(dict(snapshot.leader))
     planned = plan(replace(snapshot, worker_statefulset=workers, former_workers=(former(),)))
     assert planned.is_empty and not planned.waiting_for
+
+
+def turned_away(*left: Object, **more: Any) -> GroupSnapshot:
+    """Group 0 of a set with a topology, whose leader the scheduler could not place. left: former workers."""
+    topology = {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"}
+    snapshot = group(*left, lws=make_set(size=more.pop("size", 3), annotations=more.pop("asked", topology)))
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    snapshot.leader["status"] = {"phase": "Pending", "conditions": more.pop("conditions", [condition])}
+    snapshot.leader["metadata"]["labels"] |= more.pop("labels", {})
+    snapshot.leader["spec"] |= more.pop("spec", {})
+    return replace(snapshot, **more)
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "is_looked_at"),
+    [
+        pytest.param(turned_away(), True, id="nothing is left"),
+        pytest.param(turned_away(former()), False, id="a former worker"),
+        pytest.param(turned_away(former(grace=28)), False, id="one that is going"),
+        pytest.param(turned_away(leaving=(former(grace=28),)), False, id="one whose StatefulSet is there"),
+        pytest.param(
+            turned_away(worker_statefulset=make_worker_statefulset(make_leader_pod(make_set(size=3)))),
+            False,
+            id="their StatefulSet",
+        ),
+        pytest.param(turned_away(labels={FORMER_GROUP_GONE_LABEL: "true"}), False, id="it was told"),
+        pytest.param(turned_away(conditions=[]), False, id="nobody has looked at it"),
+        pytest.param(turned_away(spec={"schedulingGates": [{"name": "g"}]}), False, id="it is gated"),
+        pytest.param(turned_away(asked={}), False, id="no topology"),
+        pytest.param(turned_away(size=1), False, id="no workers"),
+        pytest.param(turned_away(asked={SHARED_TOPOLOGY_ANNOTATION: "rack"}), True, id="a shared topology"),
+    ],
+)
+def test_the_scheduler_looks_again_at_a_leader_when_its_former_group_is_gone(
+    snapshot: GroupSnapshot, is_looked_at: bool
+) -> None:
+    merges = [each for sequence in plan(snapshot).sequences for each in sequence if isinstance(each, Merge)]
+    told = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}
+    assert [each.patch for each in merges] == ([told] if is_looked_at else [])

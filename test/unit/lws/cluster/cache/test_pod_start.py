@@ -8,7 +8,7 @@ import pytest
 
 from lws.cluster.cache.fields import Wakes
 from lws.cluster.cache.tables import wakes
-from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
+from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION, NAME_LABEL, WORKER_INDEX_LABEL
 
 
 def _pod(
@@ -47,6 +47,16 @@ ENDED = {"containerStatuses": [{"name": "server", "state": {"terminated": {"exit
 EVICTED = {"conditions": [{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}]}
 
 STEPS = [
+    pytest.param(
+        _pod(node="", worker="0", creationTimestamp="2026-01-02T03:04:05Z"),
+        _pod(
+            node="",
+            worker="0",
+            creationTimestamp="2026-01-02T03:04:05Z",
+            status={"conditions": [{"type": "PodScheduled", "status": "False"}]},
+        ),
+        id="leader-of-no-topology-finds-no-node",
+    ),
     pytest.param(_pod(node=""), _pod(), id="placed"),
     pytest.param(_pod(), _pod("Running"), id="runs"),
     pytest.param(_pod("Running"), _pod("Running", "True"), id="worker-ready"),
@@ -55,7 +65,17 @@ STEPS = [
     pytest.param(_pod(), _pod("Running", status=STARTED), id="started"),
     pytest.param(_statefulset(), _statefulset(ready=3), id="counted"),
 ]
+TURNED_AWAY = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+IN_A_RACK = {
+    "creationTimestamp": "2026-01-02T03:04:05Z",
+    "annotations": {EXCLUSIVE_TOPOLOGY_ANNOTATION: "rack"},
+}
 NEWS = [
+    pytest.param(
+        _pod(node="", worker="0", **IN_A_RACK),
+        _pod(node="", worker="0", status=TURNED_AWAY, **IN_A_RACK),
+        id="leader-finds-no-node",
+    ),
     pytest.param(_pod(node="", worker="0"), _pod(worker="0"), id="leader-placed"),
     pytest.param(_pod("Running", worker="0"), _pod("Running", "True", worker="0"), id="leader-ready"),
     pytest.param(
