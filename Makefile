@@ -16,7 +16,7 @@ unexport PYTHONDONTWRITEBYTECODE
 BAD_DAYS := test/integration/bad_days/
 CHAOS := test/integration/chaos/
 # What hypothesis plays 20,000 of by night.
-STORIES := test/unit/stories/test_machine.py test/unit/stories/test_mutations.py test/unit/stories/disaggregated test/unit/lws/disaggregatedset/rollout
+STORIES := test/unit/stories/test_machine.py test/unit/stories/test_mutations.py test/unit/stories/disaggregated test/unit/lws/disaggregatedset/rollout test/unit/fuzz
 # It compiles what it tests beside.
 NEIGHBOURS := test/integration/neighbours/
 SUITES := $(filter-out $(BAD_DAYS) $(CHAOS) $(NEIGHBOURS),$(sort $(dir $(wildcard test/integration/*/conftest.py))))

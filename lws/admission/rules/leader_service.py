@@ -29,29 +29,32 @@ def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
         return [required(_PORTS, why)]
     errors: list[FieldError] = []
     names: set[str] = set()
-    numbers: set[tuple[Any, Any]] = set()
+    # As text: what is stored may be anything.
+    numbers: set[tuple[str, str]] = set()
     for place, port in enumerate(ports):
         path, number = f"{_PORTS}[{place}]", port.get("port")
         errors += _name_errors(f"{path}.name", port.get("name"), names, len(ports))
         errors += _target_errors(f"{path}.targetPort", port.get("targetPort"))
-        if (number, port.get("protocol") or "TCP") in numbers:
+        identity = (str(number), str(port.get("protocol") or "TCP"))
+        if identity in numbers:
             errors.append(invalid(f"{path}.port", number, "is there already: list each port once"))
-        numbers.add((number, port.get("protocol") or "TCP"))
+        numbers.add(identity)
     return errors
 
 
 def _declares_ports(raw: Mapping[str, Any]) -> bool:
     template = fields.LEADER_TEMPLATE.of(raw) or fields.WORKER_TEMPLATE.of(raw)
     containers = fields.value_at(template, ("spec", "containers")) if isinstance(template, Mapping) else None
-    return any(isinstance(each, Mapping) and each.get("ports") for each in containers or ())
+    listed = containers if isinstance(containers, list) else ()
+    return any(isinstance(each, Mapping) and each.get("ports") for each in listed)
 
 
 def _name_errors(path: str, name: Any, seen: set[str], count: int) -> list[FieldError]:
     if not name:
         return [required(path, "several ports are told apart by their names")] if count > 1 else []
-    if name in seen:
+    if str(name) in seen:
         return [invalid(path, name, "is the name of another port: choose one for each")]
-    seen.add(name)
+    seen.add(str(name))
     return [invalid(path, name, why) for why in dns1123_label_errors(str(name))]
 
 

@@ -1,4 +1,7 @@
-"""Whatever is sent as a DisaggregatedSet gets an answer: good sets, and those with a few things wrong."""
+"""Whatever is sent as a DisaggregatedSet gets an answer: good sets, and those with a few things wrong.
+
+The same 400 of each every time; HYPOTHESIS_PROFILE=nightly draws 10,000 other ones.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import asyncio
 import copy
 import itertools
 import json
+import os
 from contextlib import closing
 from typing import Any
 
@@ -26,11 +30,17 @@ from test.unit.fuzz.validity import is_valid
 from test.unit.stories.disaggregated_world import World
 
 CHILD: Schema = definitions()[v1.KIND]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+EXAMPLES = settings(
+    max_examples=10_000 if NIGHTLY else 400,
+    derandomize=not NIGHTLY,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 MOST_PODS, MOST_ROUNDS = 40, 60
 
 
-# Shrinking a whole object would take longer than all that is drawn.
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@EXAMPLES
 @given(disaggregated_sets(), disaggregated_sets())
 def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> None:
     before = copy.deepcopy((new, old))
@@ -42,8 +52,7 @@ def test_every_set_gets_an_answer(new: dict[str, Any], old: dict[str, Any]) -> N
     assert errors_in(new, copy.deepcopy(new)) == []
 
 
-# As above.
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@EXAMPLES
 @given(disaggregated_sets())
 def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
     stored = defaulted(raw)
@@ -52,8 +61,7 @@ def test_what_is_stored_can_be_read(raw: dict[str, Any]) -> None:
         parse(stored)
 
 
-# As above.
-@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
+@EXAMPLES
 @given(disaggregated_sets())
 def test_every_child_of_a_set_that_is_stored_can_be_stored_too(raw: dict[str, Any]) -> None:
     """Whatever a set asks for, no rollout is held up by the admission of its children."""
@@ -95,8 +103,7 @@ def what_is_said(world: World) -> str:
     return ", ".join(sorted(named)) or "; ".join(world.status.get("pending", ()))
 
 
-# As above.
-@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@EXAMPLES
 @given(disaggregated_sets())
 def test_every_set_that_is_stored_settles_or_says_why_not(raw: dict[str, Any]) -> None:
     stored = accepted(raw)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lws.admission.leaderworkerset import errors_in
+from lws.admission.rules.leader_service import leader_service_errors
 from test.unit.lws.admission.test_leaderworkerset import make_set
 
 PORTS = "spec.leaderService.ports"
@@ -84,3 +85,16 @@ def test_ports(raw: dict[str, Any], expected: list[str]) -> None:
     found = [str(error) for error in errors_in(raw)]
     assert len(found) == len(expected)
     assert all(message.startswith(part) for message, part in zip(found, expected, strict=True))
+
+
+@pytest.mark.parametrize("containers", [True, 7, {"a": 1}, [None]])
+def test_containers_that_are_none_declare_no_port(containers: Any) -> None:
+    """A set that an older definition has stored is judged before it is changed."""
+    raw = a_set({})
+    raw["spec"]["leaderWorkerTemplate"]["workerTemplate"]["spec"]["containers"] = containers
+    assert [error.path for error in leader_service_errors(raw)] == [PORTS]
+
+
+def test_numbers_and_names_of_ports_may_be_stored_as_anything() -> None:
+    raw = with_ports({"name": ["a"], "port": {}, "protocol": []}, {"name": ["a"], "port": {}, "protocol": []})
+    assert [error.path for error in leader_service_errors(raw)]
