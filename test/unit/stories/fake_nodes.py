@@ -184,7 +184,7 @@ class FakeNodes:
             return None if is_over else partial(self._cluster.stopped, pod)
         if pod["status"]["phase"] == "Failed" or _is_ready(pod) or metadata["uid"] in self.stuck:
             return None
-        if pod["spec"]["containers"][0]["image"] in self.hopeless:
+        if pod["spec"]["containers"][0].get("image", "") in self.hopeless:
             return None
         # Every other pod runs for a while before it is ready.
         is_slow = pod["status"]["phase"] == "Pending" and int(metadata["uid"].rpartition("-")[2]) % 2

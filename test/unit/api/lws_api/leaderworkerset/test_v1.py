@@ -188,6 +188,7 @@ NAMES = {
     "ROLE_LABEL": "role",
     "SUBGROUP_INDEX_LABEL": "subgroup-index",
     "SUBGROUP_KEY_LABEL": "subgroup-key",
+    "FORMER_GROUP_GONE_LABEL": "former-group-gone",
     "SIZE_ANNOTATION": "size",
     "REPLICAS_ANNOTATION": "replicas",
     "LEADER_NAME_ANNOTATION": "leader-name",
