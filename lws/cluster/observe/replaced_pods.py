@@ -14,18 +14,21 @@ from lws.actions import Object
 from lws.group.failures import ignores_losses, members
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import controller_of
+from lws_api.leaderworkerset.v1 import RestartPolicy
 
 
 @dataclass(slots=True)
 class _Group:
     """leader: UID of the leader pod. pods: name → UID. replaced: names, kept while the leader is the same.
-    disrupted: those of them whose former pods went through no fault of their own.
+    disrupted: those of them whose former pods went through no fault of their own. ignored: the restart
+    policy was None when we last looked.
     """
 
     leader: str
     pods: dict[str, str] = field(default_factory=dict)
     replaced: set[str] = field(default_factory=set)
     disrupted: set[str] = field(default_factory=set)
+    ignored: bool = False
 
 
 class GroupMemory:
@@ -47,6 +50,10 @@ class GroupMemory:
         """
         workers = members(group, size)
         known = self._look(group.leader, workers)
+        # Replaced before the policy changed, or in the same instant: no healthy group goes for an edit.
+        if known.ignored:
+            self.accept(group.leader)
+        known.ignored = group.spec.restart_policy == RestartPolicy.NONE
         unseen = (pod["metadata"]["name"] for pod in workers if self._disrupted_before(pod))
         disrupted = known.disrupted | {name for name in unseen if name not in known.replaced}
         found = group

@@ -84,3 +84,19 @@ def test_a_worker_that_was_evicted_before_the_first_look_is_known_too() -> None:
     """The status may remember that there was another one."""
     found = losses("w2", disrupted=("w1",))
     assert (found.replaced, found.disrupted) == ((), {"demo-0-1"})
+
+
+def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> None:
+    """A loss and the edit come as two events, and the first look after both may be one."""
+    memory, leader = memory_of(), make_leader_pod()
+    workers = make_worker_statefulset(leader)
+
+    def replaced(uid: str, policy: str) -> tuple[str, ...]:
+        pods = (make_worker_pod(workers, uid=uid),)
+        lws = make_set(template={"restartPolicy": policy})
+        look = GroupSnapshot(lws, leader, NOW, worker_statefulset=workers, workers=pods)
+        return memory.with_losses(look, size=2).replaced
+
+    assert replaced("w1", "None") == ()
+    assert replaced("w2", "RecreateGroupOnPodRestart") == ()
+    assert replaced("w3", "RecreateGroupOnPodRestart") == ("demo-0-1",)
