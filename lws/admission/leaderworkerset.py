@@ -6,37 +6,55 @@ paths and in the words of the original controller's webhook.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from lws.admission.amounts import amount_errors
 from lws.admission.defaulting import default
-from lws.admission.errors import FieldError, invalid, required
-from lws.admission.fields import shape_errors
-from lws.admission.rules.gangs import gang_warnings
-from lws.admission.rules.later_fields import later_field_change_errors, later_field_errors
-from lws.admission.rules.leader_service import leader_service_errors
+from lws.admission.errors import FieldError, invalid, rendered, required
+from lws.admission.fields import shape_errors, templates_of
 from lws.admission.rules.placement import placement_errors, placement_warnings
-from lws.admission.rules.restarts import restart_warnings
-from lws.admission.rules.scaling import scaling_warnings
 from lws.admission.rules.siblings import clash_errors
-from lws.admission.rules.storage import claim_change_errors, storage_errors, storage_warnings
-from lws.admission.rules.subgroups import SUBGROUP_SIZE_PATH, subgroup_errors
 from lws.admission.rules.templates import template_errors, template_warnings
+from lws.group.gang.coscheduling import TIMEOUT_ANNOTATION, Coscheduling, timeout_seconds
+from lws.group.gang.kubernetes import Kubernetes
 from lws.group.gang.provider import GangProvider
+from lws.kube.conditions import is_true
 from lws.kube.metadata import annotations_of, copied, is_terminating, metadata_of
 from lws.kube.names import (
     LABEL_LENGTH,
     byte_length,
     dns1035_label_errors,
+    dns1123_label_errors,
     generate_name_errors,
+    parent_and_ordinal,
     tightest_derived_name,
 )
+from lws.kube.quantities import scaled
+from lws.kube.types.shapes import has_more_values
 from lws.leaderworkerset import fields
+from lws.leaderworkerset.left_alone import why_left_alone
+from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.revisions.encoding import equality_form
+from lws.leaderworkerset.revisions.history import record
 from lws.leaderworkerset.revisions.shape import number_faults
+from lws.leaderworkerset.rollout import outlook
+from lws.leaderworkerset.rollout.limits import budget_of
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
-from lws_api.leaderworkerset.v1 import RECREATE_GROUP_AFTER_START_ANNOTATION
+from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
+from lws.leaderworkerset.templates.claims import DELETE, RETAIN
+from lws.leaderworkerset.unsupported import unsupported_in
+from lws_api.leaderworkerset.identity import GroupIdentity
+from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RECREATE_GROUP_AFTER_START_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RestartPolicy,
+    StartupPolicy,
+    SubGroupPolicyType,
+)
 
 _READ_ANNOTATIONS = (*PLACEMENT_ANNOTATIONS, RECREATE_GROUP_AFTER_START_ANNOTATION)
 _MAX_REPLICAS = 1_000_000
@@ -251,3 +269,342 @@ def _extent(spec: SetSpec) -> tuple[int, int, int]:
 def _name_of(raw: Mapping[str, Any]) -> str:
     name = metadata_of(raw).get("name")
     return name if isinstance(name, str) else ""
+
+
+_PERCENT_MESSAGE = (
+    "a valid percent string must be a numeric string followed by an ending '%' "
+    "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
+)
+
+
+def amount_errors(path: object, amount: int | str | None) -> list[FieldError]:
+    """What is wrong with the amount in the field at `path`: one error at most, none where it says nothing."""
+    if amount is None:
+        return []
+    if isinstance(amount, int):
+        return [invalid(path, amount, "must be greater than or equal to 0")] if amount < 0 else []
+    try:
+        percent = scaled(amount, 100, round_up=False)
+    except ValueError:
+        return [invalid(path, amount, _PERCENT_MESSAGE)]
+    return [invalid(path, amount, "must not be greater than 100%")] if percent > 100 else []
+
+
+SUBGROUP_SIZE_PATH = str(fields.TEMPLATE.field("SubGroupPolicy").field("subGroupSize"))
+"""The capital S is no field of the API, but clients of the original controller know this path."""
+
+
+def subgroup_errors(new: Mapping[str, Any], spec: SetSpec) -> list[FieldError]:
+    """What is wrong with the subgroup policy, at the paths and in the words of the original controller."""
+    policy, size, path = spec.subgroup, spec.size, SUBGROUP_SIZE_PATH
+    if policy is None:
+        topology = annotations_of(new).get(SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+        if topology is None:
+            return []
+        path = f"metadata.annotations.{SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION}"
+        return [invalid(path, topology, "cannot have subgroup-exclusive-topology without subGroupSize set")]
+    subgroup_size = policy.get("subGroupSize")
+    if subgroup_size is None:
+        return [required(path, "subGroupSize must be set when subGroupPolicy is")]
+    if subgroup_size < 1:
+        return [invalid(path, subgroup_size, "subGroupSize must be equal or greater than 1")]
+    errors = []
+    if size % subgroup_size and (size - 1) % subgroup_size:
+        errors.append(invalid(path, subgroup_size, "size or size - 1 must be divisible by subGroupSize"))
+    if size < subgroup_size:
+        errors.append(invalid(path, subgroup_size, "subGroupSize cannot be larger than size"))
+    excluded = policy.get("subGroupPolicyType") == SubGroupPolicyType.LEADER_EXCLUDED
+    if excluded and (size - 1) % subgroup_size:
+        why = "size-1 must be divisible by subGroupSize when using LeaderExcluded"
+        errors.append(invalid(path, subgroup_size, why))
+    return errors
+
+
+def storage_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Claims without which no pod would start, and policies that StatefulSets do not know."""
+    for field in map(fields.CLAIM_RETENTION.field, ("whenDeleted", "whenScaled")):
+        if field.of(raw) not in (None, "", RETAIN, DELETE):
+            yield invalid(field, field.of(raw), f"must be {RETAIN} or {DELETE}")
+    for place, claim in enumerate(_claims(raw)):
+        path, name = f"{fields.CLAIMS}[{place}]", metadata_of(claim).get("name")
+        yield from _storage_name_errors(f"{path}.metadata.name", name)
+        if not fields.value_at(claim, ("spec", "accessModes")):
+            yield required(f"{path}.spec.accessModes", "say how the claim is mounted, ReadWriteOnce say")
+        if not fields.value_at(claim, ("spec", "resources", "requests", "storage")):
+            yield required(f"{path}.spec.resources.requests.storage", "say how large the claim is")
+
+
+def storage_warnings(raw: Mapping[str, Any]) -> Iterator[str]:
+    """Names that are there twice: StatefulSets take the last claim of a name."""
+    names = [metadata_of(claim).get("name") for claim in _claims(raw)]
+    last = {str(name): place for place, name in enumerate(names)}
+    for place, name in enumerate(names):
+        if place != last[str(name)]:
+            path = f"{fields.CLAIMS}[{place}].metadata.name"
+            yield f"{path}: {rendered(name)} is the name of a later claim template, which counts: remove one"
+
+
+def claim_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> list[FieldError]:
+    """Claim templates mean what they did: a StatefulSet can never change its own."""
+    after, before = _claims(new), _claims(old)
+    if after == before or _form(after) == _form(before):
+        return []
+    names = ", ".join(str(metadata_of(claim).get("name")) for claim in after)
+    why = (
+        "field is immutable: StatefulSets cannot change their claim templates; create a set of another name "
+        "with these, or delete this one, whose claims stay unless whenDeleted is Delete, and create it anew"
+    )
+    return [invalid(fields.CLAIMS, names, why)]
+
+
+def _claims(raw: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    claims = fields.CLAIMS.of(raw)
+    return [each for each in claims if isinstance(each, Mapping)] if isinstance(claims, list) else []
+
+
+def _form(claims: list[Mapping[str, Any]]) -> str:
+    return equality_form({"leaderWorkerTemplate": {"volumeClaimTemplates": claims}})
+
+
+def _storage_name_errors(path: str, name: Any) -> list[FieldError]:
+    if not isinstance(name, str) or not name:
+        return [required(path, "volumeMounts of containers and the names of claims need it")]
+    return [invalid(path, name, why) for why in dns1123_label_errors(name)]
+
+
+_PORTS = str(fields.LEADER_SERVICE.field("ports"))
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def leader_service_errors(raw: Mapping[str, Any]) -> list[FieldError]:
+    """Ports that no Service can have, or none at all."""
+    service = fields.LEADER_SERVICE.of(raw)
+    if not isinstance(service, Mapping):
+        return []
+    asked = service.get("ports")
+    ports = [each for each in asked if isinstance(each, Mapping)] if isinstance(asked, list) else []
+    if not ports and not _declares_ports(raw):
+        why = "no container of the leader template declares a port: say which ones clients reach leaders by"
+        return [required(_PORTS, why)]
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    # As text: what is stored may be anything.
+    numbers: set[tuple[str, str]] = set()
+    for place, port in enumerate(ports):
+        path, number = f"{_PORTS}[{place}]", port.get("port")
+        errors += _leader_service_name_errors(f"{path}.name", port.get("name"), names, len(ports))
+        errors += _target_errors(f"{path}.targetPort", port.get("targetPort"))
+        identity = (str(number), str(port.get("protocol") or "TCP"))
+        if identity in numbers:
+            errors.append(invalid(f"{path}.port", number, "is there already: list each port once"))
+        numbers.add(identity)
+    return errors
+
+
+def _declares_ports(raw: Mapping[str, Any]) -> bool:
+    template = fields.LEADER_TEMPLATE.of(raw) or fields.WORKER_TEMPLATE.of(raw)
+    containers = fields.value_at(template, ("spec", "containers")) if isinstance(template, Mapping) else None
+    listed = containers if isinstance(containers, list) else ()
+    return any(isinstance(each, Mapping) and each.get("ports") for each in listed)
+
+
+def _leader_service_name_errors(path: str, name: Any, seen: set[str], count: int) -> list[FieldError]:
+    if not name:
+        return [required(path, "several ports are told apart by their names")] if count > 1 else []
+    if str(name) in seen:
+        return [invalid(path, name, "is the name of another port: choose one for each")]
+    seen.add(str(name))
+    return [invalid(path, name, why) for why in dns1123_label_errors(str(name))]
+
+
+def _target_errors(path: str, target: Any) -> list[FieldError]:
+    if target is None or (isinstance(target, int) and 1 <= target <= 65535):
+        return []
+    if isinstance(target, str) and len(target) <= 15 and _PORT_NAME.fullmatch(target):
+        return []
+    why = "must be a number from 1 to 65535, or the name of a port of a container"
+    return [invalid(path, target, why)]
+
+
+_ALONE = "so that the scheduler is asked for the leader alone, and workers may find no place"
+
+
+def gang_warnings(raw: Mapping[str, Any], gang: GangProvider) -> list[str]:
+    """What is legal and not placed as a whole."""
+    found = []
+    if fields.STARTUP_POLICY.of(raw) == StartupPolicy.LEADER_READY:
+        found.append(
+            f"spec.startupPolicy: LeaderReady: workers do not exist before their leader is ready, {_ALONE}; "
+            f"use LeaderCreated"
+        )
+    for annotation in (EXCLUSIVE_TOPOLOGY_ANNOTATION, SHARED_TOPOLOGY_ANNOTATION):
+        if topology := annotations_of(raw).get(annotation):
+            found.append(
+                f"metadata.annotations.{annotation}: {rendered(topology)}: workers do not exist before their "
+                f"leader has a node, {_ALONE} beside it"
+            )
+    if isinstance(gang, Coscheduling):
+        found += _timeout_warnings(annotations_of(raw).get(TIMEOUT_ANNOTATION))
+    if isinstance(gang, Kubernetes):
+        found += _own_group_warnings(raw)
+    return found + _scheduler_warnings(raw)
+
+
+def _timeout_warnings(value: object) -> list[str]:
+    if value is None or timeout_seconds(value) is not None:
+        return []
+    path = f"metadata.annotations.{TIMEOUT_ANNOTATION}: {rendered(value)}"
+    return [f"{path} is not read: write a number of seconds above 0, such as '120'"]
+
+
+def _own_group_warnings(raw: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{where}.spec.schedulingGroup: these pods name a PodGroup of their own, the same for all groups of "
+        f"the set: none is made for them; remove it to have groups placed as a whole"
+        for where, template in templates_of(raw)
+        if fields.value_at(template, ("spec", "schedulingGroup"))
+    ]
+
+
+def _scheduler_warnings(raw: Mapping[str, Any]) -> list[str]:
+    """Each scheduler sees its own pods only, and waits for the others."""
+    named = {path: fields.value_at(each, ("spec", "schedulerName")) for path, each in templates_of(raw)}
+    if len({rendered(name or "default-scheduler") for name in named.values()}) < 2:
+        return []
+    told = " and ".join(f"{where} {rendered(name or 'default-scheduler')}" for where, name in named.items())
+    return [f"spec.schedulerName: {told}: no scheduler sees the whole group, which is never placed; name one"]
+
+
+_DOWN = ("NotReady", "Broken")
+
+
+def scaling_warnings(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> list[str]:
+    """StatefulSets take the highest index first, ready or not."""
+    if spec.replicas >= before.replicas:
+        return []
+    down = {index: name for name, index in _groups_that_are_down(old)}
+    staying = [name for index, name in sorted(down.items()) if index < spec.replicas]
+    if not staying or all(index in down for index in range(spec.replicas, before.replicas)):
+        return []
+    return [
+        f"spec.replicas: {spec.replicas}: groups with the highest indices go, ready or not; not ready are "
+        f"{', '.join(staying)}, which stay. A group is made anew when its leader pod is deleted"
+    ]
+
+
+def _groups_that_are_down(raw: Mapping[str, Any]) -> list[tuple[str, int]]:
+    named = fields.value_at(raw, ("status", "groups", "unsettled"))
+    told = [each for each in named if isinstance(each, Mapping)] if isinstance(named, list) else []
+    names = [str(each.get("name")) for each in told if each.get("state") in _DOWN]
+    return [(name, index) for name in names if (index := parent_and_ordinal(name)[1]) >= 0]
+
+
+# kubectl and the API server cut warnings off that are much longer.
+_MOST_CHANGES = 3
+MOST_VALUES = 20_000
+"""Of a spec whose changes are described: a hundred times what a large template has costs 0.1 s."""
+TOO_LARGE = (
+    "it is too large to say in a review which groups this update restarts, and why: `lws plan` says it"
+)
+
+
+def restart_warnings(
+    new: Mapping[str, Any], old: Mapping[str, Any], spec: SetSpec, before: SetSpec
+) -> list[str]:
+    """One, or none where no pod is restarted, as far as the set itself shows: pods are not looked at."""
+    running = min(spec.replicas, before.replicas, _counted(old, "replicas"))
+    if running <= 0 or why_left_alone(new, is_covered=True) is not None:
+        return []
+    if any(has_more_values(each["spec"], MOST_VALUES) for each in (new, old)):
+        is_like = fields.TEMPLATE.of(new) == fields.TEMPLATE.of(old)
+        return [] if is_like else [f"{fields.TEMPLATE}: {TOO_LARGE}"]
+    now, then = record(new), record(old)
+    is_same = now.form == then.form and now.topology == then.topology
+    why = _released(old, spec, before) if is_same else _changes(describe(then, now))
+    if not why:
+        return []
+    released = before.floor if is_same and not before.paused else running
+    floor = min(spec.floor, running)
+    said = outlook.restarts(range(floor, min(released, running)), budget_of(spec), spec.paused)
+    if said and (is_same or _is_rolling(old)):
+        said += ", unless they have this template already"
+    told = "; ".join(filter(None, (said, outlook.pinned(range(floor)))))
+    return [f"{told}: {why}"]
+
+
+def _released(old: Mapping[str, Any], spec: SetSpec, before: SetSpec) -> str:
+    """What lets groups go that had to stay; empty where nothing does, or where all are on one template."""
+    if spec.paused or _counted(old, "updatedReplicas") >= _counted(old, "replicas"):
+        return ""
+    if before.paused:
+        return "the rollout is resumed"
+    if spec.floor < before.floor:
+        return f"the partition is lowered from {before.floor} to {spec.floor}"
+    return ""
+
+
+def _changes(lines: list[str]) -> str:
+    more = len(lines) - _MOST_CHANGES
+    return "; ".join([*lines[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])])
+
+
+def _counted(old: Mapping[str, Any], field: str) -> int:
+    counted = _status(old).get(field)
+    return counted if type(counted) is int else 0
+
+
+def _is_rolling(old: Mapping[str, Any]) -> bool:
+    conditions = _status(old).get("conditions")
+    return isinstance(conditions, list) and is_true(conditions, UPDATE_IN_PROGRESS)
+
+
+def _status(old: Mapping[str, Any]) -> Mapping[str, Any]:
+    status = old.get("status")
+    return status if isinstance(status, Mapping) else {}
+
+
+_IDENTITY = fields.SPEC.field("groupIdentity")
+_SCHEDULING = fields.SPEC.field("scheduling")
+_RECREATING = (RestartPolicy.RECREATE_GROUP_ON_POD_RESTART, RestartPolicy.RECREATE_GROUP_AFTER_START)
+
+
+def later_field_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Values that this controller would have to run as something else."""
+    for each in unsupported_in(raw):
+        yield invalid(each.path, each.value, f"{each.why}: {each.remedy}")
+    yield from _restart_limit_errors(raw)
+
+
+def later_field_change_errors(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[FieldError]:
+    """What cannot be taken back: the groups that the original made of it would stay beside ours."""
+    before, after = _identity_of(old), _identity_of(new)
+    if before == GroupIdentity.HASH and after != before:
+        why = "groupIdentity is immutable: create a set of another name, and delete this one"
+        yield invalid(_IDENTITY, after, why)
+    if _SCHEDULING.of(old) is not None and _SCHEDULING.of(new) is None:
+        why = (
+            "cannot remove scheduling after creation: create a set of another name without it, and delete "
+            "this one"
+        )
+        yield invalid(_SCHEDULING, None, why)
+
+
+def _identity_of(raw: Mapping[str, Any]) -> Any:
+    return _IDENTITY.of(raw) or GroupIdentity.ORDINAL.value
+
+
+def _restart_limit_errors(raw: Mapping[str, Any]) -> Iterator[FieldError]:
+    limit, path = (
+        fields.MAX_GROUP_RESTARTS_IN_TEMPLATE.of(raw),
+        str(fields.MAX_GROUP_RESTARTS_IN_TEMPLATE),
+    )
+    if limit is None:
+        return
+    if (fields.RESTART_POLICY.of(raw) or fields.RESTART_POLICY.default) not in _RECREATING:
+        yield invalid(
+            path, limit, "maxGroupRestarts is only supported when restartPolicy recreates the group"
+        )
+    if fields.MAX_GROUP_RESTARTS.of(raw) is not None:
+        yield invalid(
+            path, limit, "cannot be beside spec.maxGroupRestarts, which says the same: keep one of them"
+        )

@@ -5,9 +5,10 @@ In: arguments. Out: an exit code: 0 success, 1 error, 2 wrong usage.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -16,7 +17,6 @@ from types import MappingProxyType
 import click
 
 from lws import __version__
-from lws.cli.arguments.go_flags import as_double_dashed
 from lws.cluster.errors import ClusterError
 from lws.config import ConfigError
 
@@ -113,3 +113,23 @@ def _called(program: str) -> tuple[str, str]:
     variable = "_KUBECTL_LWS_COMPLETE"
     # A completion script is for the program of the plugin; a person has typed `kubectl lws`.
     return (PLUGIN if variable in os.environ else "kubectl lws"), variable
+
+
+def as_double_dashed(arguments: Sequence[str], params: Iterable[click.Parameter]) -> list[str]:
+    """`-flag` → `--flag`, and a bare `--flag` of a boolean → `--flag=true` (it never takes the next
+    argument, while any other flag takes it whatever it looks like).
+    """
+    flags = {name: param.type for param in params for name in param.opts}
+    result: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "--":
+            return [*result, argument, *remaining]
+        if argument.startswith("-") and not argument.startswith("--") and len(argument) > 2:
+            argument = f"-{argument}"
+        if isinstance(flags.get(argument), click.types.BoolParamType):
+            argument = f"{argument}=true"
+        result.append(argument)
+        if argument in flags:
+            result += itertools.islice(remaining, 1)
+    return result

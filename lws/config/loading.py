@@ -7,7 +7,7 @@ file, the file to flags.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from lws.config import ciphers
 from lws.config.checks import TLS_VERSIONS, mistakes_in
 from lws.config.errors import ConfigError, KeyPath, Origin, config_error
-from lws.config.file import read
 from lws.config.flags import flag_of, overrides
 from lws.config.settings import Certificates, LeaderElection, Settings, Tls, Webhook
 from lws.kube.nodes import NodeLossPolicy
@@ -136,3 +135,53 @@ def _tls(configuration: Configuration) -> Tls:
         minimum_version=TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2),
         ciphers=ciphers.openssl_names(suites),
     )
+
+
+_START = f"it must start with `apiVersion: {API_VERSION}` and `kind: {KIND}`"
+
+
+def read(path: str) -> dict[str, Any]:
+    """The document in the file; raises ConfigError if there is none."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        document = yaml.load(text, Loader=_StrictLoader)
+    except OSError as error:
+        raise ConfigError([f"{path}: cannot be read: {error.strerror}; check --config"]) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError([f"{path}: is not UTF-8 text: {error.reason} at byte {error.start}"]) from error
+    except yaml.YAMLError as error:
+        raise ConfigError([f"{path}{_line(error)}: {_problem(error)}"]) from error
+    if document is None:
+        raise ConfigError([f"{path}: is empty; {_START}"])
+    if not isinstance(document, dict):
+        raise ConfigError([f"{path}: must be a mapping; {_START}"])
+    return {str(key): value for key, value in document.items()}
+
+
+def _line(error: yaml.YAMLError) -> str:
+    mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
+    return f":{mark.line + 1}" if mark is not None else ""
+
+
+def _problem(error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.MarkedYAMLError):
+        return " ".join(part for part in (error.context, error.problem) if part)
+    return f"is not YAML: {' '.join(str(error).split())}"
+
+
+class _StrictLoader(yaml.SafeLoader):
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, str):
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key!r} is no key: keys are strings", problem_mark=key_node.start_mark
+                )
+            if key in seen:
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key} stands here a second time: remove one of the two",
+                    problem_mark=key_node.start_mark,
+                )
+            seen.add(key)
+        return super().construct_mapping(node, deep)

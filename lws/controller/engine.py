@@ -9,11 +9,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from lws import timing
+from lws.actions import Object
 from lws.cluster.cache.informer import Informer, Source
 from lws.cluster.cache.rollback import Rollback
 from lws.cluster.cache.store import Store
@@ -34,11 +35,11 @@ from lws.controller.loop import Loop, Term, Terms
 from lws.controller.operator import build_registry, build_settings, run_operator
 from lws.controller.queue import Queue
 from lws.controller.registration import Parts, Registration, together
-from lws.controller.triggers.enqueue import Triggers
-from lws.controller.triggers.keys import Key
+from lws.controller.triggers.keys import Key, Route
 from lws.controller.triggers.watch import KopfStream, informers_of
 from lws.controller.webhooks.dispatch import dispatching
 from lws.controller.webhooks.serving import Serving
+from lws.kube.metadata import uid_of
 
 log = logging.getLogger(__name__)
 
@@ -277,3 +278,42 @@ class Engine:
 
     async def _work(self, key: Any) -> Any:
         return await self._loop.work(key)
+
+
+class Triggers:
+    """Puts keys into a queue. route_of: which passes a change of an object starts; None where it starts none.
+    forget: told of each object that is not there any more.
+    """
+
+    def __init__(
+        self,
+        queue: Queue,
+        route_of: Callable[[Object], Route | None],
+        forget: Callable[[Object], None] = lambda obj: None,
+    ) -> None:
+        self._queue = queue
+        self._route_of = route_of
+        self._forget = forget
+        self._keys: list[Callable[[Scope], Iterable[Key]]] = []
+
+    def add(self, keys: Callable[[Scope], Iterable[Key]]) -> None:
+        """keys: of all that there is in some namespaces."""
+        self._keys.append(keys)
+
+    def on_change(self, before: Object | None, after: Object | None) -> None:
+        """An object changed."""
+        obj = after if after is not None else before
+        if obj is None:
+            return
+        if before is not None and (after is None or uid_of(after) != uid_of(before)):
+            self._forget(before)
+        route = self._route_of(obj)
+        if route is not None:
+            for key, within in route(before, after):
+                self._queue.add(key, within)
+
+    def everything(self, scope: Scope = everywhere) -> None:
+        """Every key of the namespaces that are meant."""
+        for keys in self._keys:
+            for key in keys(scope):
+                self._queue.add(key)

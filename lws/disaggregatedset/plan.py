@@ -28,8 +28,7 @@ from lws.disaggregatedset.slices.targets import Wanted
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.status.figures import figures_of
-from lws.disaggregatedset.status.nodes import look_again, without_nodes
-from lws.disaggregatedset.status.problems import plan_left_alone, problems_of
+from lws.disaggregatedset.status.problems import look_again, plan_left_alone, problems_of, without_nodes
 from lws.disaggregatedset.status.status import IN_ROLLOUT, Observed, can_wait, disaggregated_status
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.status.progress import STALLED

@@ -5,30 +5,34 @@ In: a GroupSnapshot. Out: a Plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from lws import timing
-from lws.actions import Announce, Create, Delete, Fold, Object, Plan, Reference, together
-from lws.children import Child, Owner, plan_child, put_back_service, relabelled
-from lws.group.edits import plan_existing_workers, put_back
+from lws.actions import Announce, Create, Delete, Fold, Merge, Object, Plan, Reference, together
+from lws.children import Child, Owner, plan_child, put_back_service, relabelled, repair
 from lws.group.gang.kubernetes import hand_on
 from lws.group.identity import group_index_of
-from lws.group.node_loss import plan_node_loss
+from lws.group.labels import Edited
 from lws.group.objects import build_group_service, build_worker_statefulset
-from lws.group.placement import restored_for, topology_of, worker_placement
+from lws.group.placement import Placement, restored_for, topology_of, worker_placement
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot, group_event
-from lws.group.start_conditions import plan_delay, plan_second_look
+from lws.kube.conditions import moment_of, timestamp
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
     is_controlled_by,
     is_terminating,
     labels_of,
+    missing_labels,
     name_of,
+    without_tools_own,
 )
+from lws.kube.nodes import StuckPod, end_of_grace, look_again_after, stuck_pods
 from lws.kube.ownership import Ownership, may_adopt
+from lws.kube.pods import is_ready, wait_for_node
 from lws.leaderworkerset.assessment.likeness import (
     ownership_of_pod_group,
     ownership_of_service,
@@ -36,15 +40,19 @@ from lws.leaderworkerset.assessment.likeness import (
 )
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.revisions.keys import key_of_template
 from lws.leaderworkerset.revisions.recovery import as_recorded, reconstruct
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.figures import MISSING_REVISION, recreated
 from lws_api.leaderworkerset.v1 import (
+    FORMER_GROUP_GONE_LABEL,
     GROUP_INDEX_LABEL,
     GROUP_KEY_LABEL,
     KIND,
     LEADER_NAME_ANNOTATION,
+    NAME_LABEL,
     REVISION_LABEL,
+    StartupPolicy,
     SubdomainPolicy,
 )
 
@@ -232,3 +240,150 @@ def _unknown_revision(group: GroupSnapshot, note: str) -> Plan:
 
 def _failed(group: GroupSnapshot, note: str) -> Announce:
     return group_event(group, "FailedCreate", "Create", note, "Warning")
+
+
+def plan_delay(group: GroupSnapshot, placement: Placement) -> Plan | None:
+    """The first of the reasons not to create the workers yet."""
+    if group.spec.startup_policy == StartupPolicy.LEADER_READY and not is_ready(group.leader):
+        return Plan(waiting_for="the leader pod to be ready (startupPolicy LeaderReady)")
+    if group.drops_start_ordinal:
+        return Plan(
+            again_after=timing.LOOK_AGAIN_SECONDS,
+            waiting_for="an API server that keeps spec.ordinals.start of StatefulSets",
+        )
+    if placement.waiting_for:
+        return _unplaced(group, placement)
+    return _names_taken(group)
+
+
+def plan_second_look(group: GroupSnapshot, topology: str) -> Plan:
+    """Have the scheduler look again at a leader, once, when no pod of its former group is left.
+
+    A leader runs beside the pods of its group, so former workers tie it to their place, where there may be no
+    room for it. When they go, the scheduler does not look again for minutes: of an affinity to pods it only
+    expects more from new ones, or from other labels of the pod itself. topology: of the group, "" for none.
+    """
+    if not topology or group.size == 1 or FORMER_GROUP_GONE_LABEL in labels_of(group.leader):
+        return Plan()
+    wait = wait_for_node(group.leader)
+    is_turned_away = wait is not None and wait.until is None and not wait.gate
+    if not is_turned_away or group.worker_statefulset is not None or group.former_workers or group.leaving:
+        return Plan()
+    patch = {"metadata": {"labels": {FORMER_GROUP_GONE_LABEL: "true"}}}
+    why = "the leader found no node, and no pod of its former group is left: the scheduler looks again"
+    return Plan(sequences=((Merge(Reference.to(group.leader), patch, why=why),),))
+
+
+def _unplaced(group: GroupSnapshot, placement: Placement) -> Plan:
+    """A leader that is not scheduled yet wakes us when it is; nodes are not watched."""
+    scheduled = bool((group.leader.get("spec") or {}).get("nodeName"))
+    warning = group_event(group, "FailedCreate", "Create", placement.waiting_for, "Warning")
+    return Plan(
+        announce=(warning,) if placement.is_stuck else (),
+        again_after=timing.LOOK_AGAIN_SECONDS if scheduled else None,
+        waiting_for=placement.waiting_for,
+    )
+
+
+def _names_taken(group: GroupSnapshot) -> Plan | None:
+    """Who deletes a leader in the background leaves the pods of its workers to the garbage collector, which
+    comes to them last. A StatefulSet that meets them backs off, twice as long each time.
+
+    Not for ever: it can do without those that never go, and each that goes wakes us.
+    """
+    left = [(_waited_for_until(group, pod) - group.now).total_seconds() for pod in group.former_workers]
+    if max(left, default=0.0) <= 0:
+        return None
+    return Plan(again_after=max(left), waiting_for="the pods of the former workers to be gone")
+
+
+def _waited_for_until(group: GroupSnapshot, pod: Object) -> datetime:
+    """Its grace period is its own, as where groups go in the foreground."""
+    since, patience = moment_of(group.leader["metadata"].get("creationTimestamp")), timing.COLLECTED_WITHIN
+    if is_terminating(pod):
+        since, patience = end_of_grace(pod), timing.ENDED_WITHIN
+    return since + patience if since is not None else group.now
+
+
+def plan_node_loss(group: GroupSnapshot) -> Plan:
+    """Deletions by force where they are asked for. That pods are stuck is told by the pass over the set.
+
+    What Kubernetes deletes by itself (nodes that are gone or out of service) is only waited for.
+    """
+    pods, nodes, policy = group.leaving, group.nodes, group.node_loss
+    stuck = stuck_pods(pods, nodes, group.now, policy)
+    forced = [each for each in stuck if policy.force_delete and not each.loss.is_collected]
+    lost = sorted({f"node {each.loss.node}, which {each.loss.why}" for each in stuck})
+    return Plan(
+        sequences=tuple((_delete(group, each),) for each in forced),
+        again_after=look_again_after(pods, nodes, group.now, policy),
+        waiting_for=f"pods on {'; '.join(lost)}" if lost else "",
+        stuck_pods=len(stuck),
+    )
+
+
+def _delete(group: GroupSnapshot, stuck: StuckPod) -> Delete:
+    name, loss = stuck.pod["metadata"]["name"], stuck.loss
+    why = f"it has been terminating since {timestamp(stuck.since)} on node {loss.node}, which {loss.why}"
+    is_leader = stuck.pod["metadata"]["uid"] == group.leader["metadata"]["uid"]
+    event = Announce(
+        regarding=Reference.to(group.lws),
+        related=Reference.to(stuck.pod),
+        reason="NodeLost",
+        action="Delete",
+        note=f"Deleted pod {name} by force: {why}",
+        type="Warning",
+    )
+    return Delete(
+        target=Reference.to(stuck.pod),
+        # As ever, the workers of a leader go before it does, wherever they run.
+        propagation="Foreground" if is_leader else "Background",
+        why=why,
+        announce=(event,),
+        grace_seconds=0,
+    )
+
+
+_IDENTITY = (NAME_LABEL, GROUP_INDEX_LABEL, GROUP_KEY_LABEL, REVISION_LABEL)
+
+
+def put_back(edited: Iterable[Edited]) -> Plan:
+    """An edit of labels or annotations changes nothing of what runs: it costs a write, never a pod."""
+    return Plan(sequences=tuple((_restoring(each),) for each in edited))
+
+
+def _restoring(edited: Edited) -> Merge:
+    marks = {"labels": edited.marks.labels, "annotations": edited.marks.annotations}
+    names = sorted(name.rpartition("/")[2] for part in marks.values() for name in part)
+    patch = {"metadata": {field: dict(part) for field, part in marks.items() if part}}
+    return Merge(
+        Reference.to(edited.pod), patch, why=f"what tells who the pod is was edited: {', '.join(names)}"
+    )
+
+
+def plan_existing_workers(existing: Object, intent: Object) -> Plan:
+    """Number, first index and labels of workers are put back; a new template would roll pods.
+
+    Workers that came from a former leader may be of another revision: that one says how many they are.
+    A first index that is not there was dropped by the API server: writing it would not bring it.
+    """
+    wanted_labels = intent["spec"]["template"]["metadata"]["labels"]
+    key = key_of_template(existing) or wanted_labels[REVISION_LABEL]
+    found, wanted = existing["spec"].get("replicas", 1), intent["spec"]["replicas"]
+    is_scaled = found != wanted and key == wanted_labels[REVISION_LABEL]
+    ordinals = intent["spec"]["ordinals"]
+    start = (existing["spec"].get("ordinals") or ordinals).get("start")
+    is_moved = start != ordinals["start"]
+    numbers = {"replicas": wanted} if is_scaled else {}
+    numbers |= {"ordinals": ordinals} if is_moved else {}
+    labels = missing_labels(existing, {**wanted_labels, REVISION_LABEL: key}, _IDENTITY)
+    why_scaled = f"workers were scaled to {found} by hand, the group has {wanted}"
+    why_moved = f"the first worker was made that of index {start} by hand"
+    why_numbered = "; ".join(why for why, is_so in ((why_scaled, is_scaled), (why_moved, is_moved)) if is_so)
+    why_labelled = "labels that tell whose workers they are were edited"
+    patches = {
+        why_numbered: {"spec": numbers} if numbers else {},
+        why_labelled: {"metadata": {"labels": labels}} if labels else {},
+    }
+    due = {why: without_tools_own(existing, patch) for why, patch in patches.items() if patch}
+    return repair(existing, due)

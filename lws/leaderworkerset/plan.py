@@ -36,9 +36,8 @@ from lws.leaderworkerset.memory.members import current_members
 from lws.leaderworkerset.memory.restarts import given_up
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status import node_loss
 from lws.leaderworkerset.status.figures import figures_of, starts_of
-from lws.leaderworkerset.status.problems import problems_of
+from lws.leaderworkerset.status.problems import look_again, lost_nodes, problems_of
 from lws.leaderworkerset.status.progress import STALLED
 from lws.leaderworkerset.status.status import (
     UPDATE_IN_PROGRESS,
@@ -67,14 +66,14 @@ def plan(snapshot: SetSnapshot) -> Plan:
     services = (plan_service(snapshot, is_done), plan_leader_service(snapshot))
     children = (step.plan, *services, plan_disruption_budget(snapshot, groups), plan_retries(snapshot))
     blocking = (problem for child in children for problem in child.problems)
-    problems = problems_of(snapshot, [*blocking, *node_loss.problems(snapshot)])
+    problems = problems_of(snapshot, [*blocking, *lost_nodes(snapshot)])
     upkeep = [plan_adoption(snapshot, choice)]
     upkeep.append(plan_owners(snapshot.lws, (group.index for group in snapshot.groups), snapshot.claims))
     if ownership in (Ownership.OURS, Ownership.ABSENT):
         upkeep.append(plan_pruning(snapshot, choice, () if is_done else _remembered_names(snapshot.lws)))
     revisions = _revisions_to_tell(snapshot, choice, step, is_done)
     status = _status(snapshot, rollout, problems, revisions, step)
-    waits = (status.due_in, node_loss.look_again(snapshot))
+    waits = (status.due_in, look_again(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
         statuses=_written(snapshot.lws, status, rollout),

@@ -6,28 +6,46 @@ controller in its order, at its paths and in its words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from lws.admission.disaggregatedset.facts import SetFacts, facts_of, identity_of, shape_errors
+from lws.admission import leaderworkerset
+from lws.admission.defaulting import default
+from lws.admission.disaggregatedset.facts import RoleFacts, SetFacts, facts_of, identity_of, shape_errors
 from lws.admission.disaggregatedset.names import name_errors
-from lws.admission.disaggregatedset.placement import placement_errors, placement_warnings
-from lws.admission.disaggregatedset.reserved import reserved_errors, reserved_warnings
-from lws.admission.disaggregatedset.restarts import restart_warnings
-from lws.admission.disaggregatedset.roles import role_errors, role_warnings
 from lws.admission.disaggregatedset.scaling import (
     clash_errors,
     scaler_errors,
     scaling_change_warnings,
     scaling_warnings,
 )
-from lws.admission.disaggregatedset.start_order import start_order_errors
-from lws.admission.errors import FieldError, invalid
-from lws.admission.leaderworkerset import MOST_TOLD
-from lws.disaggregatedset.spec import number_faults
+from lws.admission.errors import FieldError, forbidden, invalid, not_supported, rendered, required
+from lws.admission.leaderworkerset import MOST_TOLD, MOST_VALUES, TOO_LARGE
+from lws.disaggregatedset.revisions.diff import describe
+from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.rollout.outlook import restarts
+from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, number_faults, parse
 from lws.group.gang.provider import GangProvider
-from lws.kube.metadata import is_terminating
+from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
+from lws.kube.names import label_key_errors
+from lws.kube.types.shapes import has_more_values
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.fields import value_at
+from lws_api.disaggregatedset.v1 import (
+    APP_LABEL,
+    INITIAL_REPLICAS_ANNOTATION,
+    NAME_LABEL,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SLICE_LABEL,
+)
+from lws_api.leaderworkerset.v1 import (
+    EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
+    RolloutStrategyType,
+)
 
 
 def errors_in(
@@ -107,3 +125,249 @@ def _facts_before(old: Mapping[str, Any] | None) -> SetFacts | None:
 
 def _needs_no_check(new: Mapping[str, Any], old: Mapping[str, Any] | None) -> bool:
     return is_terminating(new) or bool(old and new.get("spec") == old.get("spec"))
+
+
+def start_order_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """Everything that is wrong with `startAfter`: one error at most for each circle.
+
+    Whatever the order of roles, a circle is reported in the same words.
+    """
+    names = [role.name for role in facts.roles]
+    awaited = {role.name: [each for each in role.start_after if each in names] for role in facts.roles}
+    for role in facts.roles:
+        for index, name in enumerate(role.start_after):
+            if name not in names:
+                yield not_supported(f"{role.path}.startAfter[{index}]", name, names)
+        circle = _circle_from(role.name, awaited)
+        if circle and role.name == min(circle):
+            chain = " waits for ".join((*circle, role.name))
+            yield invalid(
+                f"{role.path}.startAfter", list(role.start_after), f"goes round in a circle: {chain}"
+            )
+
+
+def _circle_from(name: str, awaited: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """The shortest way from a role back to itself; empty where there is none."""
+    ways: list[tuple[str, ...]] = [(name,)]
+    seen: set[str] = set()
+    for way in ways:
+        for each in awaited[way[-1]]:
+            if each == name:
+                return way
+            if each not in seen:
+                seen.add(each)
+                ways.append((*way, each))
+    return ()
+
+
+_TOPOLOGY = "spec.placementPolicy.topology"
+_EXCLUSIVE = (EXCLUSIVE_TOPOLOGY_ANNOTATION, SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION)
+
+
+def placement_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """What the scheduler could never do, or nobody could understand."""
+    placement = facts.placement
+    if placement.is_none:
+        return
+    if not placement.topology:
+        yield required(_TOPOLOGY, "topology is required when type is not None")
+    for why in label_key_errors(placement.topology) if placement.topology else ():
+        yield invalid(_TOPOLOGY, placement.topology, why)
+    for role in facts.roles:
+        if key := _exclusive_annotation(role):
+            why = (
+                f'the "{key}" annotation must not be combined with a non-None spec.placementPolicy.type '
+                f"({placement.type})"
+            )
+            yield forbidden(role.path, None, why)
+
+
+def placement_warnings(facts: SetFacts) -> Iterator[str]:
+    """What the scheduler may not be able to do."""
+    placement = facts.placement
+    if placement.is_none or not placement.is_required:
+        return
+    for role in facts.roles:
+        if role.surge:
+            yield (
+                f"{role.path}.{fields.MAX_SURGE}: {role.spec.max_surge} with placementPolicy.type "
+                f"{placement.type}: during updates groups on top run in the same {placement.topology} as "
+                f"their slice, and wait where it has no room for them"
+            )
+
+
+def _exclusive_annotation(role: RoleFacts) -> str:
+    """The first annotation that places groups, in the metadata of a role or of its templates."""
+    templates = (role.at(*each.path) for each in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE))
+    for place in (role.raw, *templates):
+        if is_mapping(place):
+            for key in _EXCLUSIVE:
+                if key in annotations_of(place):
+                    return key
+    return ""
+
+
+_SET_BY_THE_CONTROLLER = (NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL)
+_REMEMBERED = (INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION)
+
+
+def reserved_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """Labels by which the children of sets are told apart, and the memory of rollouts."""
+    for role in facts.roles:
+        same = {NAME_LABEL: facts.name, ROLE_LABEL: role.name}
+        for path, place in _places(role):
+            labels = labels_of(place)
+            for key in _SET_BY_THE_CONTROLLER:
+                if key in labels and labels[key] != same.get(key):
+                    why = "is set by the controller, which finds objects by it: remove it"
+                    yield forbidden(f"{path}.labels[{key}]", labels[key], why)
+        annotations = annotations_of(role.raw)
+        for key in _REMEMBERED:
+            if key in annotations:
+                why = "is where the controller remembers how a rollout began: remove it"
+                yield forbidden(f"{role.path}.metadata.annotations[{key}]", annotations[key], why)
+
+
+def reserved_warnings(facts: SetFacts) -> Iterator[str]:
+    """Labels that are overwritten."""
+    for role in facts.roles:
+        for path, place in _places(role):
+            if (value := labels_of(place).get(APP_LABEL)) is not None:
+                yield (
+                    f"{path}.labels[{APP_LABEL}]: {rendered(value)} is overwritten with "
+                    f"<set>-<slice>-<role>: select pods by {NAME_LABEL} and {ROLE_LABEL}"
+                )
+
+
+def _places(role: RoleFacts) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Path of the metadata, and what has them: the role and its templates."""
+    yield f"{role.path}.metadata", role.raw
+    for field in (fields.LEADER_TEMPLATE, fields.WORKER_TEMPLATE):
+        template = role.at(*field.path)
+        if is_mapping(template):
+            yield f"{role.path}.{field}.metadata", template
+
+
+# kubectl and the API server cut warnings off that are much longer.
+_MOST_CHANGES = 3
+
+
+def restart_warnings(new: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[str]:
+    """One, or none where no pod is restarted, as far as the set itself shows: its children are not looked
+    at.
+    """
+    if any(has_more_values(each.get("spec"), MOST_VALUES) for each in (new, old)):
+        if _templates(new) != _templates(old):
+            yield f"spec.roles: {TOO_LARGE}"
+        return
+    if fault_of(new) or fault_of(old):
+        return
+    spec, before = parse(new), parse(old)
+    now, then = record(new), record(old)
+    is_same = now.forms == then.forms
+    if is_same and (spec.paused or not before.paused):
+        return
+    groups = dict(_groups(old, spec, before, only_old=is_same))
+    said = restarts({role: count for role, count in groups.items() if count > 0}, spec.paused)
+    if not said:
+        return
+    if not is_same and _is_rolling(old):
+        said += ", unless they have these templates already"
+    yield f"{said}: {'the rollout is resumed' if is_same else _listed(describe(then, now))}"
+
+
+def _templates(raw: Mapping[str, Any]) -> list[Any]:
+    roles = value_at(raw, ("spec", "roles")) or ()
+    return [value_at(each, ("spec", fields.TEMPLATE.name)) for each in roles if is_mapping(each)]
+
+
+def _groups(
+    old: Mapping[str, Any], spec: DisaggregatedSpec, before: DisaggregatedSpec, only_old: bool
+) -> Iterator[tuple[str, int]]:
+    """Those that roles have which are there before and after; of slices that go none restarts."""
+    status = old.get("status")
+    told = status.get("roleStatuses") if is_mapping(status) else None
+    entries = (each for each in (told if isinstance(told, list) else ()) if is_mapping(each))
+    counts = {each["name"]: each for each in entries if isinstance(each.get("name"), str)}
+    for role in spec.roles:
+        known = counts.get(role.name, {})
+        groups = _number(known, "replicas") - (_number(known, "updatedReplicas") if only_old else 0)
+        yield role.name, groups * min(spec.slices, before.slices) // before.slices
+
+
+def _number(counts: Mapping[str, Any], field: str) -> int:
+    count = counts.get(field)
+    return count if type(count) is int else 0
+
+
+def _is_rolling(old: Mapping[str, Any]) -> bool:
+    status = old.get("status")
+    return is_mapping(status) and status.get("currentRevision") != status.get("updateRevision")
+
+
+def _listed(lines: list[str]) -> str:
+    more = len(lines) - _MOST_CHANGES
+    return "; ".join([*lines[:_MOST_CHANGES], *([f"and {more} more"] if more > 0 else [])])
+
+
+_PARTITION = (
+    "partition is not supported by DisaggregatedSet; rolling updates are managed across roles by the "
+    "DisaggregatedSet controller"
+)
+_OF_THE_WHOLE_SET = (fields.PAUSED, fields.HISTORY_LIMIT)
+
+
+def role_errors(facts: SetFacts, role: RoleFacts, other: SetFacts | None) -> Iterator[FieldError]:
+    """Everything that is wrong with one role by itself; nothing where it is the same in another version."""
+    if _is_same(role, other):
+        return
+    strategy, partition = role.at(*fields.STRATEGY_TYPE.path), role.at(*fields.PARTITION.path)
+    if strategy not in (None, "", RolloutStrategyType.ROLLING_UPDATE):
+        supported = (RolloutStrategyType.ROLLING_UPDATE, "")
+        yield not_supported(f"{role.path}.{fields.STRATEGY_TYPE}", strategy, supported)
+    if partition not in (None, 0):
+        yield forbidden(f"{role.path}.{fields.PARTITION}", partition, _PARTITION)
+    if role.at("spec") is None:
+        yield required(f"{role.path}.spec", "say what its groups are made of: a leaderWorkerTemplate")
+        return
+    for error in leaderworkerset.errors_in(_set_of(facts, role)):
+        # The name is made of two that users choose: there are rules of its own about it.
+        if not error.path.startswith("metadata.name"):
+            yield FieldError(error.complaint, f"{role.path}.{error.path}", error.detail, error.value)
+
+
+def role_warnings(
+    facts: SetFacts, role: RoleFacts, other: SetFacts | None, gang: GangProvider | None
+) -> Iterator[str]:
+    """What is unwise in one role by itself; nothing where it is the same in another version."""
+    if _is_same(role, other) or role.at("spec") is None:
+        return
+    for field in _OF_THE_WHOLE_SET:
+        if role.at(*field.path) is not None:
+            yield f"{role.path}.{field}: has no effect in a role: say it in {field} of the DisaggregatedSet"
+    for warning in leaderworkerset.warnings_in(_set_of(facts, role), gang=gang):
+        # Each begins with the path of what it is about.
+        yield f"{role.path}.{warning}"
+
+
+def _is_same(role: RoleFacts, other: SetFacts | None) -> bool:
+    twin = other.role(role.name) if other is not None else None
+    return twin is not None and twin.raw == role.raw
+
+
+def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
+    """The LeaderWorkerSet of a role, under the longest name that one of them gets, as it would be stored.
+
+    Templates, which are large, are shared with the role: defaults are set around them.
+    """
+    spec = dict(role.at("spec"))
+    for field in (fields.TEMPLATE, fields.STRATEGY, fields.NETWORK):
+        if is_mapping(value := spec.get(field.name)):
+            spec[field.name] = dict(value)
+    annotations = role.at("metadata", "annotations") or {}
+    made = {
+        "metadata": {"name": facts.longest_child_name(role.name), "annotations": annotations},
+        "spec": spec,
+    }
+    default(made)
+    return made

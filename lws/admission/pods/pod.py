@@ -6,23 +6,27 @@ labels, annotations, subdomain, affinity and environment set, or a refusal that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.admission.errors import Refused, rendered
-from lws.admission.pods.nodes import node_fields
-from lws.admission.pods.tpu import tpu_variables
 from lws.admission.shapes import object_in, objects_in
 from lws.group.gang.provider import Marks
 from lws.group.identity import group_key, is_leader, leader_address, leader_name
 from lws.group.placement import exclusive, peers_of, shared
-from lws.group.subgroups import subgroup_key, subgroup_of
+from lws.group.subgroups import members_of, subgroup_key, subgroup_of
+from lws.group.tpu import MOST_PODS, Slice, is_configured, tpu_containers, variables
 from lws.kube.affinity import REQUIRED
 from lws.kube.metadata import annotations_of, labels_of, merged, metadata_of
 from lws.kube.names import parent_and_ordinal
 from lws.kube.quantities import INT32, whole_number
-from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION, SUBGROUP_SHARED_TOPOLOGY_ANNOTATION
+from lws.leaderworkerset.templates.node_selection import nodes_of_group, selects_by_group, with_tolerations
+from lws_api.leaderworkerset.placement import (
+    PLACEMENT_GATE,
+    SHARED_TOPOLOGY_ANNOTATION,
+    SUBGROUP_SHARED_TOPOLOGY_ANNOTATION,
+)
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     GROUP_INDEX_LABEL,
@@ -31,6 +35,7 @@ from lws_api.leaderworkerset.v1 import (
     LEADER_ADDRESS_ANNOTATION,
     LEADER_ADDRESS_ENV,
     LEADER_NAME_ANNOTATION,
+    LEADER_REQUESTS_TPUS_ANNOTATION,
     NAME_LABEL,
     SIZE_ANNOTATION,
     SUBDOMAIN_POLICY_ANNOTATION,
@@ -297,3 +302,85 @@ def _title(raw: Mapping[str, Any]) -> str:
     """How messages call a pod that may not have its name yet."""
     metadata = metadata_of(raw)
     return str(metadata.get("name") or metadata.get("generateName") or "(unnamed)")
+
+
+def node_fields(raw: Mapping[str, Any], namespace: str) -> dict[str, Any]:
+    """What replaces fields of the spec of a leader pod; empty where its set does not ask for it.
+
+    Its scheduling gate goes: with these fields the pod may be scheduled.
+    """
+    annotations = annotations_of(raw)
+    if not selects_by_group(annotations):
+        return {}
+    name, set_name = metadata_of(raw)["name"], labels_of(raw)[NAME_LABEL]
+    pod = object_in("spec", raw.get("spec"))
+    own = objects_in("spec.tolerations", pod.get("tolerations"))
+    try:
+        nodes = nodes_of_group(annotations, namespace, set_name, parent_and_ordinal(name)[1])
+    except ValueError as error:
+        raise Refused(f"nodes for pod {name}: {error}; mend LeaderWorkerSet {set_name}") from error
+    found: dict[str, Any] = {}
+    if nodes.node_selector:
+        found["nodeSelector"] = {
+            **object_in("spec.nodeSelector", pod.get("nodeSelector")),
+            **nodes.node_selector,
+        }
+    if nodes.tolerations:
+        found["tolerations"] = with_tolerations(own, nodes.tolerations)
+    if gates := objects_in("spec.schedulingGates", pod.get("schedulingGates")):
+        found["schedulingGates"] = [each for each in gates if each != {"name": PLACEMENT_GATE}]
+    return found
+
+
+def tpu_variables(
+    raw: Mapping[str, Any], labels: Mapping[str, str], annotations: Mapping[str, str], subdomain: str
+) -> Mapping[int, Sequence[dict[str, Any]]]:
+    """By `id` of a container of the pod: what is to be put behind its own environment.
+
+    labels, annotations, subdomain: of the admitted pod. Empty where nothing uses TPUs, or the user has
+    configured them. Raises `Refused` where a pod cannot be told who it works with.
+    """
+    containers = tpu_containers(raw.get("spec") or {})
+    if not containers or is_configured(containers):
+        return {}
+    name, worker = raw["metadata"]["name"], _number(raw, labels, WORKER_INDEX_LABEL)
+    leader = name if worker == 0 else parent_and_ordinal(name)[0]
+    slice = Slice(leader, subdomain, _members(raw, worker, labels, annotations))
+    try:
+        found = variables(slice, worker, containers)
+    except ValueError as error:
+        raise Refused(f"pod {name} cannot be told which pods its TPUs work with: {error}") from error
+    return {id(container): entries for container, entries in zip(containers, found, strict=True)}
+
+
+def _members(
+    raw: Mapping[str, Any], worker: int, labels: Mapping[str, str], annotations: Mapping[str, str]
+) -> range:
+    """Pods of the group, or of the subgroup, that use TPUs."""
+    size = _number(raw, annotations, SIZE_ANNOTATION)
+    if size > MOST_PODS:
+        raise Refused(
+            f"pod {raw['metadata']['name']} uses TPUs in a group of {size}: at most {MOST_PODS} can"
+        )
+    members = range(size)
+    if SUBGROUP_SIZE_ANNOTATION in annotations:
+        index = _number(raw, labels, SUBGROUP_INDEX_LABEL)
+        members = members_of(index, size, _number(raw, annotations, SUBGROUP_SIZE_ANNOTATION) or 1)
+    excluded = annotations.get(SUBGROUP_POLICY_TYPE_ANNOTATION) == SubGroupPolicyType.LEADER_EXCLUDED
+    leader_uses_tpus = worker == 0 or annotations.get(LEADER_REQUESTS_TPUS_ANNOTATION) == "true"
+    if leader_uses_tpus and not (excluded and SUBGROUP_SIZE_ANNOTATION in annotations):
+        return members
+    return range(max(members.start, 1), members.stop)
+
+
+def _number(raw: Mapping[str, Any], values: Mapping[str, str], key: str) -> int:
+    value = values.get(key)
+    if (number := whole_number(value)) is not None:
+        return number
+    name = raw["metadata"]["name"]
+    if key == SUBGROUP_INDEX_LABEL and value is None:
+        raise Refused(
+            f"leader pod {name} uses TPUs and is in no subgroup (subGroupPolicyType LeaderExcluded): give "
+            "the set a leaderTemplate that does not request google.com/tpu, or use LeaderWorker"
+        )
+    raise Refused(f"{key} of pod {name} must be a number for pods that use TPUs, not {rendered(value)}")

@@ -7,7 +7,8 @@ of the rollout if asked for. Nothing is written.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
@@ -17,7 +18,6 @@ import click
 from lws.actions import Object, Reference
 from lws.cli.arguments.options import EXIT_CODES, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
-from lws.cli.facts.kubectl_apply import apply_patch
 from lws.cli.facts.manifests import sets_in, title_of
 from lws.cli.kinds.kind import Planned
 from lws.cli.kinds.registry import RESOURCES, kind_of, kind_of_object
@@ -26,6 +26,7 @@ from lws.cli.session import Session, Target, connected, run, worded
 from lws.cli.views.screen import dump, show, warn
 from lws.cli.writing import changed, print_names
 from lws.cluster.errors import ClusterError, Conflict, Forbidden, NotFound, Unreachable
+from lws.kube.metadata import annotations_of
 
 _WORDS = {"created": "would be created", "configured": "would be changed", "unchanged": "unchanged"}
 
@@ -171,3 +172,44 @@ def _name_of(manifest: Object) -> str:
     if not isinstance(name, str) or not name:
         raise Refusal("a set in the manifest has no metadata.name: plan needs to know which one is meant")
     return name
+
+
+LAST_APPLIED_ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def apply_patch(manifest: Object, stored: Object) -> dict[str, Any]:
+    """What the manifest says and is not so; and, as null, what it said when it was last applied and says no
+    more. What others have set, a default say, stays. Lists are replaced as wholes (RFC 7386).
+    """
+    metadata = manifest["metadata"]
+    # kubectl's own record is an annotation too: there are always some.
+    wanted = {**manifest, "metadata": {**metadata, "annotations": metadata.get("annotations") or {}}}
+    return _merge(last_applied(stored), wanted, stored)
+
+
+def last_applied(stored: Object) -> Mapping[str, Any]:
+    """The manifest that was applied last; empty if none was, or not by kubectl."""
+    text = annotations_of(stored).get(LAST_APPLIED_ANNOTATION)
+    try:
+        found = json.loads(text) if text else {}
+    except ValueError:
+        # kubectl would refuse; whose error tells more.
+        return {}
+    return found if isinstance(found, Mapping) else {}
+
+
+def _merge(original: Any, wanted: Mapping[str, Any], stored: Mapping[str, Any]) -> dict[str, Any]:
+    before: Mapping[str, Any] = original if isinstance(original, Mapping) else {}
+    patch: dict[str, Any] = {}
+    for key, value in wanted.items():
+        actual = stored.get(key)
+        if isinstance(value, Mapping) and isinstance(actual, Mapping):
+            below = _merge(before.get(key), value, actual)
+            if below:
+                patch[key] = below
+        elif value != actual:
+            patch[key] = value
+    for key in before:
+        if wanted.get(key) is None and stored.get(key) is not None:
+            patch[key] = None
+    return patch

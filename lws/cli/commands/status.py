@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
 from lws import timing
 from lws.actions import Object
-from lws.cli.arguments.duration import Duration
 from lws.cli.arguments.options import all_namespaces_option, cluster_options, output_option, set_argument
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.blocks import Block, Text
@@ -24,6 +24,24 @@ from lws.cli.session import Session, Target, run, worded
 from lws.cli.views.screen import dump, live, room_for, show, warn
 from lws.cli.writing import print_names
 from lws.cluster.errors import ApiError, ClusterError, Forbidden, Throttled, Unreachable
+from lws_api.config.duration import parse
+
+
+class Duration(click.ParamType[float]):
+    """A duration above zero."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value)
+        try:
+            seconds = parse(text if text[-1:].isalpha() else f"{text}s").total_seconds()
+        except ValueError:
+            seconds = 0.0
+        if seconds <= 0:
+            self.fail(f"{text!r} is not a duration above zero such as 30s or 1m30s", param, ctx)
+        return seconds
+
 
 # Headings, conditions and the last word; a picture that is higher than the terminal cannot be drawn anew.
 _LINES_BESIDE_GROUPS = 20

@@ -5,17 +5,22 @@ In: parts of an engine. Out: passes over DisaggregatedSets, and their routes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 
 from lws.actions import Action, Object, Reference
+from lws.admission.disaggregatedset.validation import errors_in, warnings_in
+from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
+from lws.cluster.client.resources import DISAGGREGATED_SETS, Resource
 from lws.cluster.errors import ApiError
 from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
 from lws.cluster.workloads import DISAGGREGATED_SET
 from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
 from lws.cluster.write.throttle import Moving
-from lws.controller.disaggregatedset.admission import ENDPOINTS, handlers
+from lws.config import Settings
 from lws.controller.disaggregatedset.routes import PASS, Routes
 from lws.controller.disaggregatedset.tables import TABLES
 from lws.controller.endpoints.metrics import Standing
@@ -23,12 +28,32 @@ from lws.controller.endpoints.series.workloads import WorkloadSeries, series_of_
 from lws.controller.loop import Kind, Term
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
+from lws.controller.webhooks.handlers import Handler, Siblings, siblings_of, validator
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.status import figures
 from lws.disaggregatedset.status.status import IN_ROLLOUT
+from lws.group.gang.provider import GangProvider
+from lws.group.gang.registry import PROVIDERS
 from lws.leaderworkerset.status.progress import STALLED
 from lws_api.disaggregatedset.v1 import KIND
+
+VALIDATE_SET = "validate-disaggregatedset-x-k8s-io-v1-disaggregatedset"
+
+ENDPOINTS: Mapping[str, Resource] = MappingProxyType({VALIDATE_SET: DISAGGREGATED_SETS})
+"""Handler id, which is the URL path without its slash → what it reviews."""
+
+
+def handlers(settings: Settings, store: Store) -> Mapping[str, Handler]:
+    """The handlers of all `ENDPOINTS`."""
+    provider = settings.gang_provider
+    gang = PROVIDERS[provider] if provider is not None else None
+    return handlers_with(siblings_of(store, KIND), gang)
+
+
+def handlers_with(siblings: Siblings, gang: GangProvider | None) -> Mapping[str, Handler]:
+    """The handlers of all `ENDPOINTS`. gang: who schedules groups as a whole."""
+    return {VALIDATE_SET: validator(partial(warnings_in, gang=gang), errors_in, siblings)}
 
 
 def _build(parts: Parts) -> Controller:

@@ -12,14 +12,15 @@ import math
 import sys
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping
+from types import FrameType
 from typing import Any
 
 import orjson
 from aiohttp import web
 
 from lws.controller.endpoints.plain_server import PlainServer
-from lws.controller.endpoints.profile import sampled
 
 LONGEST_PROFILE = 60.0
 """Seconds."""
@@ -87,3 +88,36 @@ async def _tasks(request: web.Request) -> web.Response:
             text.write("".join(traceback.format_stack(frames[thread.ident])))
         text.write("\n")
     return web.Response(text=text.getvalue())
+
+
+_PER_SECOND = 100
+
+
+async def sampled(thread: int, seconds: float) -> Counter[str]:
+    """thread: its identifier. Stacks as `outermost;…;innermost`, each frame as `module.function`."""
+    counts: Counter[str] = Counter()
+    stop = threading.Event()
+    looking = asyncio.get_running_loop().run_in_executor(None, _look, thread, counts, stop)
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        stop.set()
+        await looking
+    return counts
+
+
+def _look(thread: int, counts: Counter[str], stop: threading.Event) -> None:
+    pause = 1 / _PER_SECOND
+    while not stop.wait(pause):
+        frame = sys._current_frames().get(thread)
+        if frame is not None:
+            counts[_stack(frame)] += 1
+
+
+def _stack(innermost: FrameType) -> str:
+    names = []
+    frame: FrameType | None = innermost
+    while frame is not None:
+        names.append(f"{frame.f_globals.get('__name__', '?')}.{frame.f_code.co_qualname}")
+        frame = frame.f_back
+    return ";".join(reversed(names))

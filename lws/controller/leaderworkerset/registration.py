@@ -19,9 +19,9 @@ from lws.cluster.workloads import LEADER_WORKER_SET
 from lws.cluster.write.apply import Applier, Memory
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.cluster.write.throttle import Moving
+from lws.controller.endpoints.pass_log import Fields
 from lws.controller.leaderworkerset.admission import ENDPOINTS, handlers
 from lws.controller.leaderworkerset.gangs import Gangs
-from lws.controller.leaderworkerset.naming import of_group, of_set
 from lws.controller.leaderworkerset.routing import Routing
 from lws.controller.leaderworkerset.series import SERIES, STANDINGS
 from lws.controller.loop import Kind, Term
@@ -29,8 +29,13 @@ from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key
 from lws.group.plan import plan as plan_group
 from lws.group.snapshot import GroupSnapshot
+from lws.kube.metadata import is_terminating, labels_of
+from lws.kube.names import parent_and_ordinal
+from lws.leaderworkerset.assessment.assessment import assess
+from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.plan import plan as plan_set
 from lws.leaderworkerset.snapshot import SetSnapshot
+from lws_api.leaderworkerset.v1 import REVISION_LABEL
 
 
 def _build(parts: Parts) -> Controller:
@@ -127,3 +132,21 @@ REGISTRATION = Registration(
     standings=STANDINGS,
     series=SERIES,
 )
+
+
+def of_set(snapshot: SetSnapshot) -> Fields:
+    """revision: the key that all groups are to have; empty where nothing is decided about the set."""
+    lws = snapshot.lws
+    is_left_alone = why_left_alone(lws, snapshot.is_covered, snapshot.fault) is not None
+    key = "" if is_left_alone or is_terminating(lws) else assess(snapshot).target.key
+    return {"set": lws["metadata"]["name"], "revision": key}
+
+
+def of_group(snapshot: GroupSnapshot) -> Fields:
+    """revision: the key that the leader was made from; empty where nothing shows it."""
+    leader = snapshot.leader
+    return {
+        "set": snapshot.lws["metadata"]["name"],
+        "group": parent_and_ordinal(leader["metadata"]["name"])[1],
+        "revision": labels_of(leader).get(REVISION_LABEL, ""),
+    }

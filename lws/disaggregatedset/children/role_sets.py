@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.actions import Object
-from lws.disaggregatedset.children.placement import placed
 from lws.disaggregatedset.labels import child_labels
 from lws.disaggregatedset.names import Identity, child_name
 from lws.disaggregatedset.spec import Placement, Role
+from lws.kube.affinity import term, with_preferred, with_terms
 from lws.kube.metadata import copied, inherited, merged, owner_reference
 from lws.kube.quantities import scaled
 from lws.leaderworkerset import fields
+from lws_api.disaggregatedset.v1 import NAME_LABEL, SLICE_LABEL, PlacementStrength, PlacementType
 from lws_api.leaderworkerset.v1 import API_VERSION, KIND
 
 _TEMPLATES = (fields.LEADER_TEMPLATE.name, fields.WORKER_TEMPLATE.name)
@@ -86,3 +87,36 @@ def _labelled(template: Mapping[str, Any], labels: Mapping[str, str]) -> dict[st
 
 def _or(value: Any, default: Any) -> Any:
     return default if value is None else value
+
+
+def placed(
+    affinity: Mapping[str, Any] | None, placement: Placement, set_name: str, slice_index: int
+) -> dict[str, Any]:
+    """The affinity of the pods of a slice. affinity: that of the user, whose terms stay and come first."""
+    index = str(slice_index)
+    own = _expression(NAME_LABEL, "In", set_name)
+    beside = term([own, _expression(SLICE_LABEL, "In", index)], placement.topology)
+    others = [own, _expression(SLICE_LABEL, "NotIn", index)]
+    if slice_index == 0:
+        # Pods that earlier releases made carry no slice; they are those of the first one.
+        others.insert(1, _expression(SLICE_LABEL, "Exists"))
+    apart = [term(others, placement.topology)]
+    if placement.type == PlacementType.EXCLUSIVE_TOPOLOGY:
+        strangers = [
+            _expression(NAME_LABEL, "Exists"),
+            _expression(NAME_LABEL, "NotIn", set_name),
+            _expression(SLICE_LABEL, "Exists"),
+        ]
+        apart.append(term(strangers, placement.topology))
+    given = affinity or {}
+    add = with_preferred if placement.strength == PlacementStrength.PREFERRED else with_terms
+    return {
+        **given,
+        "podAffinity": add(given.get("podAffinity"), [beside]),
+        "podAntiAffinity": add(given.get("podAntiAffinity"), apart),
+    }
+
+
+def _expression(key: str, operator: str, *values: str) -> dict[str, Any]:
+    expression: dict[str, Any] = {"key": key, "operator": operator}
+    return {**expression, "values": list(values)} if values else expression

@@ -6,15 +6,17 @@ of a ControllerRevision is never changed once it is recorded; only its number ma
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 from lws.actions import Object, Reference, Verbatim
+from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.revisions.equality import roles_form
-from lws.disaggregatedset.revisions.proof import Proof, is_proven, proof_of, proving
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history.names import revision_name, stem_of, storable
 from lws.kube.metadata import (
@@ -204,3 +206,52 @@ def _broken(revision: Object) -> str:
     if not is_proven(revision, key, _recorded(data["spec"]).roles):
         return f"{told} holds other data than its name says: it was replaced, and no role is rebuilt from it"
     return ""
+
+
+PROOF_ANNOTATION = "disaggregatedset.x-k8s.io/revision-record"
+"""A sum over name and data. Keys prove data too, but not those of what ran before there was a history."""
+
+_SUM_LENGTH = 16
+
+_PROBES_TRIED = 64
+"""Keys that the roles may have had to give up to collisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What is noted beside the sum. generation: that of the set for which a history was made of what ran."""
+
+    generation: int | None = None
+
+
+def proving(name: str, text: str, proof: Proof) -> dict[str, str]:
+    """The annotation that a new revision gets. text: its data."""
+    noted = {"sum": _sum(name, text, proof)}
+    if proof.generation is not None:
+        noted |= {"generation": str(proof.generation)}
+    return {PROOF_ANNOTATION: serialised(noted)}
+
+
+def proof_of(revision: Object) -> Proof | None:
+    """The proof of a revision that has its data; None where it has none that holds."""
+    try:
+        noted = json.loads(annotations_of(revision).get(PROOF_ANNOTATION, ""))
+        generation = noted.get("generation") if is_mapping(noted) else None
+        proof = Proof(None if generation is None else int(generation))
+        text = serialised(revision.get("data"))
+        is_whole = is_mapping(noted) and noted.get("sum") == _sum(revision["metadata"]["name"], text, proof)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return proof if is_whole else None
+
+
+def is_proven(revision: Object, key: str, roles: Mapping[str, Object]) -> bool:
+    """Whether the sum or the key says that these roles were recorded under the name of the revision."""
+    if proof_of(revision) is not None:
+        return True
+    return any(key_of(roles, probe) == key for probe in range(_PROBES_TRIED))
+
+
+def _sum(name: str, text: str, proof: Proof) -> str:
+    noted = f"{name}\n{proof.generation}\n{text}"
+    return sha256(noted.encode()).hexdigest()[:_SUM_LENGTH]

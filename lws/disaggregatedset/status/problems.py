@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from datetime import datetime
 
+from lws import timing
 from lws.actions import Plan, Problem
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.status.status import REPLICA_FAILURE
 from lws.kube.conditions import find
+from lws.kube.pods import NodeWait
 from lws.leaderworkerset.left_alone import reported, unreadable
 
 
@@ -47,3 +50,26 @@ def _of_children(children: Iterable[ChildFacts]) -> Iterator[Problem]:
             where = f"role {each.role} of slice {each.slice_index} ({each.name})"
             message = f"{where}: {condition.get('message', '')}"
             yield Problem(str(condition.get("reason", "")), message, is_reported=True)
+
+
+def without_nodes(children: Iterable[ChildFacts], now: datetime) -> tuple[str, ...]:
+    """By slice and role, those with a pod that has waited for long and still does, and what for."""
+    found = {
+        (each.slice_index, each.role, _awaited(wait))
+        for each in children
+        for wait in each.waits
+        if wait.until is None and now - wait.since >= timing.NODE_WAIT_IS_LONG
+    }
+    return tuple(
+        f"slice {index}: role {role}: pods wait for {awaited}" for index, role, awaited in sorted(found)
+    )
+
+
+def look_again(children: Iterable[ChildFacts]) -> float | None:
+    """Seconds; None where every group serves."""
+    is_awaited = any(each.ready < each.wanted for each in children)
+    return timing.NODE_WAIT_IS_LONG.total_seconds() if is_awaited else None
+
+
+def _awaited(wait: NodeWait) -> str:
+    return f"scheduling gate {wait.gate}" if wait.gate else "nodes"

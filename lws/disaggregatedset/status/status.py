@@ -8,16 +8,16 @@ original controller; a condition that was never true is absent.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from lws.actions import Announce, Object, Problem
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.disaggregatedset.status.counts import RoleCounts, role_counts, slice_counts
-from lws.disaggregatedset.status.progress import has_come_closer
 from lws.kube.conditions import Condition, find, is_true, with_condition, without_condition
 from lws.kube.differences.patches import merge_patch
 from lws.leaderworkerset.status import urgency
@@ -199,3 +199,62 @@ def _announcements(
     stall = find(after, STALLED)
     if stall is not None and is_true(after, STALLED) and not is_true(before, STALLED):
         yield events.stalled(obj, stall["message"])
+
+
+class _Place(NamedTuple):
+    """What groups of one LeaderWorkerSet are counted under."""
+
+    slice_index: int
+    revision: str
+    role: str
+
+
+def has_come_closer(stored: Mapping[str, Any], children: Sequence[ChildFacts], key: str) -> bool:
+    """More groups are ready on the target revision, or fewer are left of those that nobody wants any more.
+
+    Groups of old revisions that become ready again, and those that are recreated, are neither: they must not
+    hide that nothing starts on a new revision. key: the wanted one.
+    """
+    slices = stored.get("sliceStatuses") or ()
+    listed = {each.get("index", 0) for each in slices}
+    known = [each for each in children if each.slice_index in listed]
+    if _is_more_ready(slices, known, key) or _is_less_left(slices, known):
+        return True
+    # A new slice, or one that a long status leaves out: all that is remembered of it is in the sum.
+    return len(known) < len(children) and _is_any_more_ready(stored, children)
+
+
+def _is_more_ready(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts], key: str) -> bool:
+    before, ready = _remembered(slices, "readyReplicas"), Counter[_Place]()
+    for each in children:
+        ready[_place(each)] += each.ready
+    return any(count > before[place] for place, count in ready.items() if place.revision == key)
+
+
+def _is_less_left(slices: Sequence[Mapping[str, Any]], children: Sequence[ChildFacts]) -> bool:
+    """A group that is recreated is missing for a while and wanted all the time."""
+    existing, wanted = Counter[_Place](), Counter[_Place]()
+    for each in children:
+        existing[_place(each)] += each.existing
+        wanted[_place(each)] += each.wanted
+    before = _remembered(slices, "replicas")
+    return any(count > max(existing[place], wanted[place]) for place, count in before.items())
+
+
+def _is_any_more_ready(stored: Mapping[str, Any], children: Sequence[ChildFacts]) -> bool:
+    roles = {each["name"]: int(each.get("readyReplicas") or 0) for each in stored.get("roleStatuses") or ()}
+    return sum(each.ready for each in children if each.role in roles) > sum(roles.values())
+
+
+def _remembered(slices: Sequence[Mapping[str, Any]], field: str) -> Counter[_Place]:
+    counts = Counter[_Place]()
+    for each in slices:
+        for revision in each.get("revisions") or ():
+            for role in revision.get("roles") or ():
+                place = _Place(each.get("index", 0), revision.get("revision", ""), role["name"])
+                counts[place] += int(role.get(field) or 0)
+    return counts
+
+
+def _place(child: ChildFacts) -> _Place:
+    return _Place(child.slice_index, child.key, child.role)

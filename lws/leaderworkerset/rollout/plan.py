@@ -18,9 +18,9 @@ Partition and replicas are those of the original controller, except that
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from lws.leaderworkerset.rollout import reasons
-from lws.leaderworkerset.rollout.pause import paused_position
-from lws.leaderworkerset.rollout.replacement import leaders_to_replace
 from lws.leaderworkerset.rollout.state import Moment, Rollout, RolloutState
 
 __all__ = ["Rollout", "RolloutState", "is_small_step", "plan_rollout"]
@@ -134,3 +134,96 @@ def _surged(moment: Moment) -> int:
     if unsettled > moment.state.budget.surge:
         return moment.ceiling
     return moment.wanted + max(0, unsettled - moment.state.budget.unavailable)
+
+
+def paused_position(moment: Moment) -> tuple[int, int]:
+    """Partition and replicas of a paused rollout: no group moves to another revision, scaling goes on.
+
+    The partition rises to the lowest group that is on the target revision already: a group below it that is
+    lost comes back as it was. It never covers an outdated group. A surge stays as large as it is, because the
+    groups it stands in for may be down.
+    """
+    partition = max(_paused_partition(moment), moment.state.floor)
+    return partition, _paused_replicas(moment, partition)
+
+
+def _paused_partition(moment: Moment) -> int:
+    stored = moment.stored
+    updated = [index for index, group in moment.groups.items() if not group.outdated]
+    outdated = [index for index, group in moment.groups.items() if group.outdated]
+    if stored.is_current and not outdated:
+        return stored.partition
+    lowest = min((index for index in updated if index < stored.replicas), default=stored.replicas)
+    # After a change back it is the low groups that match: those above them must not be taken. Nor those that
+    # were scaled away a moment ago, have not gone yet, and are wanted again.
+    staying = max(stored.replicas, moment.wanted)
+    return max([lowest, *(index + 1 for index in outdated if index < staying)])
+
+
+def _paused_replicas(moment: Moment, partition: int) -> int:
+    stored, wanted = moment.stored, moment.wanted
+    if stored.replicas < wanted:
+        return wanted
+    surge = stored.replicas - (wanted if stored.last_replicas is None else stored.last_replicas)
+    return moment.shrunk(min(wanted + max(0, surge), moment.ceiling), partition)
+
+
+def leaders_to_replace(moment: Moment, partition: int, replicas: int) -> tuple[int, ...]:
+    """Leaders to delete in the foreground before the StatefulSet is told `partition` and `replicas`.
+
+    A StatefulSet controller deletes the highest outdated leader in the very sync that first sees a lower
+    partition, in the background, so that old workers and a new leader share host names for a while. Therefore
+    - leaders that it would take at once must be on their way out before it sees the partition: it passes over
+      pods that are terminating;
+    - all others of the window follow once it has reported on template and partition: before that it could
+      bring them back on the old template. It would take them one by one, or none at all behind one that is
+      stuck.
+    Healthy ones go as far as the budget allows, broken ones always. Where the controller is not known to keep
+    up, nothing is deleted. A leader that came back old all the same is simply found here again.
+    """
+    stored = moment.stored
+    if not stored.observed:
+        return ()
+    replace: list[int] = []
+    if stored.is_current:
+        allowance = moment.allowance
+        for index in _replaceable(moment, max(partition, stored.partition), replicas):
+            costs = moment.is_ready(index)
+            if allowance >= costs:
+                replace.append(index)
+                allowance -= costs
+    if not stored.is_current or partition < stored.partition:
+        replace += _taken_at_once(moment, partition, replicas, frozenset(replace))
+    return tuple(replace)
+
+
+def _replaceable(moment: Moment, start: int, end: int) -> list[int]:
+    """Outdated leaders of a range that would come back updated, highest first; terminating ones go anyway."""
+    found = (moment.groups[index] for index in reversed(range(start, end)) if moment.is_outdated(index))
+    # As long as the new template is not even stored, what the StatefulSet calls its update revision is the
+    # old one.
+    return [
+        group.index
+        for group in found
+        if not group.terminating and (group.replaceable or not moment.stored.is_current)
+    ]
+
+
+def _taken_at_once(moment: Moment, partition: int, replicas: int, gone: Container[int]) -> list[int]:
+    """Leaders that the StatefulSet controller deletes as soon as it sees `partition` and `replicas`.
+
+    gone: leaders that are deleted before it looks. (Kubernetes 1.37, podManagementPolicy Parallel. Earlier
+    ones that know `maxUnavailable` take the same or fewer.)
+    """
+    candidates = [index for index in _replaceable(moment, partition, replicas) if index not in gone]
+    down = [
+        index
+        for index in range(replicas)
+        if index in gone or index not in moment.groups or not moment.groups[index].leader_ready
+    ]
+    if moment.stored.max_unavailable is not None:
+        available = [index for index in candidates if index not in down]
+        spared = available[max(0, moment.stored.max_unavailable - len(down)) :]
+        return [index for index in candidates if index not in spared]
+    # One at a time from the top: it stops at the first leader that is missing or starting.
+    return [index for index in candidates[:1] if all(other <= index for other in down)]

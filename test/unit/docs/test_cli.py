@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pytest
 
+from lws.cli.commands.doctor import doctor_data
 from lws.cli.facts.disaggregated.status import report_on as report_on_roles
 from lws.cli.facts.disaggregated.steps_ahead import steps_ahead
 from lws.cli.facts.doctor.finding import Finding, Unchecked
@@ -18,7 +19,6 @@ from lws.cli.kinds.disaggregatedset import DisaggregatedSets
 from lws.cli.main import COMMANDS, commands
 from lws.cli.views.diff import diff_data
 from lws.cli.views.disaggregated import status as disaggregated
-from lws.cli.views.doctor import doctor_data
 from lws.cli.views.history import history_data
 from lws.cli.views.plan import SetPlan, plan_data
 from lws.cli.views.status import status_data

@@ -16,8 +16,7 @@ import yaml
 from lws.admission.defaulting import default
 from lws.admission.disaggregatedset import validation
 from lws.admission.leaderworkerset import errors_in
-from lws.cli.arguments.go_flags import as_double_dashed
-from lws.cli.main import commands
+from lws.cli.main import as_double_dashed, commands
 from lws.config import load
 from lws_api.config.v1alpha1 import API_VERSION, KIND
 from lws_api.crds import defaulted

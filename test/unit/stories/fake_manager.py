@@ -18,10 +18,10 @@ from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.write.owner_locks import Turns
 from lws.config import load
+from lws.controller.engine import Triggers
 from lws.controller.manager import REGISTRATIONS
 from lws.controller.queue import Queue
 from lws.controller.registration import Parts, Registration, together
-from lws.controller.triggers.enqueue import Triggers
 from lws.controller.triggers.keys import Key
 from test.unit.stories.fake_cluster import FakeCluster
 

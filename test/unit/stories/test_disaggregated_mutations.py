@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from lws.disaggregatedset.revisions.proof import PROOF_ANNOTATION
+from lws.disaggregatedset.revisions.record import PROOF_ANNOTATION
 from lws.kube.metadata import annotations_of, copied
 from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories import mutations

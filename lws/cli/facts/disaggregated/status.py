@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lws.actions import Object
-from lws.cli.facts.obstacles import WAY_TO_BE_CLEAR, failure_of
+from lws.cli.facts.set_status import WAY_TO_BE_CLEAR, failure_of
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import record

@@ -1,10 +1,10 @@
-"""lws.admission.amounts: whole numbers and percentages."""
+"""lws.admission.leaderworkerset: whole numbers and percentages."""
 
 from __future__ import annotations
 
 import pytest
 
-from lws.admission.amounts import amount_errors
+from lws.admission.leaderworkerset import amount_errors
 
 PERCENT = (
     "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', "

@@ -14,15 +14,20 @@ import pytest
 from lws.admission import leaderworkerset
 from lws.admission.disaggregatedset.validation import errors_in, warnings_in
 from lws.admission.errors import Refused
-from lws.admission.leaderworkerset import MOST_TOLD
+from lws.admission.leaderworkerset import (
+    MOST_TOLD,
+    claim_change_errors,
+    later_field_change_errors,
+    later_field_errors,
+    leader_service_errors,
+    restart_warnings,
+    storage_errors,
+    storage_warnings,
+    subgroup_errors,
+)
 from lws.admission.pods.pod import admitted
-from lws.admission.rules.later_fields import later_field_change_errors, later_field_errors
-from lws.admission.rules.leader_service import leader_service_errors
 from lws.admission.rules.placement import placement_errors, placement_warnings
-from lws.admission.rules.restarts import restart_warnings
 from lws.admission.rules.siblings import clash_errors
-from lws.admission.rules.storage import claim_change_errors, storage_errors, storage_warnings
-from lws.admission.rules.subgroups import subgroup_errors
 from lws.admission.rules.templates import template_errors, template_warnings
 from lws.kube.metadata import copied
 from lws.leaderworkerset.children.leader_service import build_leader_service

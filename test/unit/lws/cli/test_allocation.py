@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from lws.cli import allocation
+from lws.cli.commands import manager
 
 
 @pytest.fixture(autouse=True)
@@ -22,8 +22,8 @@ def _put_back() -> Iterator[None]:
 
 
 def test_garbage_is_looked_for_less_often_and_never_in_what_is_imported() -> None:
-    allocation.before_imports()
-    allocation.after_imports()
+    manager.before_imports()
+    manager.after_imports()
     assert gc.get_threshold()[0] == 10_000
     assert gc.get_freeze_count() > 1000
 
@@ -34,12 +34,12 @@ def test_other_c_libraries_have_no_such_call(missing: Exception, monkeypatch: py
         raise missing
 
     monkeypatch.setattr(ctypes, "CDLL", load)
-    allocation.before_imports()
+    manager.before_imports()
     assert gc.get_threshold()[0] == 10_000, "the rest is set all the same"
 
 
 def test_as_many_files_may_be_open_as_the_system_lets() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (512, most))
-    allocation.before_imports()
+    manager.before_imports()
     assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)

@@ -65,10 +65,7 @@ def test_the_manager_starts_without_what_the_other_commands_need() -> None:
     needed = {
         "lws.cli.main",
         "lws.cli.commands.manager",
-        "lws.cli.allocation",
         "lws.cli.logs",
-        "lws.cli.arguments",
-        "lws.cli.arguments.go_flags",
         "lws.cli",
         "lws.cli.commands",
     }

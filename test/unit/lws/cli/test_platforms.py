@@ -46,8 +46,8 @@ async def serve():
     ServerTls(TlsPolicy()).install(pair.certificate, pair.key)
 asyncio.run(serve())
 
-from lws.cli import allocation
-allocation.before_imports()
+from lws.cli.commands import manager
+manager.before_imports()
 from lws.cli.main import main
 for command in (["key", "-f", sys.argv[2]], ["status", "a", "--kubeconfig", "none"]):
     try:

@@ -1,4 +1,4 @@
-"""lws.config.file: one strict YAML document."""
+"""lws.config.loading: one strict YAML document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lws.config.errors import ConfigError
-from lws.config.file import read
+from lws.config.loading import read
 
 START = "it must start with `apiVersion: config.lws.x-k8s.io/v1alpha1` and `kind: Configuration`"
 

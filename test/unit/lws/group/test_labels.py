@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from lws.actions import Merge, Reference
-from lws.group.edits import plan_existing_workers, put_back
 from lws.group.identity import group_key
 from lws.group.labels import (
     Marks,
@@ -21,6 +20,7 @@ from lws.group.labels import (
     without_group,
 )
 from lws.group.objects import build_worker_statefulset
+from lws.group.plan import plan_existing_workers, put_back
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Delete, Reference
-from lws.group.node_loss import plan_node_loss
-from lws.group.plan import plan
+from lws.group.plan import plan, plan_node_loss
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.nodes import NodeLossPolicy
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset

@@ -10,9 +10,8 @@ import pytest
 
 from lws.actions import Create, Merge, Object
 from lws.group.placement import Placement
-from lws.group.plan import plan
+from lws.group.plan import plan, plan_delay
 from lws.group.snapshot import GroupSnapshot
-from lws.group.start_conditions import plan_delay
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.revisions.history import build_revision, parse, record
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION

@@ -1,4 +1,4 @@
-"""lws.admission.disaggregatedset.placement: what the scheduler can never do, or may not be able to."""
+"""lws.admission.disaggregatedset.validation: what the scheduler can never do, or may not be able to."""
 
 from __future__ import annotations
 

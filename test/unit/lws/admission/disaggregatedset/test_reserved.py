@@ -1,4 +1,4 @@
-"""lws.admission.disaggregatedset.reserved: labels and annotations of the controller."""
+"""lws.admission.disaggregatedset.validation: labels and annotations of the controller."""
 
 from __future__ import annotations
 

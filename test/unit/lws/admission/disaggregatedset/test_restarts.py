@@ -1,4 +1,4 @@
-"""lws.admission.disaggregatedset.restarts: which groups an update restarts, said before it does."""
+"""lws.admission.disaggregatedset.validation: which groups an update restarts, said before it does."""
 
 from __future__ import annotations
 

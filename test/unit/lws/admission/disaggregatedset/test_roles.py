@@ -1,4 +1,4 @@
-"""lws.admission.disaggregatedset.roles: a role as the LeaderWorkerSet that is made of it."""
+"""lws.admission.disaggregatedset.validation: a role as the LeaderWorkerSet that is made of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.admission.disaggregatedset.start_order: roles that wait for others."""
+"""lws.admission.disaggregatedset.validation: roles that wait for others."""
 
 from __future__ import annotations
 

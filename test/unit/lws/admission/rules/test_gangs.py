@@ -1,4 +1,4 @@
-"""lws.admission.rules.gangs: what is legal and will not be placed as a whole."""
+"""lws.admission.leaderworkerset: what is legal and will not be placed as a whole."""
 
 from __future__ import annotations
 

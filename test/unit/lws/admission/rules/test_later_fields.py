@@ -1,4 +1,4 @@
-"""lws.admission.rules.later_fields: newer manifests are accepted if they say what happens, else refused."""
+"""lws.admission.leaderworkerset: newer manifests are accepted if they say what happens, else refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.admission.rules.leader_service: Services of leaders that cannot be."""
+"""lws.admission.leaderworkerset: Services of leaders that cannot be."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.admission.leaderworkerset import errors_in
-from lws.admission.rules.leader_service import leader_service_errors
+from lws.admission.leaderworkerset import errors_in, leader_service_errors
 from test.unit.lws.admission.test_leaderworkerset import make_set
 
 PORTS = "spec.leaderService.ports"

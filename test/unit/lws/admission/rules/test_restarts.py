@@ -1,4 +1,4 @@
-"""lws.admission.rules.restarts: what an update restarts is said before it is done."""
+"""lws.admission.leaderworkerset: what an update restarts is said before it is done."""
 
 from __future__ import annotations
 

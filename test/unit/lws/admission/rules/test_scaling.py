@@ -1,4 +1,4 @@
-"""lws.admission.rules.scaling: users who scale down are told which unready groups stay."""
+"""lws.admission.leaderworkerset: users who scale down are told which unready groups stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.admission.rules.storage: claims that can be made, and that stay what they are."""
+"""lws.admission.leaderworkerset: claims that can be made, and that stay what they are."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""lws.cli.arguments.duration: `30s`."""
+"""lws.cli.commands.status: `30s`."""
 
 from __future__ import annotations
 
 import click
 import pytest
 
-from lws.cli.arguments.duration import Duration
+from lws.cli.commands.status import Duration
 
 
 @pytest.mark.parametrize(

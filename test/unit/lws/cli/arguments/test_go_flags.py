@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
-from lws.cli.arguments.go_flags import as_double_dashed
 from lws.cli.commands.manager import manager
+from lws.cli.main import as_double_dashed
 
 PARAMS = [
     click.Option(["--config"]),

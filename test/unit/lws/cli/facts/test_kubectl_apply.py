@@ -1,4 +1,4 @@
-"""lws.cli.facts.kubectl_apply: what kubectl apply would send."""
+"""lws.cli.commands.plan: what kubectl apply would send."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.cli.facts.kubectl_apply import LAST_APPLIED_ANNOTATION, apply_patch, last_applied
+from lws.cli.commands.plan import LAST_APPLIED_ANNOTATION, apply_patch, last_applied
 
 
 def stored(spec: dict[str, Any], applied: Any = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""lws.cli.facts.obstacles: what keeps the pods of a group from being ready."""
+"""lws.cli.facts.set_status: what keeps the pods of a group from being ready."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.cli.facts.obstacles import obstacle
+from lws.cli.facts.set_status import obstacle
 from lws.group.snapshot import GroupSnapshot
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod
 from test.unit.lws.cli.histories import revision_of, snapshot_of

@@ -1,9 +1,9 @@
-"""lws.cli.views.steps: how the steps of a rollout read."""
+"""lws.cli.views.plan: how the steps of a rollout read."""
 
 from __future__ import annotations
 
 from lws.cli.blocks import plain
-from lws.cli.views.steps import steps_blocks
+from lws.cli.views.plan import steps_blocks
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
 from lws.leaderworkerset.rollout.simulation import Simulation, simulate
 from lws.leaderworkerset.rollout.state import RolloutState, budget

@@ -1,4 +1,4 @@
-"""lws.cluster.cache.shared_kinds: fields that several kinds of workload read of one kind."""
+"""lws.cluster.cache.store: fields that several kinds of workload read of one kind."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from lws.cluster.cache import tables
 from lws.cluster.cache.fields import Field, Table, Wakes
-from lws.cluster.cache.shared_kinds import SharedKinds
+from lws.cluster.cache.store import SharedKinds
 from test.unit.builders import make_leader_statefulset
 
 COUNTS = Table("StatefulSet", (Field("status.readyReplicas"),), others=Wakes.NOBODY)

@@ -1,4 +1,4 @@
-"""lws.cluster.transport.trust: a TLS context is made anew when its files change, not for every request."""
+"""A TLS context is made anew when its files change, not for every request."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from kubernetes.aio.client.configuration import Configuration
 
-from lws.cluster.transport import trust
-from lws.cluster.transport.trust import Trust
+from lws.cluster.transport import transport
+from lws.cluster.transport.transport import Trust
 
 
 class Made:
@@ -34,7 +34,7 @@ class Made:
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[Made]:
     made = Made()
-    monkeypatch.setattr(trust, "RESTClientObject", made)
+    monkeypatch.setattr(transport, "RESTClientObject", made)
     yield made
 
 

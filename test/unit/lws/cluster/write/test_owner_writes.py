@@ -10,7 +10,7 @@ import pytest
 from lws.actions import Reference, SetOwner
 from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import Conflict, Overtaken
-from lws.cluster.write.owner_writes import write_owner
+from lws.cluster.write.apply import write_owner
 from lws.kube.metadata import owner_reference
 from test.unit.builders import make_set
 from test.unit.stories.fake_cluster import FakeCluster

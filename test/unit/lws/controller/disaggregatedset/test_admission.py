@@ -9,7 +9,7 @@ from typing import Any
 import kopf
 import pytest
 
-from lws.controller.disaggregatedset.admission import ENDPOINTS, VALIDATE_SET, handlers_with
+from lws.controller.disaggregatedset.registration import ENDPOINTS, VALIDATE_SET, handlers_with
 from lws.controller.webhooks.handlers import register
 from lws.controller.webhooks.server import reviewed
 

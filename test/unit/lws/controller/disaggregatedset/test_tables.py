@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache.shared_kinds import SharedKinds
+from lws.cluster.cache.store import SharedKinds
 from lws.controller.disaggregatedset.tables import CHILDREN, TABLES
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND, NAME_LABEL, SCALER_KIND
 from test.unit.builders import make_set

@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from lws.controller.endpoints.debug import DebugServer
-from lws.controller.endpoints.profile import sampled
+from lws.controller.endpoints.debug import DebugServer, sampled
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.controller.leaderworkerset.naming import of_group, of_set
+from lws.controller.leaderworkerset.registration import of_group, of_set
 from lws.leaderworkerset.assessment.assessment import assess
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from lws.controller.election.election import Scope
-from lws.controller.triggers.enqueue import Triggers
+from lws.controller.engine import Triggers
 from lws.controller.triggers.keys import Key, Route, Wake
 
 ONE, TWO, ELSEWHERE = Key("one", "ns", "a"), Key("two", "ns", "a"), Key("two", "elsewhere", "b")

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.children.placement import placed
+from lws.disaggregatedset.children.role_sets import placed
 from lws.disaggregatedset.spec import Placement
 from lws.kube.affinity import PREFERRED, REQUIRED
 from lws_api.disaggregatedset.v1 import PlacementStrength, PlacementType

@@ -10,8 +10,14 @@ from typing import Any
 import pytest
 
 from lws.actions import Verbatim
-from lws.disaggregatedset.revisions.proof import PROOF_ANNOTATION
-from lws.disaggregatedset.revisions.record import build_revision, is_ours, key_in, read, record
+from lws.disaggregatedset.revisions.record import (
+    PROOF_ANNOTATION,
+    build_revision,
+    is_ours,
+    key_in,
+    read,
+    record,
+)
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 from test.unit.lws.disaggregatedset.revisions.histories import (

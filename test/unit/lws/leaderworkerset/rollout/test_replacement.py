@@ -7,8 +7,7 @@ import dataclasses
 import pytest
 
 from lws.leaderworkerset.rollout.groups import LeaderStatefulSet
-from lws.leaderworkerset.rollout.plan import plan_rollout
-from lws.leaderworkerset.rollout.replacement import leaders_to_replace
+from lws.leaderworkerset.rollout.plan import leaders_to_replace, plan_rollout
 from lws.leaderworkerset.rollout.state import Budget, Moment, Rollout, RolloutState
 from test.unit.stories.letters import groups
 

@@ -12,7 +12,7 @@ from lws.kube.conditions import find
 from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.status.node_loss import look_again, problems
+from lws.leaderworkerset.status.problems import look_again, lost_nodes
 from test.unit.builders import NOW, make_set
 from test.unit.set_world import carried_out, settled
 
@@ -36,7 +36,7 @@ def with_stuck(nodes: dict[str, Any], *leaving: dict[str, Any]) -> SetSnapshot:
 def test_one_problem_for_each_node() -> None:
     nodes = {"node-1": SILENT, "node-2": None, "node-3": {"status": SILENT["status"]}}
     pods = (stuck("demo-0-1"), stuck("demo-0-2", "node-2"), stuck("demo-1"))
-    assert [(each.reason, each.message) for each in problems(with_stuck(nodes, *pods))] == [
+    assert [(each.reason, each.message) for each in lost_nodes(with_stuck(nodes, *pods))] == [
         (
             "NodeLost",
             "node node-1 has not been ready since 2026-03-01T11:50:00Z and cannot end demo-0-1, demo-1: "
@@ -53,14 +53,14 @@ def test_one_problem_for_each_node() -> None:
 
 def test_no_more_than_ten_pods_are_named() -> None:
     pods = tuple(stuck(f"demo-0-{index}") for index in range(10, 25))
-    (problem,) = problems(with_stuck({"node-1": SILENT}, *pods))
+    (problem,) = lost_nodes(with_stuck({"node-1": SILENT}, *pods))
     assert "demo-0-18, demo-0-19 and 5 more: their groups wait" in problem.message
 
 
 def test_it_says_when_the_manager_is_about_to_act() -> None:
     policy = NodeLossPolicy(timedelta(minutes=5), force_delete=True)
     snapshot = replace(with_stuck({"node-1": SILENT}, stuck("demo-0")), node_loss=policy)
-    (problem,) = problems(snapshot)
+    (problem,) = lost_nodes(snapshot)
     assert problem.message.endswith("their groups wait; such pods are deleted by force")
 
 
