@@ -14,9 +14,9 @@ from typing import Any
 from lws.admission.defaulting import default
 from lws.admission.errors import FieldError, invalid, rendered, required
 from lws.admission.fields import shape_errors, templates_of
-from lws.admission.rules.placement import placement_errors, placement_warnings
-from lws.admission.rules.siblings import clash_errors
-from lws.admission.rules.templates import template_errors, template_warnings
+from lws.admission.placement import placement_errors, placement_warnings
+from lws.admission.siblings import clash_errors
+from lws.admission.templates import template_errors, template_warnings
 from lws.group.gang.coscheduling import TIMEOUT_ANNOTATION, Coscheduling, timeout_seconds
 from lws.group.gang.kubernetes import Kubernetes
 from lws.group.gang.provider import GangProvider

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
-from lws.config import ciphers
 from lws.config.errors import KeyPath
 from lws.group.gang.registry import PROVIDERS
 from lws.kube.names import dns1035_label_errors, dns1123_subdomain_errors
@@ -119,19 +119,19 @@ def _tls(configuration: Configuration) -> Iterator[Mistake]:
     tls = configuration.tls
     if tls.min_version and tls.min_version not in TLS_VERSIONS:
         yield ("tls", "minVersion"), f"must be {' or '.join(TLS_VERSIONS)}, not {tls.min_version!r}"
-    unknown = [suite for suite in tls.cipher_suites if not ciphers.is_known(suite)]
+    unknown = [suite for suite in tls.cipher_suites if not is_known(suite)]
     for suite in unknown:
         yield (
             ("tls", "cipherSuites"),
-            f"there is no suite {suite!r}: write names such as {next(iter(ciphers.TLS12_SUITES))}",
+            f"there is no suite {suite!r}: write names such as {next(iter(TLS12_SUITES))}",
         )
     if tls.cipher_suites and tls.min_version == "VersionTLS13":
         yield (
             ("tls", "cipherSuites"),
             "must be left out with minVersion VersionTLS13: the suites of TLS 1.3 are fixed",
         )
-    asks_for_tls12 = ciphers.TLS13_SUITES.isdisjoint(tls.cipher_suites)
-    if tls.cipher_suites and not unknown and asks_for_tls12 and not ciphers.openssl_names(tls.cipher_suites):
+    asks_for_tls12 = TLS13_SUITES.isdisjoint(tls.cipher_suites)
+    if tls.cipher_suites and not unknown and asks_for_tls12 and not openssl_names(tls.cipher_suites):
         yield ("tls", "cipherSuites"), f"none of them can be served by {ssl.OPENSSL_VERSION}: add a newer one"
 
 
@@ -185,3 +185,58 @@ def _shard_leases(path: KeyPath, shards: int, election: LeaderElection) -> Itera
             "sharding, choose a name that does not end in a number"
         )
         yield ("leaderElection", "resourceName"), message
+
+
+TLS13_SUITES = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
+"""Suites of TLS 1.3, which cannot be chosen."""
+
+TLS12_SUITES: Mapping[str, str] = MappingProxyType(
+    {
+        "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA": "ECDHE-ECDSA-AES128-SHA",
+        "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256": "ECDHE-ECDSA-AES128-SHA256",
+        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA": "ECDHE-ECDSA-AES256-SHA",
+        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384": "ECDHE-ECDSA-AES256-GCM-SHA384",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305": "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-ECDSA-CHACHA20-POLY1305",
+        "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA": "ECDHE-ECDSA-RC4-SHA",
+        "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA": "ECDHE-RSA-DES-CBC3-SHA",
+        "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA": "ECDHE-RSA-AES128-SHA",
+        "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256": "ECDHE-RSA-AES128-SHA256",
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+        "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA": "ECDHE-RSA-AES256-SHA",
+        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384": "ECDHE-RSA-AES256-GCM-SHA384",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305": "ECDHE-RSA-CHACHA20-POLY1305",
+        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256": "ECDHE-RSA-CHACHA20-POLY1305",
+        "TLS_ECDHE_RSA_WITH_RC4_128_SHA": "ECDHE-RSA-RC4-SHA",
+        "TLS_RSA_WITH_3DES_EDE_CBC_SHA": "DES-CBC3-SHA",
+        "TLS_RSA_WITH_AES_128_CBC_SHA": "AES128-SHA",
+        "TLS_RSA_WITH_AES_128_CBC_SHA256": "AES128-SHA256",
+        "TLS_RSA_WITH_AES_128_GCM_SHA256": "AES128-GCM-SHA256",
+        "TLS_RSA_WITH_AES_256_CBC_SHA": "AES256-SHA",
+        "TLS_RSA_WITH_AES_256_GCM_SHA384": "AES256-GCM-SHA384",
+        "TLS_RSA_WITH_RC4_128_SHA": "RC4-SHA",
+    }
+)
+"""Suites of TLS 1.2 that Go knows, the insecure ones and two legacy spellings included → OpenSSL's names."""
+
+
+def is_known(suite: str) -> bool:
+    """The name is one that a configuration may use."""
+    return suite in TLS13_SUITES or suite in TLS12_SUITES
+
+
+def openssl_names(suites: Iterable[str]) -> tuple[str, ...]:
+    """OpenSSL's names of the TLS 1.2 suites, in order, each once; those that this OpenSSL was built without
+    are left out.
+    """
+    names = dict.fromkeys(TLS12_SUITES[suite] for suite in suites if suite in TLS12_SUITES)
+    return tuple(name for name in names if _is_served(name))
+
+
+def _is_served(name: str) -> bool:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(name)
+    except ssl.SSLError:
+        return False
+    return True

@@ -7,17 +7,17 @@ file, the file to flags.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
 from pydantic import ValidationError
 
-from lws.config import ciphers
-from lws.config.checks import TLS_VERSIONS, mistakes_in
+from lws.config.checks import TLS13_SUITES, TLS_VERSIONS, mistakes_in, openssl_names
 from lws.config.errors import ConfigError, KeyPath, Origin, config_error
-from lws.config.flags import flag_of, overrides
 from lws.config.settings import Certificates, LeaderElection, Settings, Tls, Webhook
 from lws.kube.nodes import NodeLossPolicy
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
@@ -128,12 +128,12 @@ def _address(address: str) -> str | None:
 
 def _tls(configuration: Configuration) -> Tls:
     suites = configuration.tls.cipher_suites
-    if suites and ciphers.TLS13_SUITES.issuperset(suites):
+    if suites and TLS13_SUITES.issuperset(suites):
         # Nothing is left for TLS 1.2 then.
         return Tls(minimum_version=ssl.TLSVersion.TLSv1_3, ciphers=())
     return Tls(
         minimum_version=TLS_VERSIONS.get(configuration.tls.min_version, ssl.TLSVersion.TLSv1_2),
-        ciphers=ciphers.openssl_names(suites),
+        ciphers=openssl_names(suites),
     )
 
 
@@ -185,3 +185,89 @@ class _StrictLoader(yaml.SafeLoader):
                 )
             seen.add(key)
         return super().construct_mapping(node, deep)
+
+
+_TRUE = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+def _text(value: object) -> str:
+    return str(value)
+
+
+def _number(value: object) -> float:
+    try:
+        return float(str(value))
+    except ValueError as error:
+        raise ValueError(f"must be a number, not {value!r}") from error
+
+
+def _whole_number(value: object) -> int:
+    try:
+        return int(str(value))
+    except ValueError as error:
+        raise ValueError(f"must be a whole number, not {value!r}") from error
+
+
+def _boolean(value: object) -> bool:
+    if str(value) in _TRUE:
+        return True
+    if str(value) in _FALSE:
+        return False
+    raise ValueError(f"must be true or false, not {value!r}")
+
+
+def _probe_address(value: object) -> str:
+    # In the file an empty address means the default, here it switches the probes off: so the original manager
+    # has it.
+    return str(value) or "0"
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """One flag: the key that it overrides, and how its value is read (ValueError where it cannot be)."""
+
+    path: KeyPath
+    read: Callable[[object], Any]
+
+
+FLAGS: Mapping[str, Flag] = MappingProxyType(
+    {
+        "kube-api-qps": Flag(("clientConnection", "qps"), _number),
+        "kube-api-burst": Flag(("clientConnection", "burst"), _whole_number),
+        "leader-elect": Flag(("leaderElection", "leaderElect"), _boolean),
+        "leader-elect-lease-duration": Flag(("leaderElection", "leaseDuration"), _text),
+        "leader-elect-renew-deadline": Flag(("leaderElection", "renewDeadline"), _text),
+        "leader-elect-retry-period": Flag(("leaderElection", "retryPeriod"), _text),
+        "leader-elect-resource-lock": Flag(("leaderElection", "resourceLock"), _text),
+        "leader-elect-resource-name": Flag(("leaderElection", "resourceName"), _text),
+        "metrics-bind-address": Flag(("metrics", "bindAddress"), _text),
+        "metrics-per-set": Flag(("metrics", "perSet"), _boolean),
+        "webhook-shutdown-delay": Flag(("webhook", "shutdownDelay"), _text),
+        "debug-bind-address": Flag(("debug", "bindAddress"), _text),
+        "health-probe-bind-address": Flag(("health", "healthProbeBindAddress"), _probe_address),
+    }
+)
+"""Flags by name, without dashes in front."""
+
+
+def overrides(given: Mapping[str, object]) -> dict[KeyPath, Any]:
+    """Key → value for flags that were given; raises ConfigError for values that cannot be read.
+
+    A flag that has no key in the file is a KeyError: the caller offers flags that nobody reads.
+    """
+    values: dict[KeyPath, Any] = {}
+    lines = []
+    for name, value in given.items():
+        try:
+            values[FLAGS[name].path] = FLAGS[name].read(value)
+        except ValueError as error:
+            lines.append(f"--{name}: {error}")
+    if lines:
+        raise ConfigError(lines)
+    return values
+
+
+def flag_of(path: KeyPath) -> str | None:
+    """The flag that overrides a key, as users write it, e.g. `--leader-elect`."""
+    return next((f"--{name}" for name, flag in FLAGS.items() if flag.path == path), None)

@@ -24,7 +24,7 @@ from lws.config import Settings
 from lws.controller.election.election import Scope
 from lws.controller.endpoints.health import Check
 from lws.controller.endpoints.metrics import Standing
-from lws.controller.endpoints.series.workloads import WorkloadSeries
+from lws.controller.endpoints.workloads import WorkloadSeries
 from lws.controller.loop import Kind, Term
 from lws.controller.triggers.keys import Key, Route
 from lws.controller.webhooks.handlers import Handler

@@ -29,8 +29,7 @@ from lws.leaderworkerset.assessment.target_revision import (
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
 from lws.leaderworkerset.children.headless_service import plan_service
 from lws.leaderworkerset.children.leader_service import plan_leader_service
-from lws.leaderworkerset.children.leader_statefulset import Step, plan_leaders
-from lws.leaderworkerset.children.pod_retries import plan_retries
+from lws.leaderworkerset.children.leader_statefulset import Step, plan_leaders, plan_retries
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.memory.members import current_members
 from lws.leaderworkerset.memory.restarts import given_up

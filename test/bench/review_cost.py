@@ -27,7 +27,7 @@ from kopf._cogs.structs.references import Insights
 from kopf._core.engines.admission import serve_admission_request
 from kopf._core.reactor.inventory import ResourceMemories
 
-from lws.admission.pods import pod
+from lws.admission import pod
 from lws.cluster.certificates.serving_certificate import Certificates, renewed
 from lws.cluster.client.resources import PODS
 from lws.controller.endpoints.metrics import Metrics

@@ -6,32 +6,34 @@ controller in its order, at its paths and in its words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from lws.admission import leaderworkerset
 from lws.admission.defaulting import default
 from lws.admission.disaggregatedset.facts import RoleFacts, SetFacts, facts_of, identity_of, shape_errors
-from lws.admission.disaggregatedset.names import name_errors
-from lws.admission.disaggregatedset.scaling import (
-    clash_errors,
-    scaler_errors,
-    scaling_change_warnings,
-    scaling_warnings,
-)
 from lws.admission.errors import FieldError, forbidden, invalid, not_supported, rendered, required
 from lws.admission.leaderworkerset import MOST_TOLD, MOST_VALUES, TOO_LARGE
+from lws.disaggregatedset.names import scaler_name, service_name
 from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.rollout.outlook import restarts
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, number_faults, parse
 from lws.group.gang.provider import GangProvider
 from lws.kube.metadata import annotations_of, is_mapping, is_terminating, labels_of
-from lws.kube.names import label_key_errors
+from lws.kube.names import (
+    LABEL_LENGTH,
+    SUBDOMAIN_LENGTH,
+    byte_length,
+    dns1035_label_errors,
+    label_key_errors,
+    tightest_derived_name,
+)
 from lws.kube.types.shapes import has_more_values
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.fields import value_at
+from lws.leaderworkerset.children.leader_service import leader_service_name
+from lws.leaderworkerset.fields import REPLICAS, value_at
 from lws_api.disaggregatedset.v1 import (
     APP_LABEL,
     INITIAL_REPLICAS_ANNOTATION,
@@ -39,12 +41,14 @@ from lws_api.disaggregatedset.v1 import (
     OTHERS_INITIAL_REPLICAS_ANNOTATION,
     REVISION_LABEL,
     ROLE_LABEL,
+    SCALER_KIND,
     SLICE_LABEL,
 )
 from lws_api.leaderworkerset.v1 import (
     EXCLUSIVE_TOPOLOGY_ANNOTATION,
     SUBGROUP_EXCLUSIVE_TOPOLOGY_ANNOTATION,
     RolloutStrategyType,
+    SubdomainPolicy,
 )
 
 
@@ -371,3 +375,194 @@ def _set_of(facts: SetFacts, role: RoleFacts) -> dict[str, Any]:
     }
     default(made)
     return made
+
+
+def name_errors(facts: SetFacts, before: SetFacts | None) -> list[FieldError]:
+    """Everything that is wrong with names; before: the set as it is stored, None on create."""
+    lengths = [error for role in facts.roles if (error := _length_error(facts, role, before)) is not None]
+    known = set(_collisions(before)) if before is not None else set()
+    collisions = [
+        invalid(f"{role.path}.name", role.name, why)
+        for role in facts.roles
+        for why in _collisions_of(facts, role)
+        if (role.name, why) not in known
+    ]
+    return [*lengths, *([] if before is not None else _set_name_errors(facts)), *collisions]
+
+
+def _set_name_errors(facts: SetFacts) -> Iterator[FieldError]:
+    """The names of all objects begin with that of the set."""
+    if not facts.name:
+        yield required("metadata.name", "name or generateName is required")
+        return
+    for why in dns1035_label_errors(facts.name):
+        yield invalid("metadata.name", facts.name, why)
+
+
+def _length_error(facts: SetFacts, role: RoleFacts, before: SetFacts | None) -> FieldError | None:
+    earlier = before.role(role.name) if before is not None else None
+    if before is not None and earlier is not None and not _grew(facts, role, before, earlier):
+        return None
+    why = _too_long(facts, role)
+    return invalid(f"{role.path}.name", role.name, why) if why else None
+
+
+def _too_long(facts: SetFacts, role: RoleFacts) -> str:
+    """Why the names of a role are too long for Kubernetes; empty where they are not."""
+    child = facts.longest_child_name(role.name)
+    length, service = byte_length(child), byte_length(service_name(child))
+    chosen = byte_length(facts.name) + byte_length(role.name)
+    if service > LABEL_LENGTH:
+        return (
+            f"the generated service name ({service} chars) would exceed the DNS-1035 limit of "
+            f"{LABEL_LENGTH} characters; {_shorten(chosen - (service - LABEL_LENGTH))}"
+        )
+    tightest = tightest_derived_name(max(role.replicas + role.surge - 1, 0), role.size)
+    if length <= tightest.room:
+        return ""
+    return (
+        f"the LeaderWorkerSet <set>-<slice>-<revision>-<role> would have a name of {length} characters, at "
+        f"most {tightest.room} are possible with replicas {role.replicas}, maxSurge {role.surge} and size "
+        f"{role.size}: {tightest.purpose}, {tightest.pattern}, would have {length + tightest.added} of at "
+        f"most {LABEL_LENGTH} characters; {_shorten(chosen - (length - tightest.room))}"
+    )
+
+
+def _shorten(most: int) -> str:
+    return f"reduce the DisaggregatedSet name and/or role name (combined limit: {most} characters)"
+
+
+def _grew(facts: SetFacts, role: RoleFacts, before: SetFacts, earlier: RoleFacts) -> bool:
+    now, then = _extent(facts, role), _extent(before, earlier)
+    return any(more > less for more, less in zip(now, then, strict=True))
+
+
+def _extent(facts: SetFacts, role: RoleFacts) -> tuple[int, int, int, int]:
+    return facts.index_length, role.replicas, role.size, role.surge
+
+
+def _collisions(facts: SetFacts) -> Iterator[tuple[str, str]]:
+    return ((role.name, why) for role in facts.roles for why in _collisions_of(facts, role))
+
+
+def _collisions_of(facts: SetFacts, role: RoleFacts) -> Iterator[str]:
+    """Why the objects of a role would need names that those of others have, whose name it begins with."""
+    for other in facts.roles:
+        if not role.name.startswith(f"{other.name}-"):
+            continue
+        if role.name == service_name(other.name) and _is_shared(role):
+            yield _taken(other, "the Service of that role", "the Service of the pods of this one")
+        if role.name == leader_service_name(other.name) and _is_shared(role) and _has_leader_service(other):
+            yield _taken(
+                other, "the Service of the leaders of that role", "the Service of the pods of this one"
+            )
+        ending = role.name.removeprefix(f"{other.name}-")
+        if ending.isdecimal() and str(int(ending[:10])) == ending and _has_group(other, int(ending)):
+            yield _taken(other, f"group {ending} of that role", "the leaders of this one")
+
+
+def _taken(other: RoleFacts, theirs: str, ours: str) -> str:
+    return f'collides with role "{other.name}": {theirs} and {ours} need objects of one name; choose another'
+
+
+def _has_group(role: RoleFacts, index: int) -> bool:
+    """Has a group of this index objects of its own, beside its leader pod?"""
+    has_objects = role.size > 1 or not _is_shared(role)
+    # An autoscaler may ask for any number of groups, and is not reviewed.
+    return has_objects and (role.is_external or index < role.replicas + role.surge)
+
+
+def _is_shared(role: RoleFacts) -> bool:
+    return role.at(*fields.SUBDOMAIN_POLICY.path) in (None, "", SubdomainPolicy.SHARED)
+
+
+def _has_leader_service(role: RoleFacts) -> bool:
+    return role.at(*fields.LEADER_SERVICE.path) is not None
+
+
+def scaler_errors(facts: SetFacts, role: RoleFacts) -> Iterator[FieldError]:
+    """A scaler that no API server would take."""
+    scaler = scaler_name(facts.name, role.name)
+    if role.is_external and byte_length(scaler) > SUBDOMAIN_LENGTH:
+        why = f'would produce scaler name "{scaler}" exceeding {SUBDOMAIN_LENGTH} characters'
+        yield invalid(f"{role.path}.name", role.name, why)
+
+
+def clash_errors(
+    facts: SetFacts, before: SetFacts | None, others: Iterable[Mapping[str, Any]]
+) -> Iterator[FieldError]:
+    """Scalers that another set has: role `c` of a set `a-b` and role `b-c` of a set `a` need one of one name.
+
+    others: the sets of the namespace. An update is refused for roles only that had no scaler before.
+    """
+    needed = {
+        scaler_name(facts.name, role.name): role
+        for role in _external(facts)
+        if (earlier := before.role(role.name) if before else None) is None or not earlier.is_external
+    }
+    taken = {scaler: name for name, scaler in _scalers(others, needed) if name != facts.name}
+    for scaler, role in needed.items():
+        owner = taken.get(scaler)
+        if owner is not None:
+            why = (
+                f"would need the {SCALER_KIND} {scaler}, which DisaggregatedSet "
+                f"{owner} has: choose another name"
+            )
+            yield invalid(f"{role.path}.name", role.name, why)
+
+
+def _scalers(others: Iterable[Mapping[str, Any]], needed: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Name of a set and of one of its scalers; nothing of sets that are going or cannot be read, nor of those
+    that could have none of the needed scalers: all of a namespace would cost 50 µs each.
+    """
+    for other in others if needed else ():
+        name = other.get("metadata", {}).get("name", "")
+        if not any(scaler.startswith(f"{name}-") for scaler in needed):
+            continue
+        if not is_terminating(other) and not shape_errors(other):
+            facts = facts_of(other)
+            yield from ((facts.name, scaler_name(facts.name, role.name)) for role in _external(facts))
+
+
+def scaling_warnings(facts: SetFacts) -> Iterator[str]:
+    """What is not as its author may think."""
+    for role in _external(facts):
+        if role.replicas > 1:
+            yield (
+                f'role "{role.name}" sets scaling.mode: External and spec.replicas: {role.replicas} — '
+                f"spec.replicas is ignored; drive replicas via {SCALER_KIND} "
+                f'"{scaler_name(facts.name, role.name)}" instead'
+            )
+    names = ", ".join(role.name for role in _external(facts))
+    if names and facts.slices > 1:
+        yield (
+            f"spec.slices: {facts.slices} with scaling.mode External of {names}: a scaler counts the groups "
+            f"of all slices together, and each slice gets its share; the original controller, which refuses "
+            f"this, would give each slice as many as the scaler says"
+        )
+
+
+def scaling_change_warnings(old: Mapping[str, Any], before: SetFacts, facts: SetFacts) -> Iterator[str]:
+    """Roles that lose groups because their scaler is no longer asked. old: with its status."""
+    for role in facts.roles:
+        earlier = before.role(role.name)
+        if earlier is None or not earlier.is_external or role.is_external:
+            continue
+        running, wanted = _replicas_in_status(old, role.name), role.replicas * max(facts.slices, 1)
+        if running is not None and running > wanted:
+            yield (
+                f"{role.path}.{REPLICAS}: role {role.name} has {running} groups by its scaler and will have "
+                f"{wanted}, {role.replicas} in each slice: set replicas to keep more"
+            )
+
+
+def _replicas_in_status(raw: Mapping[str, Any], role: str) -> int | None:
+    statuses = value_at(raw, ("status", "roleStatuses"))
+    for each in statuses if isinstance(statuses, list) else ():
+        if is_mapping(each) and each.get("name") == role and isinstance(each.get("replicas"), int):
+            return int(each["replicas"])
+    return None
+
+
+def _external(facts: SetFacts) -> Iterator[RoleFacts]:
+    return (role for role in facts.roles if role.is_external)

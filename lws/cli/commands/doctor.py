@@ -15,21 +15,17 @@ from lws import __version__
 from lws.actions import Object
 from lws.cli.arguments.options import cluster_options, output_option
 from lws.cli.blocks import Block, Table, Text, described, row
-from lws.cli.facts.doctor import (
-    certificate,
-    clashes,
-    definitions,
-    lease,
-    managers,
-    rights,
-    stuck,
-    versions,
-    webhooks,
+from lws.cli.facts.doctor import rights
+from lws.cli.facts.doctor.checks import (
+    CHECKS,
+    STUCK,
+    Finding,
+    Result,
+    Unchecked,
+    check_stuck,
+    manager_version,
 )
-from lws.cli.facts.doctor.finding import Finding, Result, Unchecked
-from lws.cli.facts.doctor.installation import Installation, look
-from lws.cli.facts.doctor.reading import Denied, Reader
-from lws.cli.facts.doctor.versions import manager_version
+from lws.cli.facts.doctor.installation import Denied, Installation, Reader, look
 from lws.cli.kinds.kind import SetKind
 from lws.cli.kinds.registry import KINDS
 from lws.cli.refusal import Refusal, Unreadable
@@ -39,7 +35,6 @@ from lws.cluster.client.resources import Resource
 from lws.cluster.errors import ClusterError, Forbidden
 
 _AT_ONCE = 8
-_PURE = (versions, definitions, managers, webhooks, certificate, lease, clashes)
 
 
 @click.command(
@@ -61,7 +56,7 @@ def doctor(output: str | None, target: Target) -> int:
 async def _examine(session: Session, output: str | None) -> int:
     reader = Reader(session.cluster)
     facts = await look(reader, session.explicit_namespace, session.now)
-    results: list[Result] = [result for check in _PURE for result in check.check(facts)]
+    results: list[Result] = [result for check in CHECKS for result in check(facts)]
     results += rights.check(facts, await rights.ask(reader, facts))
     for kind in KINDS:
         results += await _stuck(session, reader, kind)
@@ -78,7 +73,7 @@ async def _stuck(session: Session, reader: Reader, kind: SetKind) -> list[Result
         Resource(f"{resource.group}/{resource.version}", resource.kind, resource.plural)
     )
     if isinstance(sets, Denied):
-        return [Unchecked(stuck.CHECK, f"{resource.kind}s that are stuck", sets.permission)]
+        return [Unchecked(STUCK, f"{resource.kind}s that are stuck", sets.permission)]
     slots = asyncio.Semaphore(_AT_ONCE)
     judged = await asyncio.gather(*(_judged(session, kind, each, slots) for each in sets))
     return [result for results in judged for result in results]
@@ -92,15 +87,13 @@ async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.S
         async with slots:
             standing = await kind.standing(within, obj)
     except Forbidden as error:
-        return [Unchecked(stuck.CHECK, where, worded(error).message)]
+        return [Unchecked(STUCK, where, worded(error).message)]
     except Unreadable as error:
         do = f"correct it: kubectl edit -n {metadata['namespace']} {obj['kind'].lower()} {metadata['name']}"
-        return [
-            Finding(stuck.CHECK, where, f"is left alone, because its spec cannot be read: {error.fault}", do)
-        ]
+        return [Finding(STUCK, where, f"is left alone, because its spec cannot be read: {error.fault}", do)]
     except (ClusterError, Refusal) as error:
-        return [Unchecked(stuck.CHECK, where, error.message)]
-    return list(stuck.check(obj["kind"], standing.data(), standing.obj, session.now))
+        return [Unchecked(STUCK, where, error.message)]
+    return list(check_stuck(obj["kind"], standing.data(), standing.obj, session.now))
 
 
 def doctor_blocks(facts: Installation, results: Sequence[Result]) -> Iterator[Block]:

@@ -13,24 +13,31 @@ from typing import Any
 
 from lws.actions import Object
 from lws.cli.blocks import Block, Table, Text
-from lws.cli.facts import creation
+from lws.cli.facts import creation, names
 from lws.cli.facts.changes import restart
-from lws.cli.facts.disaggregated import history, lookup
+from lws.cli.facts.disaggregated import history
 from lws.cli.facts.disaggregated import impact as effects
 from lws.cli.facts.disaggregated.status import DisaggregatedReport, report_on
 from lws.cli.facts.disaggregated.steps_ahead import steps_ahead
 from lws.cli.kinds.kind import History, Planned, SetKind, Standing
+from lws.cli.refusal import Refusal, Unreadable
 from lws.cli.session import Session
 from lws.cli.views.disaggregated import history as views
 from lws.cli.views.disaggregated import plan, status
 from lws.cli.views.screen import yaml_text
+from lws.cluster.cache.store import Store
+from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
+from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
+from lws.controller.disaggregatedset.tables import TABLES
 from lws.disaggregatedset.key import hashed_text, key_of
 from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.record import Recorded, record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.disaggregatedset.spec import parse
+from lws.disaggregatedset.spec import fault_of, parse
 from lws.kube.differences.patches import with_merged
-from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, NAME_LABEL, SCALER_KIND
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+from lws_api.leaderworkerset.v1 import NAME_LABEL as CHILD_LABEL
 
 
 class _Standing(Standing):
@@ -117,10 +124,10 @@ class DisaggregatedSets(SetKind):
     resource = DISAGGREGATED_SET
 
     async def find(self, session: Session, name: str) -> Object:
-        return await lookup.find(session, name)
+        return await find(session, name)
 
     async def standing(self, session: Session, obj: Object) -> _Standing:
-        return _Standing(report_on(await lookup.snapshot_of(session, obj)))
+        return _Standing(report_on(await snapshot_of(session, obj)))
 
     def table(self, standings: Sequence[_Standing], with_namespace: bool, wide: bool) -> Table:
         return status.sets_table([each.facts for each in standings], with_namespace, wide)
@@ -153,7 +160,7 @@ class DisaggregatedSets(SetKind):
         return Planned(obj, "created", tuple(blocks), data)
 
     async def changed(self, session: Session, stored: Object, after: Object, steps: bool) -> Planned:
-        snapshot = await lookup.snapshot_of(session, stored)
+        snapshot = await snapshot_of(session, stored)
         effect = effects.impact(snapshot, after)
         action = "unchanged" if after["spec"] == stored["spec"] else "configured"
         blocks: list[Block] = list(effects.impact_lines(effect))
@@ -175,3 +182,46 @@ class DisaggregatedSets(SetKind):
 def _names(obj: Object, action: str) -> dict[str, Any]:
     metadata = obj["metadata"]
     return {"name": metadata["name"], "namespace": metadata["namespace"], "action": action}
+
+
+_KINDS = (CHILD_KIND, "ControllerRevision", "Service", SCALER_KIND)
+# Names of LeaderWorkerSets in one selector: more would make an address that some proxies refuse.
+_AT_ONCE = 50
+
+
+async def find(session: Session, name: str) -> Object:
+    """The set of this name."""
+    return readable(await names.find(session, DISAGGREGATED_SET, name))
+
+
+def readable(obj: Object) -> Object:
+    """The set; a definition of another release may have let anything in."""
+    if fault := fault_of(obj):
+        raise Unreadable(obj["metadata"]["name"], fault)
+    return obj
+
+
+async def snapshot_of(session: Session, obj: Object) -> DisaggregatedSnapshot:
+    """Everything that belongs to a set."""
+    namespace, name = readable(obj)["metadata"]["namespace"], obj["metadata"]["name"]
+    store = Store(lambda before, after: None, TABLES)
+    store.put(obj)
+    for kind in _KINDS:
+        for each in await session.cluster.listed(kind, namespace, f"{NAME_LABEL}={name}"):
+            store.put(each)
+    children = [each["metadata"]["name"] for each in store.controlled_by(obj["metadata"]["uid"], CHILD_KIND)]
+    for some in _portions(sorted(children)):
+        for kind in ("StatefulSet", "Pod"):
+            selector = f"{CHILD_LABEL} in ({','.join(some)})"
+            for each in await session.cluster.listed(kind, namespace, selector):
+                store.put(each)
+    observer = DisaggregatedObserver(session.cluster, store, DisaggregatedMemory(store))
+    snapshot = await observer.observe(namespace, name, session.now)
+    if snapshot is None:
+        raise Refusal(f"DisaggregatedSet {name} was deleted meanwhile")
+    return snapshot
+
+
+def _portions(children: Sequence[str]) -> Iterator[Iterable[str]]:
+    for start in range(0, len(children), _AT_ONCE):
+        yield children[start : start + _AT_ONCE]

@@ -6,19 +6,30 @@ current, and a namespace; or an error that says what to do.
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
+import logging
+import math
 import os
-from collections.abc import Mapping
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import yaml
 from kubernetes.aio.client.configuration import Configuration
 from kubernetes.aio.config import ConfigException, load_incluster_config
+from kubernetes.aio.config.dateutil import parse_rfc3339
+from kubernetes.aio.config.exec_provider import ExecProvider
+from kubernetes.aio.config.kube_config import ConfigNode, FileOrData, KubeConfigLoader, KubeConfigMerger
 
 from lws import timing
 from lws.cluster.errors import ClusterError, Unreachable
 from lws.cluster.transport.credentials import Lifetime, Renewal, UserConfiguration
-from lws.cluster.transport.kubeconfig_loader import KubeconfigLoader
 
 _DEFAULT_NAMESPACE = "default"
 _HOME_FILE = Path("~/.kube/config")
@@ -144,3 +155,207 @@ def _unusable(files: str, error: Exception) -> ClusterError:
 def _current_context(path: Path) -> str | None:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     return content.get("current-context") if isinstance(content, Mapping) else None
+
+
+log = logging.getLogger(__name__)
+
+_TOLD_TO_PLUGINS = (
+    "server",
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+    "certificate-authority-data",
+    "proxy-url",
+    "disable-compression",
+)
+_EXTENSION_FOR_PLUGINS = "client.authentication.k8s.io/exec"
+# Bytes of a header name that are sent as they are, as client-go does; the others as % and two digits.
+_PLAIN_IN_HEADERS = frozenset(b"!#$&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+
+
+class _Merger(KubeConfigMerger):
+    """Reads UTF-8, whatever the terminal speaks, as kubectl does."""
+
+    def load_config(self, path: str) -> None:
+        config = yaml.safe_load(Path(path).read_bytes())
+        if self.config_merged is None:
+            merged = {**config, "clusters": [], "contexts": [], "users": []}
+            self.config_merged = ConfigNode(path, merged, path)
+        for part in ("clusters", "contexts", "users"):
+            self._merge(part, config.get(part) or [], path)  # type: ignore[no-untyped-call]
+        if "current-context" in config:
+            self.config_merged.value["current-context"] = config["current-context"]
+        self.config_files[path] = config
+
+
+class KubeconfigLoader(KubeConfigLoader):
+    """The loader of the kubernetes client, which also says how long credentials are good.
+
+    The client's own methods carry no types, so calls of them are not checked.
+    """
+
+    def __init__(self, files: str, context: str | None) -> None:
+        merger = _Merger(files)  # type: ignore[no-untyped-call]
+        super().__init__(  # type: ignore[no-untyped-call]
+            config_dict=merger.config,
+            active_context=context,
+            config_base_path=None,
+            config_persister=lambda _content: _persist(merger),
+        )
+        self._left = math.inf
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """The context: its cluster, user and namespace."""
+        settings: Mapping[str, Any] = self.current_context["context"]
+        return settings
+
+    async def load_into(self, configuration: UserConfiguration) -> None:
+        """Fill a configuration, and keep its credentials current."""
+        user = self._user or ()
+        configuration.impersonation = tuple(_impersonation(self._user.value)) if self._user else ()
+        if any(each in user for each in ("exec", "tokenFile", "auth-provider")):
+            await Renewal(self._load).begin(configuration)
+        else:
+            await self._load(configuration)
+
+    async def load_from_exec_plugin(self) -> bool:
+        """Run the plugin. Raises ConfigException in words of the plugin.
+
+        The client's own method hides what went wrong, and forgets when certificates end.
+        """
+        settings: Any = (self._user or {})["exec"]
+        plugin = ExecProvider(settings)
+        if os.sep in settings["command"]:
+            # As kubectl does: what is not looked for in PATH lies beside the kubeconfig.
+            plugin.args[0] = str(_directory(settings) / settings["command"])
+        cluster = self._cluster_for_plugins() if settings.safe_get("provideClusterInfo") else None
+        is_never = settings.safe_get("interactiveMode") == "Never"
+        try:
+            status = await _answer_of(plugin, cluster, is_never)
+        except OSError as error:
+            hint = settings.safe_get("installHint") or "install it, or name it by its path"
+            reason = error.strerror or error
+            raise ConfigException(f"exec: {settings['command']} cannot be run: {reason}: {hint}") from error
+        if status.get("token"):
+            self.token = f"Bearer {status['token']}"
+        elif "clientCertificateData" not in status or "clientKeyData" not in status:
+            raise ConfigException(f"exec: {settings['command']} gave neither a token nor a certificate")
+        if "clientCertificateData" in status:
+            self.cert_file, self.key_file = (
+                FileOrData(status, None, data_key_name=key, base64_file_content=False).as_file()
+                for key in ("clientCertificateData", "clientKeyData")
+            )
+        end = status.get("expirationTimestamp")
+        self._left = math.inf if not end else _seconds_until(end)
+        return True
+
+    def _cluster_for_plugins(self) -> dict[str, Any]:
+        """`spec.cluster` of an ExecCredential; files are replaced by what they hold."""
+        cluster_node: Any = self._cluster
+        cluster: Mapping[str, Any] = cluster_node.value
+        told = {key: cluster[key] for key in _TOLD_TO_PLUGINS if cluster.get(key)}
+        path = cluster.get("certificate-authority")
+        if path and "certificate-authority-data" not in told:
+            content = (_directory(cluster_node) / path).read_bytes()
+            told["certificate-authority-data"] = base64.b64encode(content).decode()
+        for each in cluster.get("extensions") or ():
+            if each["name"] == _EXTENSION_FOR_PLUGINS:
+                told["config"] = each["extension"]
+        return told
+
+    async def _load(self, configuration: Configuration) -> Lifetime:
+        self._left = math.inf
+        await self.load_and_set(configuration)  # type: ignore[no-untyped-call]
+        if math.isfinite(self._left):
+            return Lifetime.ending_in(self._left)
+        # Without an end a plugin is asked again after a refusal only, as kubectl does.
+        is_read_again = "exec" not in (self._user or ())
+        return Lifetime(look=timing.TOKEN_FILE_SECONDS) if is_read_again else Lifetime()
+
+
+def _directory(node: Any) -> Path:
+    """Of the file that a part of the configuration was read from."""
+    return Path(node.path).absolute().parent
+
+
+async def _answer_of(
+    plugin: ExecProvider, cluster: Mapping[str, Any] | None, is_never_interactive: bool
+) -> dict[str, Any]:
+    """The status that a plugin gives. The client's own method tells it nothing of the cluster, and leaves it
+    a stdin that may be a manifest for us.
+    """
+    interactive = not is_never_interactive and sys.stdin is not None and sys.stdin.isatty()
+    spec = {"interactive": interactive, **({} if cluster is None else {"cluster": cluster})}
+    info = {"apiVersion": plugin.api_version, "kind": "ExecCredential", "spec": spec}
+    process = await asyncio.create_subprocess_exec(
+        *plugin.args,
+        env={**plugin.env, "KUBERNETES_EXEC_INFO": json.dumps(info)},
+        stdin=None if interactive else DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+    try:
+        output, complaint = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+    if process.returncode != 0:
+        reason = complaint.decode(errors="replace").strip()
+        raise ConfigException(f"exec: process returned {process.returncode}" + (reason and f". {reason}"))
+    try:
+        answer = json.loads(output)
+        version, status = answer["apiVersion"], answer["status"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigException(f"exec: {plugin.args[0]} gave no ExecCredential: {error!r}") from error
+    if version != plugin.api_version:
+        raise ConfigException(f"exec: plugin api version {version} does not match {plugin.api_version}")
+    if not isinstance(status, dict):
+        raise ConfigException(f"exec: {plugin.args[0]} gave an ExecCredential without a status")
+    return status
+
+
+def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The headers that ask for the rights of somebody else: `as`, `as-uid`, `as-groups`, `as-user-extra`.
+
+    Raises ConfigException for what cannot be sent: to leave it out would be to act with more rights.
+    """
+    groups, extra = user.get("as-groups") or [], user.get("as-user-extra") or {}
+    if not user.get("as"):
+        if user.get("as-uid") or groups or extra:
+            raise ConfigException("it asks for a uid, groups or user-extra without impersonating a user (as)")
+        return
+    if not isinstance(groups, list) or not isinstance(extra, dict):
+        raise ConfigException("as-groups must be a list, as-user-extra a map of lists")
+    yield "Impersonate-User", _sendable(user["as"], "as")
+    if user.get("as-uid"):
+        yield "Impersonate-Uid", _sendable(user["as-uid"], "as-uid")
+    for group in groups:
+        yield "Impersonate-Group", _sendable(group, "as-groups")
+    for key, values in extra.items():
+        name = "".join(
+            chr(byte) if byte in _PLAIN_IN_HEADERS else f"%{byte:02X}"
+            for byte in _sendable(key, "as-user-extra").encode()
+        )
+        if not isinstance(values, list):
+            raise ConfigException(f"as-user-extra: what {key} holds is not a list")
+        for value in values:
+            yield f"Impersonate-Extra-{name}", _sendable(value, "as-user-extra")
+
+
+def _sendable(value: object, field: str) -> str:
+    if not isinstance(value, str) or not value.isprintable():
+        raise ConfigException(f"{field}: {value!r} is not a text of one line")
+    return value
+
+
+def _seconds_until(end: str) -> float:
+    left: float = (parse_rfc3339(end) - datetime.now(UTC)).total_seconds()
+    return left
+
+
+def _persist(merger: KubeConfigMerger) -> None:
+    """Providers may take a refresh token back once it was used: the next command needs the new one."""
+    try:
+        merger.save_changes()
+    except OSError as error:
+        log.warning("new tokens cannot be written to %s: %s", os.pathsep.join(merger.paths), error)

@@ -24,7 +24,7 @@ from lws.config import Settings
 from lws.controller.disaggregatedset.routes import PASS, Routes
 from lws.controller.disaggregatedset.tables import TABLES
 from lws.controller.endpoints.metrics import Standing
-from lws.controller.endpoints.series.workloads import WorkloadSeries, series_of_rollouts
+from lws.controller.endpoints.workloads import WorkloadSeries, series_of_rollouts
 from lws.controller.loop import Kind, Term
 from lws.controller.registration import Controller, Parts, Registration
 from lws.controller.triggers.keys import Key

@@ -12,12 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.store import Store
-from lws.controller.disaggregatedset.delays import Delays, groups_of, is_report
 from lws.controller.disaggregatedset.tables import CHILDREN
 from lws.controller.election.election import Scope
 from lws.controller.triggers.keys import Key, Route, Wake
+from lws.disaggregatedset.snapshot import number_of
+from lws.kube.conditions import is_true
 from lws.kube.metadata import controller_of, is_terminating, labels_of
-from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, SCALER_KIND
+from lws.leaderworkerset import fields
+from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
+from lws_api.disaggregatedset.v1 import KIND, NAME_LABEL, REVISION_LABEL, SCALER_KIND, SLICE_LABEL
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 PASS = "disaggregatedset"
@@ -139,3 +142,116 @@ def _owner_of(obj: Object) -> str:
     if owner is None:
         return labels_of(obj).get(NAME_LABEL, "")
     return str(owner["name"]) if owner.get("kind") == KIND else ""
+
+
+_ASKED = ("generation", "labels", "annotations", "ownerReferences", "deletionTimestamp")
+
+
+class Delays:
+    """One per engine. is_ours: whether a state of an object came with a write of passes over
+    DisaggregatedSets.
+    """
+
+    def __init__(self, store: Store, is_ours: Callable[[Object], bool]) -> None:
+        self._store = store
+        self._is_ours = is_ours
+
+    def of(self, before: Object | None, after: Object | None) -> float:
+        """Seconds."""
+        if after is None or (is_terminating(after) and not is_terminating(before or {})):
+            return 0.0
+        if before is None or not is_report(before, after):
+            is_adopted = before is not None and controller_of(before) != controller_of(after)
+            can_wait = self._is_ours(after) and not is_adopted
+            delay = timing.CHILD_REPORT_SECONDS if can_wait else timing.CHILD_SECONDS
+            # The answer to our own write brings what others have written meanwhile: no event tells it again.
+            return delay if before is None else min(delay, self._of_report(before, after))
+        return self._of_report(before, after)
+
+    def of_groups_gone(self, child: Object) -> float:
+        """Seconds, where groups of a child have gone. Its siblings lose theirs at the same time, and one pass
+        over all of them is enough.
+        """
+        return 0.0 if self._is_last(child, self._has_no_more_than_wanted) else timing.CHILD_SECONDS
+
+    def _has_no_more_than_wanted(self, child: Object) -> bool:
+        metadata = child["metadata"]
+        leaders = self._store.get("StatefulSet", metadata["namespace"], metadata["name"])
+        return groups_of(leaders) <= number_of(child, fields.REPLICAS)
+
+    def _of_report(self, before: Object, after: Object) -> float:
+        """What only its status says."""
+        if groups_of(after) < groups_of(before) and not self._shows_groups(after):
+            return 0.0
+        # One that was available and has acted on a lower count waits for groups to go.
+        has_grown = not _has_acted(before) and groups_of(after) > groups_of(before)
+        if _is_available(after) and (has_grown or not is_true(_conditions(before), AVAILABLE)):
+            return 0.0 if self._is_last(after, _is_available) else timing.CHILD_REPORT_SECONDS
+        has_begun = _serves(after) and not _serves(before) and self._is_last(after, _serves)
+        is_urgent = has_begun or _has_lost(before, after) or _is_in_trouble(before) != _is_in_trouble(after)
+        return timing.CHILD_SECONDS if is_urgent else timing.CHILD_REPORT_SECONDS
+
+    def _shows_groups(self, child: Object) -> bool:
+        """Its StatefulSet does, and says sooner that one is gone."""
+        metadata = child["metadata"]
+        return self._store.get("StatefulSet", metadata["namespace"], metadata["name"]) is not None
+
+    def _is_last(self, child: Object, is_there: Callable[[Object], bool]) -> bool:
+        """Of the roles of its slice and revision, which take their steps together: all others are there. One
+        that is yet to be made may wait for this very one (startAfter).
+        """
+        owner, place = controller_of(child) or {}, _place(child)
+        siblings = [
+            each
+            for each in self._store.controlled_by(owner.get("uid", ""), CHILD_KIND)
+            if _place(each) == place and not is_terminating(each)
+        ]
+        owning = self._store.get(KIND, child["metadata"]["namespace"], owner.get("name", ""))
+        roles = (owning or {}).get("spec", {}).get("roles") or ()
+        return len(siblings) < len(roles) or all(each is child or is_there(each) for each in siblings)
+
+
+def is_report(before: Object, after: Object) -> bool:
+    """Nothing but the status of an object has changed."""
+    one, two = before["metadata"], after["metadata"]
+    return all(one.get(name) == two.get(name) for name in _ASKED)
+
+
+def groups_of(obj: Object | None) -> int:
+    """How many groups there are, as a LeaderWorkerSet or the StatefulSet of its leaders has counted."""
+    return int(((obj or {}).get("status") or {}).get("replicas") or 0)
+
+
+def _place(child: Object) -> tuple[str | None, str | None]:
+    labels = labels_of(child)
+    return labels.get(SLICE_LABEL), labels.get(REVISION_LABEL)
+
+
+def _conditions(child: Object) -> list[Object]:
+    conditions: list[Object] = (child.get("status") or {}).get("conditions") or []
+    return conditions
+
+
+def _has_acted(child: Object) -> bool:
+    observed = (child.get("status") or {}).get("observedGeneration")
+    return bool(observed == child["metadata"].get("generation"))
+
+
+def _is_available(child: Object) -> bool:
+    """Its controller has acted on it as it is, and all its groups are ready."""
+    return _has_acted(child) and is_true(_conditions(child), AVAILABLE)
+
+
+def _has_lost(before: Object, after: Object) -> bool:
+    """A group is not ready any more, although nobody has asked for another number of them."""
+    return _is_available(before) and not is_true(_conditions(after), AVAILABLE)
+
+
+def _serves(child: Object) -> bool:
+    """A group is ready, or none is wanted."""
+    ready = (child.get("status") or {}).get("readyReplicas")
+    return bool(ready) or not number_of(child, fields.REPLICAS)
+
+
+def _is_in_trouble(child: Object) -> bool:
+    return is_true(_conditions(child), REPLICA_FAILURE)

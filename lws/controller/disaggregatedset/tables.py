@@ -9,11 +9,54 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws.cluster.cache.fields import NOBODY, Field, Table
-from lws.disaggregatedset.status.readable import readable_status
-from lws.kube.metadata import controller_of
-from lws.kube.types.shapes import is_deep
+from lws.kube.metadata import controller_of, is_mapping
+from lws.kube.types.shapes import Shapes, is_deep
 from lws_api.disaggregatedset.v1 import GROUP, KIND, SCALER_KIND
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
+
+_FIELDS = {
+    "collisionCount": "i",
+    "conditions": "[Condition]",
+    "currentRevision": "s",
+    "lastProgressTime": "s",
+    "observedGeneration": "i",
+    "pending": "[s]",
+    "replicas": "i",
+    "roleStatuses": "[Role]",
+    "rollouts": "{Rollout}",
+    "selector": "s",
+    "sliceStatuses": "[Slice]",
+    "slices": "i",
+    "updateRevision": "s",
+}
+_STATUS_COUNTS = {"name": "s", "readyReplicas": "i", "replicas": "i", "updatedReplicas": "i"}
+_SHAPES = Shapes(
+    {
+        "Condition": {
+            "lastTransitionTime": "s",
+            "message": "s",
+            "observedGeneration": "i",
+            "reason": "s",
+            "status": "s",
+            "type": "s",
+        },
+        "Revision": {"revision": "s", "roles": "[Role]"},
+        "Role": _STATUS_COUNTS,
+        "Rollout": {"initialReplicas": "{i}", "revision": "s", "targets": "{i}"},
+        "Slice": {"index": "i", "revisions": "[Revision]"},
+    },
+    {"Condition": ("type", "status"), "Role": ("name",)},
+)
+
+
+def readable_status(status: Any, obj: Mapping[str, Any]) -> Any:
+    """The status of an object as the store keeps it; obj: the object that has it."""
+    if not is_mapping(status):
+        return {}
+    return {
+        name: None if name in _FIELDS and _SHAPES.fault(_FIELDS[name], value, name) else value
+        for name, value in status.items()
+    }
 
 
 def _nothing(value: Any, obj: Mapping[str, Any]) -> None:

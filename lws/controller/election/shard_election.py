@@ -9,16 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
-from dataclasses import replace
-from functools import cache, partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache, partial
 
 from lws.cluster.client.connection import Cluster
 from lws.cluster.leases.lease import Candidate, Lease
 from lws.cluster.leases.shard_membership import RollCall
-from lws.controller.election.assignment import Share, share_of
 from lws.controller.election.election import OnChange, OnLeading, Scope
-from lws.controller.election.shards import shard_of
 
 log = logging.getLogger(__name__)
 
@@ -180,3 +178,50 @@ def _scope_of(shard: int, shards: int) -> Scope:
 
 def _is_in(shard: int, shards: int, namespace: str) -> bool:
     return shard_of(namespace, shards) == shard
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """stands: shards that nobody holds and that are this manager's turn. yields: what it holds and others
+    should have.
+    """
+
+    stands: frozenset[int] = frozenset()
+    yields: frozenset[int] = frozenset()
+
+
+def share_of(shards: int, managers: Mapping[str, frozenset[int]], who: str) -> Share:
+    """The share of `who`, one of `managers`: identity → shards that it holds.
+
+    As even as can be: nobody holds two more than another. One that holds more already keeps
+    what is left over, so that the fewest shards move.
+    """
+    targets = _targets(shards, managers)
+    mine = sorted(managers[who])
+    if len(mine) > targets[who]:
+        return Share(yields=frozenset(mine[targets[who] :]))
+    missing = [each for each in sorted(managers) for _ in range(targets[each] - len(managers[each]))]
+    free = sorted(set(range(shards)).difference(*managers.values()))
+    return Share(stands=frozenset(shard for shard, each in zip(free, missing, strict=False) if each == who))
+
+
+def _targets(shards: int, managers: Mapping[str, frozenset[int]]) -> dict[str, int]:
+    """How many each should hold."""
+    least, left_over = divmod(shards, len(managers))
+    ranked = sorted(managers, key=lambda who: (-len(managers[who]), who))
+    return {who: least + (rank < left_over) for rank, who in enumerate(ranked)}
+
+
+_OFFSET, _PRIME, _BITS = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
+
+
+@lru_cache(maxsize=16384)
+def shard_of(namespace: str, shards: int) -> int:
+    """0 to shards - 1: FNV-1a of 64 bits over the name in UTF-8, modulo `shards`.
+
+    The low bits count: in the high ones, names that differ in their last characters hardly differ.
+    """
+    digest = _OFFSET
+    for byte in namespace.encode():
+        digest = ((digest ^ byte) * _PRIME) & _BITS
+    return digest % shards

@@ -1,31 +1,32 @@
 """What the process counts: the series of the original controller under its names, and ours.
 
 In: passes, the queue, requests, reviews, leadership. Out: Prometheus series in a registry of our own; which
-there are, subject by subject: `series`.
+there are, subject by subject, below; those of sets: `workloads.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
+    Histogram,
+    Metric,
     disable_created_metrics,
     generate_latest,
 )
+from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from lws.controller.endpoints.series.passes import PassSeries
-from lws.controller.endpoints.series.process import ProcessSeries
-from lws.controller.endpoints.series.reviews import ReviewSeries
-from lws.controller.endpoints.series.workloads import Workloads
-from lws.controller.endpoints.series.workqueue import QueueSeries
+from lws.controller.endpoints.workloads import PassKey, Workloads
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -94,3 +95,366 @@ class Metrics:
     def text(self) -> bytes:
         """Everything in the Prometheus text format."""
         return generate_latest(self._registry)
+
+
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_RESULTS = ("success", "requeue_after", "requeue", "error")
+_BY_CONTROLLER = ("controller",)
+# Passes have no deadline of their own and are always tried again.
+_NEVER = {
+    "controller_runtime_terminal_reconcile_errors": "Passes that failed and are not tried again; always 0.",
+    "controller_runtime_reconcile_timeouts": "Passes that ran into a deadline of their own; always 0.",
+}
+
+
+# One per controller: to look a label up takes as long as to count.
+@dataclass(slots=True)
+class _Of:
+    """The series of one controller. results: by result. running: passes."""
+
+    results: dict[str, Counter]
+    errors: Counter
+    panics: Counter
+    seconds: Histogram
+    running: int = 0
+
+
+class PassSeries:
+    """Every series about passes."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._by_controller: dict[str, _Of] = {}
+        self._results = Counter(
+            "controller_runtime_reconcile",
+            "Passes over objects by controller and result.",
+            ("controller", "result"),
+            registry=registry,
+        )
+
+        def counter(name: str, documentation: str) -> Counter:
+            return Counter(name, documentation, _BY_CONTROLLER, registry=registry)
+
+        def gauge(name: str, documentation: str) -> Gauge:
+            return Gauge(name, documentation, _BY_CONTROLLER, registry=registry)
+
+        self._errors = counter("controller_runtime_reconcile_errors", "Passes that failed.")
+        self._panics = counter("controller_runtime_reconcile_panics", "Passes that failed because of a bug.")
+        self._never = tuple(counter(name, documentation) for name, documentation in _NEVER.items())
+        self._seconds = Histogram(
+            "controller_runtime_reconcile_time_seconds",
+            "Seconds per pass.",
+            _BY_CONTROLLER,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._most = gauge("controller_runtime_max_concurrent_reconciles", "Most passes at the same time.")
+        self._active = gauge("controller_runtime_active_workers", "Passes that are running.")
+
+    def serve(self, controllers: Iterable[str], at_once: int) -> None:
+        """Show the series of these controllers from now on. at_once: most passes at the same time."""
+        for name in controllers:
+            self._most.labels(name).set(at_once)
+            self._of(name)
+
+    def begun(self, controller: str) -> None:
+        """A pass began."""
+        self._of(controller).running += 1
+
+    def ended(self, controller: str, result: str, seconds: float) -> None:
+        """A pass that had begun came to its end; result: one of those of the original controller."""
+        series = self._of(controller)
+        series.running -= 1
+        series.results[result].inc()
+        series.seconds.observe(seconds)
+        if result == "error":
+            series.errors.inc()
+
+    def crashed(self, controller: str, seconds: float) -> None:
+        """A pass that had begun raised what nobody expects."""
+        self._of(controller).panics.inc()
+        self.ended(controller, "error", seconds)
+
+    def _of(self, controller: str) -> _Of:
+        known = self._by_controller.get(controller)
+        if known is not None:
+            return known
+        for each in self._never:
+            each.labels(controller)
+        made = _Of(
+            results={result: self._results.labels(controller, result) for result in _RESULTS},
+            errors=self._errors.labels(controller),
+            panics=self._panics.labels(controller),
+            seconds=self._seconds.labels(controller),
+        )
+        self._active.labels(controller).set_function(lambda: made.running)
+        self._by_controller[controller] = made
+        return made
+
+
+Ages = Callable[[], Mapping[str, float]]
+"""Seconds since each stream was last heard, by name."""
+
+Expiry = Callable[[], datetime | None]
+"""When a certificate ends; None while there is none."""
+
+
+class ProcessSeries(Collector):
+    """Every series about the process that is ours or the original's."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._leading = Gauge(
+            "leader_election_master_status",
+            "1 while this process holds the Lease.",
+            ("name",),
+            registry=registry,
+        )
+        self._requests = Counter(
+            "rest_client_requests",
+            "Requests to the API server by HTTP status.",
+            ("code", "method", "host"),
+            registry=registry,
+        )
+        self._build = Gauge(
+            "lws_build_info",
+            "1, with the version of the manager, the commit it was built from, and that of Python.",
+            ("version", "git_commit", "python_version"),
+            registry=registry,
+        )
+        self._reads = Counter(
+            "certwatcher_read_certificate", "Times that a serving certificate was read.", registry=registry
+        )
+        self._bad_reads = Counter(
+            "certwatcher_read_certificate_errors",
+            "Times that a serving certificate could not be read or used.",
+            registry=registry,
+        )
+        self._ages: Ages = dict
+        self._expiries: dict[str, Expiry] = {}
+        registry.register(self)
+
+    def leading(self, lease: str, leading: bool) -> None:
+        """The Lease was gained or lost."""
+        self._leading.labels(lease).set(1 if leading else 0)
+
+    def requested(self, host: str, method: str, code: int) -> None:
+        """The API server answered."""
+        self._requests.labels(str(code), method, host).inc()
+
+    def built(self, version: str, commit: str, python: str) -> None:
+        """What runs here."""
+        self._build.labels(version, commit, python).set(1)
+
+    def certificate_read(self, is_good: bool) -> None:
+        """A serving certificate was read, or could not be."""
+        self._reads.inc()
+        if not is_good:
+            self._bad_reads.inc()
+
+    def watch_streams(self, ages: Ages) -> None:
+        """Show how fresh each stream is, in place of those that were shown before."""
+        self._ages = ages
+
+    def watch_certificate(self, name: str, expiry: Expiry) -> None:
+        """Show when this certificate ends, from when there is one."""
+        self._expiries[name] = expiry
+
+    def describe(self) -> Iterable[Metric]:
+        return self._families()
+
+    def collect(self) -> Iterable[Metric]:
+        ages, expiries = self._families()
+        for stream, age in self._ages().items():
+            ages.add_metric([stream], age)
+        for name, expiry in self._expiries.items():
+            ends = expiry()
+            if ends is not None:
+                expiries.add_metric([name], ends.timestamp())
+        return ages, expiries
+
+    def _families(self) -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
+        return (
+            GaugeMetricFamily(
+                "lws_cache_age_seconds",
+                "Seconds since the stream of one kind of objects was last heard; a quiet one is heard about "
+                "once a minute.",
+                labels=("stream",),
+            ),
+            GaugeMetricFamily(
+                "lws_certificate_expiry_timestamp_seconds",
+                "When the serving certificate ends, in seconds since 1970.",
+                labels=("certificate",),
+            ),
+        )
+
+
+DECISIONS = ("allowed", "denied", "failed")
+"""What a review comes to. failed: nothing was decided, because of a bug, because the manager was not ready,
+or because the review was for another webhook.
+"""
+
+
+class ReviewSeries:
+    """Every series about reviews."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "controller_runtime_webhook_requests",
+            "Admission reviews by HTTP status.",
+            ("webhook", "code"),
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "controller_runtime_webhook_latency_seconds",
+            "Seconds per admission review.",
+            ("webhook",),
+            registry=registry,
+        )
+        self._in_flight = Gauge(
+            "controller_runtime_webhook_requests_in_flight",
+            "Admission reviews that are being answered.",
+            ("webhook",),
+            registry=registry,
+        )
+        self._panics = Counter(
+            "controller_runtime_webhook_panics",
+            "Admission reviews that failed because of a bug.",
+            registry=registry,
+        )
+        self._conversion_panics = Counter(
+            "controller_runtime_conversion_webhook_panics",
+            "Conversions that failed because of a bug; always 0, there are no conversions.",
+            registry=registry,
+        )
+        self._decisions = Counter(
+            "lws_webhook_decisions",
+            "Admission reviews by what was decided.",
+            ("webhook", "decision"),
+            registry=registry,
+        )
+
+    def serve(self, webhooks: Iterable[str], in_flight: Callable[[str], int]) -> None:
+        """Show the series of these webhooks from now on. in_flight: how many reviews of one are being
+        answered, asked whenever somebody looks.
+        """
+        for webhook in webhooks:
+            path = f"/{webhook}"
+            for code in ("200", "500"):
+                self._requests.labels(path, code)
+            for decision in DECISIONS:
+                self._decisions.labels(path, decision)
+            self._seconds.labels(path)
+            self._in_flight.labels(path).set_function(_counting(in_flight, webhook))
+
+    def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
+        """A request was answered with this HTTP status; webhook: empty for a path that is none. decision: one
+        of `DECISIONS`, empty where there was no review.
+        """
+        path = f"/{webhook}"
+        self._requests.labels(path, str(code)).inc()
+        self._seconds.labels(path).observe(seconds)
+        if decision:
+            self._decisions.labels(path, decision).inc()
+        # Where the manager is not ready the status is another one.
+        if (code, decision) == (200, "failed"):
+            self._panics.inc()
+
+
+def _counting(in_flight: Callable[[str], int], webhook: str) -> Callable[[], float]:
+    return lambda: float(in_flight(webhook))
+
+
+_LABELS = ("name", "controller")
+# From 10 ns to 1000 s, as the original has them.
+_QUEUE_BUCKETS = tuple(10.0 ** (power - 8) for power in range(12))
+
+
+@dataclass(slots=True)
+class _Queue:
+    """One controller. due, running: keys with the moments when their passes were due or began."""
+
+    adds: Counter
+    retries: Counter
+    waited: Histogram
+    worked: Histogram
+    due: dict[PassKey, float] = field(default_factory=dict)
+    running: dict[PassKey, float] = field(default_factory=dict)
+
+
+class QueueSeries:
+    """Every series about the queue; what it is told of a key of a kind that it does not serve is an error."""
+
+    def __init__(self, registry: CollectorRegistry, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._queues: dict[str, _Queue] = {}
+        self._of_kind: dict[str, _Queue] = {}
+
+        def gauge(name: str, documentation: str, *further: str) -> Gauge:
+            return Gauge(name, documentation, (*_LABELS, *further), registry=registry)
+
+        def counter(name: str, documentation: str) -> Counter:
+            return Counter(name, documentation, _LABELS, registry=registry)
+
+        def histogram(name: str, documentation: str) -> Histogram:
+            return Histogram(name, documentation, _LABELS, buckets=_QUEUE_BUCKETS, registry=registry)
+
+        self._depth = gauge("workqueue_depth", "Keys whose pass is due and has not begun.", "priority")
+        self._adds = counter("workqueue_adds", "Keys whose pass became due.")
+        self._retries = counter("workqueue_retries", "Keys that are tried again because their pass failed.")
+        self._waited = histogram(
+            "workqueue_queue_duration_seconds", "Seconds from when a pass was due until it began."
+        )
+        self._worked = histogram("workqueue_work_duration_seconds", "Seconds that a pass over a key took.")
+        self._unfinished = gauge(
+            "workqueue_unfinished_work_seconds", "Seconds that the running passes have taken, all together."
+        )
+        self._longest = gauge(
+            "workqueue_longest_running_processor_seconds", "Seconds that the longest running pass has taken."
+        )
+
+    def serve(self, controllers: Mapping[str, str]) -> None:
+        """Show the series of these controllers from now on, by kind of key."""
+        self._of_kind = {kind: self._of(name) for kind, name in controllers.items()}
+
+    def due(self, key: PassKey) -> None:
+        """A pass over the key is to begin as soon as there is room."""
+        queue = self._of_kind[key.kind]
+        queue.adds.inc()
+        queue.due[key] = self._clock()
+
+    def begun(self, key: PassKey) -> None:
+        """The pass over a key that was due begins."""
+        queue, now = self._of_kind[key.kind], self._clock()
+        queue.waited.observe(now - queue.due.pop(key, now))
+        queue.running[key] = now
+
+    def dropped(self, key: PassKey) -> None:
+        """There will be no pass over a key that was due."""
+        self._of_kind[key.kind].due.pop(key, None)
+
+    def ended(self, key: PassKey) -> None:
+        """The pass over the key is over."""
+        queue, now = self._of_kind[key.kind], self._clock()
+        queue.worked.observe(now - queue.running.pop(key, now))
+
+    def retried(self, key: PassKey) -> None:
+        """The pass over the key failed: another one follows."""
+        self._of_kind[key.kind].retries.inc()
+
+    def _of(self, controller: str) -> _Queue:
+        if controller in self._queues:
+            return self._queues[controller]
+        labels = (controller, controller)
+        queue = self._queues[controller] = _Queue(
+            self._adds.labels(*labels),
+            self._retries.labels(*labels),
+            self._waited.labels(*labels),
+            self._worked.labels(*labels),
+        )
+        self._depth.labels(*labels, "").set_function(lambda: len(queue.due))
+        self._unfinished.labels(*labels).set_function(lambda: sum(self._ages(queue)))
+        self._longest.labels(*labels).set_function(lambda: max(self._ages(queue), default=0.0))
+        return queue
+
+    def _ages(self, queue: _Queue) -> list[float]:
+        now = self._clock()
+        return [now - began for began in queue.running.values()]

@@ -13,9 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from lws.actions import Object
-from lws.admission import defaulting, leaderworkerset
+from lws.admission import defaulting, leaderworkerset, pod
 from lws.admission.errors import Refused
-from lws.admission.pods import pod
 from lws.cluster.cache.store import Store
 from lws.cluster.client.resources import LEADERWORKERSETS, PODS, Resource
 from lws.config import Settings

@@ -7,17 +7,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from lws import timing
 from lws.actions import Object
 from lws.cluster.cache.fields import Wakes
+from lws.cluster.cache.pod_start import is_undisturbed
 from lws.cluster.cache.store import Store
 from lws.cluster.cache.tables import wakes
 from lws.controller.election.election import Scope
-from lws.controller.leaderworkerset import delays
-from lws.controller.leaderworkerset.routes import ROUTED, keys_of
-from lws.controller.triggers.coalescing import delay_of
 from lws.controller.triggers.keys import Key, Route, Wake
-from lws.kube.metadata import controller_of
-from lws_api.leaderworkerset.v1 import KIND
+from lws.kube.metadata import annotations_of, controller_of, is_controlled_by, is_terminating, labels_of
+from lws.kube.names import parent_and_ordinal
+from lws.kube.nodes import waits_for_kubelet
+from lws.kube.pods import is_ready, wait_for_node
+from lws.kube.quantities import whole_number
+from lws.kube.statefulsets import (
+    current_revision_of,
+    existing_replicas,
+    has_seen_template,
+    is_settled,
+    is_short,
+    observed_generation_of,
+    update_revision_of,
+    wanted_replicas,
+)
+from lws_api.leaderworkerset.v1 import KIND, NAME_LABEL, REPLICAS_ANNOTATION
 
 
 class Routing:
@@ -91,8 +104,8 @@ class Routing:
         name = key.name if key.kind == "group" else (after or before or {})["metadata"]["name"]
         leader, workers = (self._store.get(kind, key.namespace, name) for kind in ("Pod", "StatefulSet"))
         if key.kind == "set":
-            return delays.delay_of(before, after, leader, workers)
-        return 0.0 if leader is None else delay_of(before, after, leader, workers)
+            return set_delay_of(before, after, leader, workers)
+        return 0.0 if leader is None else group_delay_of(before, after, leader, workers)
 
     def _of_groups(self, lws: Object) -> Iterator[Wake]:
         # What a set asks for concerns its groups too: restart policy, startup policy.
@@ -104,3 +117,196 @@ def _is_strangers(obj: Object) -> bool:
     """Something else than a set or what was made for one controls it."""
     owner = controller_of(obj)
     return owner is not None and owner["kind"] not in (KIND, "StatefulSet", "Pod")
+
+
+_REPORTED = (observed_generation_of, current_revision_of, update_revision_of)
+
+
+def set_delay_of(
+    before: Object | None, after: Object | None, leader: Object | None, workers: Object | None
+) -> float:
+    """Seconds. leader, workers: the leader pod and the StatefulSet of the name of what changes, where that is
+    one of both, as they are known now.
+    """
+    obj = after or before or {}
+    owner_kind = (controller_of(obj) or {}).get("kind")
+    if before is None and owner_kind == KIND:
+        # A pass over the set has made it, and goes on when its controller reports.
+        return timing.HALFWAY_SECONDS
+    if obj["kind"] == "Pod":
+        return _of_leader(before, after, workers)
+    if obj["kind"] != "StatefulSet":
+        return 0.0
+    if owner_kind == KIND:
+        return _of_leaders(before, after)
+    return _of_workers(before, after, leader) if owner_kind == "Pod" else 0.0
+
+
+def _of_leader(before: Object | None, after: Object | None, workers: Object | None) -> float:
+    """It gets a node and runs, or is gone after it was told to go. One that is made may be of the wrong
+    revision.
+    """
+    if before is None:
+        return 0.0
+    if after is None:
+        return timing.HALFWAY_SECONDS if is_terminating(before) else 0.0
+    if wakes(before, after) > Wakes.LATER or wait_for_node(after) is not None:
+        return 0.0
+    if is_ready(before) == is_ready(after):
+        return timing.HALFWAY_SECONDS
+    if workers is None or not is_controlled_by(workers, after["metadata"]["uid"]):
+        return 0.0
+    return 0.0 if is_settled(workers) else timing.HALFWAY_SECONDS
+
+
+def _of_leaders(before: Object | None, after: Object | None) -> float:
+    """Pods that were told to go are gone, or are there again. Those of a surge make room when they go, and
+    others make room for them when they come.
+    """
+    if before is None or after is None or wakes(before, after) is not Wakes.SET:
+        return 0.0
+    if _is_answer(before, after):
+        return timing.AT_ONCE
+    # Without a generation, as simulators report, a count may be all that there is of a report.
+    if not observed_generation_of(before) or any(of(before) != of(after) for of in _REPORTED):
+        return 0.0
+    were, are = map(existing_replicas, (before, after))
+    asked_for = whole_number(annotations_of(after).get(REPLICAS_ANNOTATION))
+    has_surged = are > were and asked_for is not None and are > asked_for
+    return 0.0 if has_surged or max(were, are) > wanted_replicas(after) else timing.HALFWAY_SECONDS
+
+
+def _is_answer(before: Object, after: Object) -> bool:
+    """Its controller has acted on what a pass has just told it: the other half of a step may follow. It came
+    0.1 s later for each of 100 groups: 0.960 of the ideal with slow pods, and 0.977 at once.
+    """
+    return 0 < observed_generation_of(before) < observed_generation_of(after) and has_seen_template(after)
+
+
+def _of_workers(before: Object | None, after: Object | None, leader: Object | None) -> float:
+    """They go with their leader, and come after it. That they are ready is waited for, and soon after that
+    some are missing somebody wants to know why.
+    """
+    if leader is None or is_terminating(leader):
+        return timing.HALFWAY_SECONDS
+    if after is None or is_terminating(after):
+        return 0.0
+    if before is None:
+        return 0.0 if is_settled(after) else timing.HALFWAY_SECONDS
+    if wakes(before, after) is not Wakes.SET or is_settled(before) != is_settled(after):
+        return 0.0
+    return timing.STARTING_SECONDS if is_short(after) else timing.HALFWAY_SECONDS
+
+
+def keys_of(before: Object | None, after: Object | None) -> set[Key]:
+    """Sets and groups that a change may concern."""
+    woken = wakes(before, after) if before is not None and after is not None else Wakes.ALL
+    if woken is Wakes.NOBODY:
+        return set()
+    # A change of what routes read wakes all: after any other they lead where they led before.
+    objects = (before, after) if woken is Wakes.ALL else (after,)
+    keys = {key for obj in objects if obj is not None for key in _ROUTES[obj["kind"]](obj)}
+    return {key for key in keys if key.kind == "set"} if woken is Wakes.SET else keys
+
+
+def _of_set(lws: Object) -> Iterator[Key]:
+    yield Key("set", lws["metadata"]["namespace"], lws["metadata"]["name"])
+
+
+def _of_pod(pod: Object) -> Iterator[Key]:
+    owner = controller_of(pod)
+    if owner is None or owner["kind"] != "StatefulSet":
+        return
+    namespace = pod["metadata"]["namespace"]
+    set_name = labels_of(pod).get(NAME_LABEL, "")
+    if owner["name"] == set_name:
+        yield Key("group", namespace, pod["metadata"]["name"])
+        yield Key("set", namespace, set_name)
+    else:
+        # The StatefulSet of workers has the name of their leader.
+        yield Key("group", namespace, owner["name"])
+        if set_name and parent_and_ordinal(owner["name"])[0] != set_name:
+            # Its name label was edited: it may be a leader.
+            yield Key("group", namespace, pod["metadata"]["name"])
+            yield Key("set", namespace, owner["name"])
+        elif set_name and waits_for_kubelet(pod):
+            # A lost node may hold it, which the set tells.
+            yield Key("set", namespace, set_name)
+
+
+def _of_child(obj: Object) -> Iterator[Key]:
+    """StatefulSets, Services, ControllerRevisions and PodDisruptionBudgets."""
+    namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
+    set_name = labels_of(obj).get(NAME_LABEL)
+    owner = controller_of(obj)
+    if owner is None and set_name:
+        yield Key("set", namespace, set_name)
+    if owner is None or owner["kind"] not in ("LeaderWorkerSet", "Pod", "StatefulSet"):
+        # An orphan, or a stranger that may be in the way of somebody who needs its name.
+        yield Key("set", namespace, name)
+        yield Key("group", namespace, name)
+        # What is in the way of a group is told by its set.
+        parent, ordinal = parent_and_ordinal(name)
+        if ordinal >= 0 and obj["kind"] != "ControllerRevision":
+            yield Key("set", namespace, parent)
+    elif owner["kind"] == "LeaderWorkerSet":
+        yield Key("set", namespace, owner["name"])
+    elif owner["kind"] == "Pod":
+        yield Key("group", namespace, owner["name"])
+        if set_name and obj["kind"] == "StatefulSet":
+            yield Key("set", namespace, set_name)
+
+
+def _of_claim(claim: Object) -> Iterator[Key]:
+    if set_name := labels_of(claim).get(NAME_LABEL):
+        yield Key("set", claim["metadata"]["namespace"], set_name)
+
+
+def _of_pod_group(pod_group: Object) -> Iterator[Key]:
+    owner = controller_of(pod_group)
+    if owner is not None and owner["kind"] == "Pod":
+        yield Key("group", pod_group["metadata"]["namespace"], owner["name"])
+
+
+_ROUTES = {
+    "LeaderWorkerSet": _of_set,
+    "Pod": _of_pod,
+    "StatefulSet": _of_child,
+    "Service": _of_child,
+    "PodDisruptionBudget": _of_child,
+    "ControllerRevision": _of_child,
+    "PersistentVolumeClaim": _of_claim,
+    "PodGroup": _of_pod_group,
+}
+
+ROUTED = frozenset(_ROUTES)
+"""The kinds of objects whose changes may concern a set or a group."""
+
+
+def group_delay_of(
+    before: Object | None, after: Object | None, leader: Object, workers: Object | None
+) -> float:
+    """Seconds that the pass over the group can be put off."""
+    if is_terminating(leader):
+        return timing.ENDING_SECONDS
+    if after is None or is_terminating(after):
+        return timing.AT_ONCE if _has_failed(before, after) else 0.0
+    uid = leader["metadata"]["uid"]
+    is_leader = after["metadata"]["uid"] == uid
+    if _has_failed(before, after) or (is_leader and before is None):
+        return timing.AT_ONCE
+    if before is not None:
+        has_workers = workers is not None and is_controlled_by(workers, uid)
+        can_wait = is_leader and has_workers and wakes(before, after) <= Wakes.LATER
+        return timing.STARTING_SECONDS if can_wait else 0.0
+    is_new_worker = after["kind"] == "Pod" and not is_leader and is_undisturbed(after)
+    return timing.STARTING_SECONDS if is_new_worker or is_controlled_by(after, uid) else 0.0
+
+
+def _has_failed(before: Object | None, after: Object | None) -> bool:
+    """A pod of the group, by its state or by somebody who deletes it: once each, however many follow."""
+    if before is None or after is None or after["kind"] != "Pod":
+        return False
+    if is_terminating(after):
+        return not is_terminating(before)
+    return is_undisturbed(before) and not is_undisturbed(after)

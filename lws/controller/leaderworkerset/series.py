@@ -6,7 +6,7 @@ In: the words of figures and tallies. Out: series for the registration.
 from __future__ import annotations
 
 from lws.controller.endpoints.metrics import Standing
-from lws.controller.endpoints.series.workloads import LAST_START, WorkloadSeries, series_of_rollouts
+from lws.controller.endpoints.workloads import LAST_START, WorkloadSeries, series_of_rollouts
 from lws.leaderworkerset.status import figures
 from lws.leaderworkerset.status.progress import STALLED
 from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS

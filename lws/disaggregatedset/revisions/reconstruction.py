@@ -6,16 +6,28 @@ asks for anyway, and what of it is guessed; or None where nothing shows it. The 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice, permutations
-from typing import Protocol
+from typing import Any, Protocol
 
 from lws.actions import Object
 from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.revisions.record import Record, record
-from lws.disaggregatedset.revisions.stripping import comparable_form, part_shown, placement_shown
+from lws.disaggregatedset.revisions.record import Record, part_of, record, role_form
+from lws.kube.affinity import PREFERRED, REQUIRED
+from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset.revisions.shape import spec_fault
+from lws_api.disaggregatedset.v1 import (
+    APP_LABEL,
+    INITIAL_REPLICAS_ANNOTATION,
+    NAME_LABEL,
+    OTHERS_INITIAL_REPLICAS_ANNOTATION,
+    REVISION_LABEL,
+    ROLE_LABEL,
+    SLICE_LABEL,
+    PlacementStrength,
+    PlacementType,
+)
 
 _ORDERS_TRIED = 24
 """Orders of roles: all of four, and of more the likeliest."""
@@ -102,3 +114,101 @@ def _age(each: RunningChild) -> tuple[str, int]:
 
 def _created(each: RunningChild) -> str:
     return str(each.obj["metadata"].get("creationTimestamp") or "")
+
+
+_LABELS = frozenset({NAME_LABEL, ROLE_LABEL, SLICE_LABEL, REVISION_LABEL, APP_LABEL})
+_BASELINES = frozenset({INITIAL_REPLICAS_ANNOTATION, OTHERS_INITIAL_REPLICAS_ANNOTATION})
+_OF_TERMS = frozenset({NAME_LABEL, SLICE_LABEL})
+_TEMPLATES = ("leaderTemplate", "workerTemplate")
+_KINDS = ("podAffinity", "podAntiAffinity")
+
+
+def part_shown(role: str, child: Object) -> dict[str, Any]:
+    """The role that the child was made from, as far as it shows."""
+    metadata = {
+        "labels": _without(labels_of(child), _LABELS),
+        "annotations": _without(annotations_of(child), _BASELINES),
+    }
+    given = {field: values for field, values in metadata.items() if values}
+    part = {"name": role, "spec": stripped(child["spec"])}
+    return part_of({**part, "metadata": given} if given else part)
+
+
+def comparable_form(spec: Object) -> str:
+    """Equal for what a user wrote and for what the child that was made of it shows."""
+    return role_form(stripped(spec))
+
+
+def stripped(spec: Object) -> dict[str, Any]:
+    """The spec of a child without the labels and terms that the set puts into pod templates."""
+    template = dict(spec["leaderWorkerTemplate"])
+    for field in _TEMPLATES:
+        if template.get(field) is not None:
+            template[field] = _stripped_template(template[field])
+    return {**spec, "leaderWorkerTemplate": template}
+
+
+def placement_shown(spec: Object) -> dict[str, Any] | None:
+    """The placement policy that a child was made with; None where it has no terms of one."""
+    template = spec["leaderWorkerTemplate"].get("workerTemplate") or {}
+    affinity = (template.get("spec") or {}).get("affinity") or {}
+    anti = list(_own_terms(affinity.get("podAntiAffinity") or {}))
+    own = [*_own_terms(affinity.get("podAffinity") or {}), *anti]
+    if not own:
+        return None
+    is_exclusive = any(
+        (each.get("key"), each.get("operator")) == (NAME_LABEL, "NotIn")
+        for _, term in anti
+        for each in _expressions(term)
+    )
+    kind = PlacementType.EXCLUSIVE_TOPOLOGY if is_exclusive else PlacementType.EXCLUSIVE_SLICE
+    found = {"type": kind.value, "topology": own[0][1].get("topologyKey", "")}
+    return {**found, "strength": PlacementStrength.PREFERRED.value} if own[0][0] == PREFERRED else found
+
+
+def _stripped_template(template: Object) -> dict[str, Any]:
+    metadata, pod = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    if metadata.get("labels"):
+        metadata["labels"] = _without(metadata["labels"], _LABELS)
+    affinity = dict(pod.get("affinity") or {})
+    for kind in _KINDS:
+        affinity[kind] = _stripped_terms(affinity.get(kind) or {})
+    # The set makes them where it adds terms, even where there were none.
+    affinity = {field: value for field, value in affinity.items() if value}
+    pod = {**pod, "affinity": affinity} if affinity else _without(pod, {"affinity"})
+    return {**template, **({"metadata": metadata} if metadata else {}), "spec": pod}
+
+
+def _stripped_terms(kind: Object) -> dict[str, Any]:
+    kept = dict(kind)
+    for field in (REQUIRED, PREFERRED):
+        if field in kind:
+            kept[field] = [each for each in kind[field] or () if not _is_own(_term(field, each))]
+    return {field: value for field, value in kept.items() if value}
+
+
+def _own_terms(kind: Object) -> Iterator[tuple[str, Object]]:
+    for field in (REQUIRED, PREFERRED):
+        terms = (_term(field, each) for each in kind.get(field) or ())
+        yield from ((field, each) for each in terms if _is_own(each))
+
+
+def _term(field: str, given: Object) -> Object:
+    term: Object = (given.get("podAffinityTerm") or {}) if field == PREFERRED else given
+    return term
+
+
+def _is_own(term: Object) -> bool:
+    """Whether the set has made it: it speaks of nothing but sets and slices."""
+    keys = {each.get("key") for each in _expressions(term)}
+    return bool(keys) and keys <= _OF_TERMS and not (term.get("labelSelector") or {}).get("matchLabels")
+
+
+def _expressions(term: Object) -> Iterable[Object]:
+    expressions: Iterable[Object] = (term.get("labelSelector") or {}).get("matchExpressions") or ()
+    return expressions
+
+
+def _without(values: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+    gone = frozenset(keys)
+    return {key: value for key, value in values.items() if key not in gone}

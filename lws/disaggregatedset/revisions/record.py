@@ -16,7 +16,6 @@ from typing import Any
 
 from lws.actions import Object, Reference, Verbatim
 from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.revisions.equality import roles_form
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
 from lws.history.names import revision_name, stem_of, storable
 from lws.kube.metadata import (
@@ -29,7 +28,7 @@ from lws.kube.metadata import (
     metadata_of,
     owner_reference,
 )
-from lws.leaderworkerset.revisions.encoding import serialised
+from lws.leaderworkerset.revisions.encoding import equality_form, serialised
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
 
@@ -255,3 +254,13 @@ def is_proven(revision: Object, key: str, roles: Mapping[str, Object]) -> bool:
 def _sum(name: str, text: str, proof: Proof) -> str:
     noted = f"{name}\n{proof.generation}\n{text}"
     return sha256(noted.encode()).hexdigest()[:_SUM_LENGTH]
+
+
+def roles_form(roles: Mapping[str, Object]) -> dict[str, str]:
+    """The form of each role."""
+    return {name: role_form(spec) for name, spec in roles.items()}
+
+
+def role_form(spec: Object) -> str:
+    """Equal for two specs if and only if the API server would store equal templates for both."""
+    return equality_form({"leaderWorkerTemplate": spec.get("leaderWorkerTemplate")})

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from lws.disaggregatedset.revisions.equality import roles_form
+from lws.disaggregatedset.revisions.record import roles_form
 from lws.leaderworkerset.revisions.encoding import equality_form
 from test.integration.revisions.rewrites import completed, rewritten
 from test.integration.revisions.templates import claim_templates, pod_templates

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.admission.defaulting import default
-from lws.admission.pods.pod import admit
+from lws.admission.pod import admit
 from lws.group.objects import build_worker_statefulset
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.templates.objects import RollingUpdate, build_leader_statefulset

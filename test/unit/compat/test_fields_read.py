@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache.excerpts import nothing
 from lws.cluster.cache.fields import Rule, Table, Wakes
 from lws.cluster.cache.store import Store
-from lws.cluster.cache.tables import is_same, table_of, trim
+from lws.cluster.cache.tables import is_same, nothing, table_of, trim
 from lws.controller.leaderworkerset.routing import Routing
 from test.unit.compat import observed
 from test.unit.compat.states import load, names

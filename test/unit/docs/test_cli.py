@@ -12,7 +12,7 @@ import pytest
 from lws.cli.commands.doctor import doctor_data
 from lws.cli.facts.disaggregated.status import report_on as report_on_roles
 from lws.cli.facts.disaggregated.steps_ahead import steps_ahead
-from lws.cli.facts.doctor.finding import Finding, Unchecked
+from lws.cli.facts.doctor.checks import Finding, Unchecked
 from lws.cli.facts.impact import impact
 from lws.cli.facts.set_status import report_on
 from lws.cli.kinds.disaggregatedset import DisaggregatedSets

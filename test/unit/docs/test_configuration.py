@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from lws.cli.commands.manager import manager
 from lws.cluster.client.resources import DISAGGREGATED_VERBS, GANG_VERBS, NAMESPACED_VERBS, VERBS
-from lws.config.flags import FLAGS
+from lws.config.loading import FLAGS
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "reference"

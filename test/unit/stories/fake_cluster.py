@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from lws.actions import Object, Reference
-from lws.admission.pods.pod import admit
+from lws.admission.pod import admit
 from lws.cluster.errors import AlreadyExists, Conflict, Invalid, NotFound
 from lws.kube.metadata import annotations_of, controller_of, is_terminating
 from test.unit import api_server

@@ -19,8 +19,8 @@ import pytest
 from lws.cluster.cache import store
 from lws.cluster.errors import Forbidden
 from lws.cluster.write import owner_locks
+from lws.controller.endpoints import workloads
 from lws.controller.endpoints.metrics import Metrics
-from lws.controller.endpoints.series import workloads
 from lws.controller.loop import Loop
 from lws.kube.metadata import is_terminating
 from test.unit.builders import make_set

@@ -6,12 +6,22 @@ model of everybody else. Passes do what they can, and then everybody else does.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from lws.cli.facts.disaggregated.model import Model
+from lws.actions import Action, Create, Delete, Merge, Object, Plan, Reference, SetOwner, Status, Verbatim
+from lws.disaggregatedset.groups import child_facts
+from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.plan import plan
-from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
+from lws.disaggregatedset.revisions.record import read
+from lws.disaggregatedset.revisions.target import target_revision
+from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
+from lws.kube.conditions import timestamp
+from lws.kube.differences.patches import with_merged
+from lws_api.disaggregatedset.v1 import KIND, SCALER_KIND
+from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 # Each group costs a handful of passes; a set that needs more than this many never comes to rest.
 _PASSES_PER_GROUP = 20
@@ -95,3 +105,210 @@ def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:
         place = (each.slice_index, each.key, each.role)
         counts[place] = counts.get(place, 0) + each.wanted
     return counts
+
+
+@dataclass(slots=True)
+class Model:
+    """The API server, and the LeaderWorkerSets with all that runs for them.
+
+    made: how many objects. going_broken: by UID of a LeaderWorkerSet, how many of the groups that it was told
+    to give up do not serve.
+    """
+
+    snapshot: DisaggregatedSnapshot
+    made: int = 0
+    going_broken: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Of a set that is asked about nobody doubts that it lives.
+        self.snapshot = replace(self.snapshot, reread=self.snapshot.obj, obstructions=())
+
+    def carry_out(self, planned: Plan) -> None:
+        """All writes of a pass."""
+        for sequence in planned.sequences:
+            for action in sequence:
+                self._carry_out(action)
+        for status in planned.statuses:
+            self._report(status)
+
+    def move(self) -> bool:
+        """Everybody else does what is left to do; True if there was anything."""
+        key = target_revision(self.snapshot).key
+        there = [each for each in self.snapshot.children if not each.is_leaving]
+        moved = tuple(_complete(each) if each.key == key else self._shrunk(each) for each in there)
+        self.going_broken.clear()
+        scalers = tuple(each for each in self.snapshot.scalers if not _is_leaving(each))
+        services = tuple(each for each in self.snapshot.services if not _is_leaving(each))
+        before = self.snapshot
+        self.snapshot = replace(before, children=moved, scalers=scalers, services=services)
+        return self.snapshot != before
+
+    def _shrunk(self, child: ChildFacts) -> ChildFacts:
+        """Groups that were to go are gone, those that were starting are ready, others are as they were."""
+        going, failed = child.present - child.wanted, child.present - child.ready - child.starting
+        broken = self.going_broken.get(child.obj["metadata"]["uid"], min(going, failed))
+        left = 0 if child.is_settled else min(child.wanted, max(0, failed - broken))
+        if not left:
+            return _complete(child)
+        on_top = child.wanted if left == child.wanted else child.failed_on_top
+        ready = child.wanted - left
+        return replace(
+            _complete(child), ready=ready, is_settled=False, broken_on_top=on_top, failed_on_top=on_top
+        )
+
+    def _lowered(self, before: ChildFacts, after: ChildFacts) -> ChildFacts:
+        """The highest are to go. Where others than those on top do not serve, they count as the lowest."""
+        uid, going = before.obj["metadata"]["uid"], before.wanted - after.wanted
+        broken, failed = (min(going, each) for each in (before.broken_on_top, before.failed_on_top))
+        self.going_broken[uid] = self.going_broken.get(uid, 0) + failed
+        starting = max(0, before.starting - (broken - failed))
+        if before.present - before.ready - starting - self.going_broken[uid] >= after.wanted:
+            return replace(after, broken_on_top=after.wanted, failed_on_top=after.wanted, starting=0)
+        return replace(
+            after,
+            broken_on_top=before.broken_on_top - broken,
+            failed_on_top=before.failed_on_top - failed,
+            starting=starting,
+        )
+
+    def _carry_out(self, action: Action) -> None:
+        match action:
+            case Create():
+                self._put(self._stored(action.intent))
+            case Merge():
+                self._change(action.target, action.patch)
+            case SetOwner(owner=owner, patch=patch):
+                known = self._find(action.target) or {}
+                owners = [*((known.get("metadata") or {}).get("ownerReferences") or ()), owner]
+                self._change(action.target, with_merged(patch, {"metadata": {"ownerReferences": owners}}))
+            case Delete():
+                self._drop(action.target)
+            case _:
+                raise TypeError(f"no pass over a {KIND} plans {type(action).__name__}")
+
+    def _stored(self, intent: Object) -> dict[str, Any]:
+        self.made += 1
+        given = {
+            # Not that of anything that was there before this model.
+            "uid": f"{intent['kind']}-{intent['metadata']['name']}-{self.made}",
+            "resourceVersion": str(self.made),
+            "generation": 1,
+            "creationTimestamp": timestamp(self.snapshot.now),
+        }
+        values = {
+            name: json.loads(value.text) if isinstance(value, Verbatim) else value
+            for name, value in intent.items()
+        }
+        return {**values, "metadata": {**intent["metadata"], **given}}
+
+    def _find(self, target: Reference) -> Object | None:
+        snapshot = self.snapshot
+        if target.kind == CHILD_KIND:
+            known = [*(each.obj for each in snapshot.children), *snapshot.orphans]
+        else:
+            known = [snapshot.obj, *snapshot.services, *snapshot.scalers, *snapshot.strangers.values()]
+        return next((each for each in known if Reference.to(each).uid == target.uid), None)
+
+    def _change(self, target: Reference, patch: Object) -> None:
+        if target.kind == "ControllerRevision":
+            self._renumber(target, patch)
+            return
+        known = self._find(target)
+        if known is None:
+            return
+        after = with_merged(known, patch)
+        if after.get("spec") != known.get("spec"):
+            generation = known["metadata"].get("generation", 0) + 1
+            after = with_merged(after, {"metadata": {"generation": generation}})
+        self._put(after)
+
+    def _renumber(self, target: Reference, patch: Object) -> None:
+        """All that is ever written of a recorded revision: its number, its labels, its owner."""
+        labels = (patch.get("metadata") or {}).get("labels") or {}
+        is_owned = "ownerReferences" in (patch.get("metadata") or {})
+        self.snapshot = replace(
+            self.snapshot,
+            revisions=tuple(
+                replace(
+                    each,
+                    number=patch.get("revision", each.number),
+                    labels={**each.labels, **labels},
+                    is_orphan=each.is_orphan and not is_owned,
+                )
+                if each.reference.uid == target.uid
+                else each
+                for each in self.snapshot.revisions
+            ),
+        )
+
+    def _put(self, obj: Object) -> None:
+        snapshot, kind, uid = self.snapshot, obj["kind"], obj["metadata"]["uid"]
+        if kind == KIND:
+            self.snapshot = replace(snapshot, obj=obj, reread=obj)
+        elif kind == "ControllerRevision":
+            self.snapshot = replace(snapshot, revisions=(*snapshot.revisions, read(obj)))
+        elif kind == CHILD_KIND:
+            self._put_child(obj)
+        else:
+            of_kind = "scalers" if kind == SCALER_KIND else "services"
+            others = [each for each in getattr(snapshot, of_kind) if each["metadata"]["uid"] != uid]
+            name = obj["metadata"]["name"]
+            strangers = {each: it for each, it in snapshot.strangers.items() if each != (kind, name)}
+            changed: dict[str, Any] = {of_kind: (*others, obj), "strangers": strangers}
+            self.snapshot = replace(snapshot, **changed)
+
+    def _put_child(self, obj: Object) -> None:
+        snapshot, uid = self.snapshot, obj["metadata"]["uid"]
+        known = next((each for each in snapshot.children if each.obj["metadata"]["uid"] == uid), None)
+        if known is None:
+            identity = identity_of(snapshot.obj["metadata"]["name"], obj["metadata"]["name"])
+            assert identity is not None, "only what has the name of a child is made or adopted"
+            is_adopted = any(each["metadata"]["uid"] == uid for each in snapshot.orphans)
+            facts = child_facts(obj, identity, None if is_adopted else (), snapshot.now)
+        else:
+            is_told = obj["metadata"].get("generation") != known.obj["metadata"].get("generation")
+            facts = replace(known, obj=obj, is_settled=known.is_settled and not is_told)
+            if facts.wanted < known.wanted:
+                facts = self._lowered(known, facts)
+        others = [each for each in snapshot.children if each.obj["metadata"]["uid"] != uid]
+        self.snapshot = replace(
+            snapshot,
+            children=tuple(sorted((*others, facts), key=lambda each: each.name)),
+            orphans=tuple(each for each in snapshot.orphans if each["metadata"]["uid"] != uid),
+        )
+
+    def _drop(self, target: Reference) -> None:
+        snapshot, uid = self.snapshot, target.uid
+        self.snapshot = replace(
+            snapshot,
+            children=tuple(each for each in snapshot.children if each.obj["metadata"]["uid"] != uid),
+            services=tuple(each for each in snapshot.services if each["metadata"]["uid"] != uid),
+            scalers=tuple(each for each in snapshot.scalers if each["metadata"]["uid"] != uid),
+            revisions=tuple(each for each in snapshot.revisions if each.reference.uid != uid),
+        )
+
+    def _report(self, status: Status) -> None:
+        known = self._find(status.target)
+        if known is not None:
+            self._put(with_merged(known, {"status": status.patch}))
+
+
+def _complete(child: ChildFacts) -> ChildFacts:
+    """All of its groups are ready."""
+    wanted = child.wanted
+    if child.is_settled and wanted == child.existing == child.ready and not child.broken_on_top:
+        return child
+    return replace(
+        child,
+        existing=wanted,
+        ready=wanted,
+        is_settled=True,
+        broken_on_top=0,
+        starting=0,
+        failed_on_top=0,
+        judged_in=None,
+    )
+
+
+def _is_leaving(obj: Object) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))

@@ -14,29 +14,85 @@ import yaml
 from pydantic import ValidationError
 
 from lws.actions import Object
-from lws.cli.facts.doctor.reading import (
-    CONFIG_MAPS,
-    DEFINITIONS,
-    DEPLOYMENTS,
-    ENDPOINT_SLICES,
-    Denied,
-    Read,
-    Reader,
-    ReadMany,
-)
 from lws.cluster.client.resources import (
     LEADERWORKERSETS,
     LEASES,
     MUTATING_WEBHOOKS,
+    RESOURCES,
     SECRETS,
     SERVICES,
     VALIDATING_WEBHOOKS,
+    Resource,
 )
+from lws.cluster.client.user_cluster import UserCluster
+from lws.cluster.errors import Forbidden, NotFound
 from lws.kube.conditions import is_false
 from lws_api.config.v1alpha1 import Configuration
 from lws_api.crds import definitions
 from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+
+DEFINITIONS = Resource(
+    "apiextensions.k8s.io/v1", "CustomResourceDefinition", "customresourcedefinitions", False
+)
+DEPLOYMENTS = Resource("apps/v1", "Deployment", "deployments")
+CONFIG_MAPS = Resource("v1", "ConfigMap", "configmaps")
+ENDPOINT_SLICES = Resource("discovery.k8s.io/v1", "EndpointSlice", "endpointslices")
+SELF_REVIEWS = Resource(
+    "authorization.k8s.io/v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", False
+)
+WHO_AM_I = Resource("authentication.k8s.io/v1", "SelfSubjectReview", "selfsubjectreviews", False)
+
+_OURS = (DEFINITIONS, DEPLOYMENTS, CONFIG_MAPS, ENDPOINT_SLICES, SELF_REVIEWS, WHO_AM_I)
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """It may not be read. permission: what is lacking, such as `get secrets in namespace lws-system`."""
+
+    permission: str
+
+
+Read = Object | Denied | None
+ReadMany = tuple[Object, ...] | Denied
+
+
+class Reader:
+    """Reads with the rights of a person."""
+
+    def __init__(self, cluster: UserCluster) -> None:
+        cluster.learn(*_OURS)
+        self.cluster = cluster
+
+    async def get(self, resource: Resource, namespace: str, name: str) -> Read:
+        """One object. Raises ClusterError for all but a refusal."""
+        try:
+            return await self.cluster.get(resource.kind, namespace, name)
+        except NotFound:
+            return None
+        except Forbidden:
+            return Denied(f"get {resource.plural} {_place(resource, namespace)} (name {name})".strip())
+
+    async def listed(self, resource: Resource, namespace: str = "", selector: str = "") -> ReadMany:
+        """All of a namespace, or of all; none where the cluster does not know the kind."""
+        try:
+            return tuple(await self.cluster.listed(resource.kind, namespace, selector))
+        except NotFound:
+            return ()
+        except Forbidden:
+            return Denied(f"list {resource.plural} {_place(resource, namespace)}".strip())
+
+
+def resource_of(kind: str) -> Resource:
+    """A kind that the manager itself deals with."""
+    return RESOURCES[kind]
+
+
+def _place(resource: Resource, namespace: str) -> str:
+    if not resource.namespaced:
+        return "in the cluster"
+    return f"in namespace {namespace}" if namespace else "in all namespaces"
+
 
 USUAL_NAMESPACE = "lws-system"
 USUAL_ACCOUNT = "lws-controller-manager"

@@ -10,9 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lws.actions import Object
-from lws.cli.facts.doctor.finding import Finding, Result, Unchecked
-from lws.cli.facts.doctor.installation import Installation, lease_names
-from lws.cli.facts.doctor.reading import SELF_REVIEWS, WHO_AM_I, Denied, Reader
+from lws.cli.facts.doctor.checks import Finding, Result, Unchecked
+from lws.cli.facts.doctor.installation import (
+    SELF_REVIEWS,
+    WHO_AM_I,
+    Denied,
+    Installation,
+    Reader,
+    lease_names,
+)
 from lws.cluster.certificates.internal import CONFIGURATIONS
 from lws.cluster.client.resources import (
     DISAGGREGATED_VERBS,

@@ -25,10 +25,10 @@ from lws.admission.leaderworkerset import (
     storage_warnings,
     subgroup_errors,
 )
-from lws.admission.pods.pod import admitted
-from lws.admission.rules.placement import placement_errors, placement_warnings
-from lws.admission.rules.siblings import clash_errors
-from lws.admission.rules.templates import template_errors, template_warnings
+from lws.admission.placement import placement_errors, placement_warnings
+from lws.admission.pod import admitted
+from lws.admission.siblings import clash_errors
+from lws.admission.templates import template_errors, template_warnings
 from lws.kube.metadata import copied
 from lws.leaderworkerset.children.leader_service import build_leader_service
 from lws.leaderworkerset.revisions.shape import number_faults

@@ -223,7 +223,7 @@ def test_wrong(part: dict[str, Any], where: str, what: str) -> None:
 
 
 def test_suites_that_this_openssl_cannot_serve(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lws.config.ciphers.openssl_names", lambda suites: ())
+    monkeypatch.setattr("lws.config.checks.openssl_names", lambda suites: ())
     ((path, message),) = mistakes({"tls": {"cipherSuites": ["TLS_RSA_WITH_RC4_128_SHA"]}})
     assert path == "tls.cipherSuites"
     assert message.startswith("none of them can be served by OpenSSL")

@@ -1,4 +1,4 @@
-"""lws.config.ciphers: cipher suites by the names of Go, for OpenSSL."""
+"""lws.config.checks: cipher suites by the names of Go, for OpenSSL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ssl
 
 import pytest
 
-from lws.config.ciphers import TLS12_SUITES, TLS13_SUITES, is_known, openssl_names
+from lws.config.checks import TLS12_SUITES, TLS13_SUITES, is_known, openssl_names
 
 MODERN = [suite for suite in TLS12_SUITES if "ECDHE" in suite and ("GCM" in suite or "CHACHA20" in suite)]
 
@@ -53,7 +53,7 @@ def test_order_stays_and_repetitions_go() -> None:
 
 def test_what_openssl_was_built_without_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     names = dict(TLS12_SUITES) | {"TLS_RSA_WITH_RC4_128_SHA": "NO-SUCH-CIPHER"}
-    monkeypatch.setattr("lws.config.ciphers.TLS12_SUITES", names)
+    monkeypatch.setattr("lws.config.checks.TLS12_SUITES", names)
     assert openssl_names(["TLS_RSA_WITH_RC4_128_SHA", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"]) == (
         "ECDHE-RSA-AES128-GCM-SHA256",
     )

@@ -1,11 +1,11 @@
-"""lws.config.flags: flags that were given, as values of the file."""
+"""lws.config.loading: flags that were given, as values of the file."""
 
 from __future__ import annotations
 
 import pytest
 
 from lws.config.errors import ConfigError, KeyPath
-from lws.config.flags import FLAGS, flag_of, overrides
+from lws.config.loading import FLAGS, flag_of, overrides
 from lws_api.config.v1alpha1 import API_VERSION, KIND, Configuration
 
 VALUES: dict[str, tuple[str, object, KeyPath, object]] = {

@@ -26,7 +26,7 @@ from lws.cluster.write.apply import Outcome
 from lws.controller.election.election import everywhere
 from lws.controller.endpoints import pass_log
 from lws.controller.endpoints.metrics import Metrics, Standing
-from lws.controller.endpoints.series.workloads import WorkloadSeries
+from lws.controller.endpoints.workloads import WorkloadSeries
 from lws.controller.loop import Kind, Loop, Term, Terms
 from lws.controller.queue import Again
 from lws.controller.triggers.keys import Key

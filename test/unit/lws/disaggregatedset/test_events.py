@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lws.actions import Announce, Reference
-from lws.cluster.write.event_folds import Window, fold_key, folded
+from lws.cluster.write.events import Window, fold_key, folded
 from lws.disaggregatedset import events
 from lws.disaggregatedset.snapshot import ChildFacts
 from test.unit.builders import make_set

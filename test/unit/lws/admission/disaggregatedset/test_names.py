@@ -1,4 +1,4 @@
-"""lws.admission.disaggregatedset.names: how long names may be, and which two roles cannot be together."""
+"""How long names may be, and which two roles cannot be together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.admission.disaggregatedset.scaling: roles that autoscalers scale."""
+"""lws.admission.disaggregatedset.validation: roles that autoscalers scale."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from lws.admission.disaggregatedset.facts import facts_of
-from lws.admission.disaggregatedset.scaling import scaler_errors
-from lws.admission.disaggregatedset.validation import errors_in
+from lws.admission.disaggregatedset.validation import errors_in, scaler_errors
 from test.unit.lws.admission.disaggregatedset.made import (
     EXTERNAL,
     Object,

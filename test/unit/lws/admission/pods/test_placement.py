@@ -1,4 +1,4 @@
-"""lws.admission.pods.pod: subgroups, exclusive placement and gangs of pods being created."""
+"""lws.admission.pod: subgroups, exclusive placement and gangs of pods being created."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lws.admission.errors import Refused
-from lws.admission.pods.pod import admit
+from lws.admission.pod import admit
 from lws.group.gang.provider import Marks
 from lws_api.leaderworkerset.placement import (
     EXCLUSIVE_TOPOLOGY_SCOPE_ANNOTATION,

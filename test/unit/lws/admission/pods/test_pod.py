@@ -1,4 +1,4 @@
-"""lws.admission.pods.pod: what a pod gets when it is created, and why one is refused."""
+"""lws.admission.pod: what a pod gets when it is created, and why one is refused."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from lws.admission import pod as pod_rules
 from lws.admission.errors import Refused
-from lws.admission.pods import pod as pod_rules
-from lws.admission.pods.pod import admit
+from lws.admission.pod import admit
 from lws.kube.metadata import copied
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,

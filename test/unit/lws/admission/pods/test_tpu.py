@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.admission.errors import Refused
-from lws.admission.pods.pod import admit
+from lws.admission.pod import admit
 from lws_api.leaderworkerset.v1 import (
     GROUP_INDEX_LABEL,
     LEADER_NAME_ANNOTATION,

@@ -1,4 +1,4 @@
-"""lws.admission.rules.placement: where groups may run, what is refused and what is warned about."""
+"""lws.admission.placement: where groups may run, what is refused and what is warned about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""lws.admission.rules.reserved: what runs under the original although its templates carry labels and
+"""lws.admission.templates: what runs under the original although its templates carry labels and
 annotations of the controller is stored, with a warning that says what becomes of them.
 """
 

@@ -1,4 +1,4 @@
-"""lws.admission.rules.siblings: names that two sets of a namespace would both need."""
+"""lws.admission.siblings: names that two sets of a namespace would both need."""
 
 from __future__ import annotations
 

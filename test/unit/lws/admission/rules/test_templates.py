@@ -1,4 +1,4 @@
-"""lws.admission.rules.templates: what no pod could be made with, and what is not as its author may think."""
+"""lws.admission.templates: what no pod could be made with, and what is not as its author may think."""
 
 from __future__ import annotations
 

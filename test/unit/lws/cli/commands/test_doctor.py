@@ -12,8 +12,7 @@ from aiohttp import web
 
 from lws.cli.commands import doctor as module
 from lws.cli.facts.doctor import rights
-from lws.cli.facts.doctor.installation import Installation, lease_names, look
-from lws.cli.facts.doctor.reading import Denied, Reader
+from lws.cli.facts.doctor.installation import Denied, Installation, Reader, lease_names, look
 from lws.cli.facts.doctor.rights import Right, needed
 from lws_api.config.v1alpha1 import Configuration
 from test.unit.builders import make_set

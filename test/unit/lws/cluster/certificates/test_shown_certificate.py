@@ -1,10 +1,10 @@
-"""lws.cluster.certificates.shown_certificate: what somebody sees who trusts a CA and has no key."""
+"""lws.cli.facts.doctor.checks: what somebody sees who trusts a CA and has no key."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from lws.cluster.certificates.shown_certificate import shown_flaw
+from lws.cli.facts.doctor.checks import shown_flaw
 from test.unit.lws.cluster.certificates.chains import NOW, another_authority, issue
 
 ROOT = issue("root")

@@ -1,4 +1,4 @@
-"""lws.cluster.transport.kubeconfig_loader: who we are, for how long, and what is done to know it again."""
+"""lws.cluster.transport.kubeconfig: who we are, for how long, and what is done to know it again."""
 
 from __future__ import annotations
 

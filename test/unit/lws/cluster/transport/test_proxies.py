@@ -1,4 +1,4 @@
-"""lws.cluster.transport.proxies: the way to the API server is that of kubectl."""
+"""lws.cluster.transport.transport: the way to the API server is that of kubectl."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 from yarl import URL
 
 from lws.cluster.errors import ClusterError
-from lws.cluster.transport.proxies import needs_proxy, proxy_for
+from lws.cluster.transport.transport import needs_proxy, proxy_for
 
 PROXY = "http://proxy.test:3128"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lws.actions import Announce, Fold, Reference
-from lws.cluster.write.event_folds import changed, fold_key, folded, listed
+from lws.cluster.write.events import changed, fold_key, folded, listed
 
 SET = Reference("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "ns", "demo", "u-1", "42")
 POD = Reference("v1", "Pod", "ns", "demo-0", "u-2")

@@ -1,4 +1,4 @@
-"""lws.controller.disaggregatedset.delays: what does a next step wait for?"""
+"""lws.controller.disaggregatedset.routes: what does a next step wait for?"""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from lws import timing
 from lws.cluster.cache.store import Store
-from lws.controller.disaggregatedset.delays import Delays
+from lws.controller.disaggregatedset.routes import Delays
 from lws_api.disaggregatedset.v1 import API_VERSION, KIND, REVISION_LABEL, SLICE_LABEL
 from lws_api.leaderworkerset.v1 import API_VERSION as CHILD_VERSION
 

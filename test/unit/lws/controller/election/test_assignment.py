@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from lws.controller.election.assignment import Share, share_of
+from lws.controller.election.shard_election import Share, share_of
 
 
 def managers(**holds: str) -> dict[str, frozenset[int]]:

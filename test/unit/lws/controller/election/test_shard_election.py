@@ -13,8 +13,7 @@ import pytest
 from lws.cluster.errors import Unreachable
 from lws.cluster.leases.lease import Candidate, Lease, LeaseTimes
 from lws.controller.election.election import Election, LeaseElection, Scope
-from lws.controller.election.shard_election import ShardElection, lease_names
-from lws.controller.election.shards import shard_of
+from lws.controller.election.shard_election import ShardElection, lease_names, shard_of
 from test.unit.fake_time import in_fake_time, now
 from test.unit.lease_server import LeaseClient, LeaseServer
 

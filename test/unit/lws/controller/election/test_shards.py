@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from lws.controller.election.shards import shard_of
+from lws.controller.election.shard_election import shard_of
 
 # Recorded once, never to be changed. By 2, 4, 7 and 64 shards.
 VECTORS = {

@@ -11,8 +11,7 @@ from typing import Any
 import kopf
 import pytest
 
-from lws.admission import leaderworkerset
-from lws.admission.pods import pod
+from lws.admission import leaderworkerset, pod
 from lws.cluster.client.resources import LEADERWORKERSETS, PODS
 from lws.controller.leaderworkerset.admission import (
     ENDPOINTS,

@@ -1,4 +1,4 @@
-"""lws.controller.leaderworkerset.delays: what does a next step, or somebody who reads, wait for?"""
+"""lws.controller.leaderworkerset.routing: what does a next step, or somebody who reads, wait for?"""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.controller.leaderworkerset.delays import delay_of
+from lws.controller.leaderworkerset.routing import set_delay_of
 from test.unit.builders import (
     make_leader_pod,
     make_leader_statefulset,
@@ -64,7 +64,7 @@ ANSWERED = changed(TOLD, observedGeneration=3)
 def test_of_a_leader_pod(
     before: Object | None, after: Object | None, workers: Object | None, expected: float
 ) -> None:
-    assert delay_of(before, after, after, workers) == expected
+    assert set_delay_of(before, after, after, workers) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_of_a_leader_pod(
 def test_of_a_statefulset_of_workers(
     before: Object | None, after: Object | None, leader: Object | None, expected: float
 ) -> None:
-    assert delay_of(before, after, leader, after) == expected
+    assert set_delay_of(before, after, leader, after) == expected
 
 
 @pytest.mark.parametrize(
@@ -114,9 +114,9 @@ def test_of_a_statefulset_of_workers(
     ],
 )
 def test_of_the_statefulset_of_leaders(before: Object | None, after: Object | None, expected: float) -> None:
-    assert delay_of(before, after, None, after) == expected
+    assert set_delay_of(before, after, None, after) == expected
 
 
 def test_of_anything_else() -> None:
-    assert delay_of(make_set(), make_set(generation=2), None, None) == NOW
-    assert delay_of(make_set(), None, None, None) == NOW
+    assert set_delay_of(make_set(), make_set(generation=2), None, None) == NOW
+    assert set_delay_of(make_set(), None, None, None) == NOW

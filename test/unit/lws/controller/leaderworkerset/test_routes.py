@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.cluster.cache.tables import table_of
-from lws.controller.leaderworkerset.routes import ROUTED, keys_of
+from lws.controller.leaderworkerset.routing import ROUTED, keys_of
 from lws.controller.triggers.keys import Key
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.controller.triggers.coalescing import delay_of
+from lws.controller.leaderworkerset.routing import group_delay_of
 from test.unit.builders import make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
 LEADER = make_leader_pod()
@@ -33,7 +33,7 @@ GONE, LEFT = (WORKER, None), (WORKER, make_worker_pod(WORKERS, terminating=True)
     ],
 )
 def test_a_group_on_its_way_out_is_in_no_hurry(change: Change) -> None:
-    assert delay_of(*change, make_leader_pod(terminating=True), WORKERS) == 2.0
+    assert group_delay_of(*change, make_leader_pod(terminating=True), WORKERS) == 2.0
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_group_on_its_way_out_is_in_no_hurry(change: Change) -> None:
     ],
 )
 def test_a_group_that_comes_up_brings_more(change: Change, workers: dict[str, Any] | None) -> None:
-    assert delay_of(*change, LEADER, workers) == 1.0
+    assert group_delay_of(*change, LEADER, workers) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_group_that_comes_up_brings_more(change: Change, workers: dict[str, An
     ],
 )
 def test_what_a_next_step_waits_for_cannot_wait(change: Change, workers: dict[str, Any] | None) -> None:
-    assert delay_of(*change, LEADER, workers) == 0.0
+    assert group_delay_of(*change, LEADER, workers) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_what_a_next_step_waits_for_cannot_wait(change: Change, workers: dict[st
     ],
 )
 def test_failures_and_new_leaders_wait_for_no_rest(change: Change) -> None:
-    assert delay_of(*change, LEADER, WORKERS) == timing.AT_ONCE < 0
+    assert group_delay_of(*change, LEADER, WORKERS) == timing.AT_ONCE < 0

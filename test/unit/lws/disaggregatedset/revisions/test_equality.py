@@ -1,4 +1,4 @@
-"""lws.disaggregatedset.revisions.equality: what is a change of a role, and what is none."""
+"""lws.disaggregatedset.revisions.record: what is a change of a role, and what is none."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.disaggregatedset.revisions.equality import roles_form
-from lws.disaggregatedset.revisions.record import record
+from lws.disaggregatedset.revisions.record import record, roles_form
 from test.unit.lws.disaggregatedset.revisions.histories import make_dset, make_role
 from test.unit.seeds import for_each_seed
 

@@ -1,4 +1,4 @@
-"""lws.group.gang.volcano: the PodGroup of a group, field by field, as releases of the original make it."""
+"""lws.group.gang.registry: the PodGroup of a group, field by field, as releases of the original make it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lws.group.gang.provider import Marks
-from lws.group.gang.volcano import Volcano
+from lws.group.gang.registry import Volcano
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, NAME_LABEL, REVISION_LABEL
 from test.unit.builders import make_leader_pod, make_set
 

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.children.pod_retries: which StatefulSets are made to try again, and when."""
+"""lws.leaderworkerset.children.leader_statefulset: which StatefulSets are made to try again, and when."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from lws.actions import Merge, Object, Plan
 from lws.kube.conditions import timestamp
-from lws.leaderworkerset.children.pod_retries import plan_retries
+from lws.leaderworkerset.children.leader_statefulset import plan_retries
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import PODS_RETRIED_AT_ANNOTATION

@@ -13,7 +13,7 @@ from lws.cli.facts.disaggregated.history import (
     past_of,
     returning,
 )
-from lws.cli.facts.disaggregated.lookup import find
+from lws.cli.kinds.disaggregatedset import find
 from lws.cli.refusal import Refusal
 from lws.cli.views.disaggregated.history import history_data
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION

@@ -10,19 +10,8 @@ from typing import Any
 
 import pytest
 
-from lws.cli.facts.doctor import (
-    certificate,
-    clashes,
-    definitions,
-    lease,
-    managers,
-    stuck,
-    versions,
-    webhooks,
-)
-from lws.cli.facts.doctor.finding import Finding, Result, Unchecked
-from lws.cli.facts.doctor.installation import Installation
-from lws.cli.facts.doctor.reading import Denied
+from lws.cli.facts.doctor.checks import CHECKS, Finding, Result, Unchecked, check_stuck
+from lws.cli.facts.doctor.installation import Denied, Installation
 from lws.cluster.certificates.serving_certificate import Certificates, renewed
 from test.unit.builders import make_set
 from test.unit.lws.cli.facts.doctor.healthy import (
@@ -42,13 +31,12 @@ from test.unit.lws.cluster.certificates.chains import another_authority
 
 pytestmark = pytest.mark.usefixtures("shared_keys")
 
-CHECKS = (versions, definitions, managers, webhooks, certificate, lease, clashes)
 SETS = "leaderworkersets.leaderworkerset.x-k8s.io"
 
 
 def results(facts: Installation) -> Iterator[Result]:
     for check in CHECKS:
-        yield from check.check(facts)
+        yield from check(facts)
 
 
 def only(facts: Installation) -> Finding:
@@ -343,7 +331,7 @@ def standing(**changes: Any) -> dict[str, Any]:
 
 def stuck_findings(**changes: Any) -> list[Finding]:
     stored = {"metadata": {"creationTimestamp": "2026-03-01T11:58:00Z"}}
-    return list(stuck.check("LeaderWorkerSet", standing(**changes), stored, NOW))
+    return list(check_stuck("LeaderWorkerSet", standing(**changes), stored, NOW))
 
 
 def test_a_status_of_the_original_moved_with_its_newest_condition() -> None:
@@ -353,8 +341,8 @@ def test_a_status_of_the_original_moved_with_its_newest_condition() -> None:
         "status": {"conditions": [{"lastTransitionTime": each} for each in moments]},
     }
     unmoved = standing(lastProgress=None)
-    assert list(stuck.check("LeaderWorkerSet", unmoved, stored, NOW)) == []
-    (found,) = stuck.check("LeaderWorkerSet", unmoved, stored, NOW + timedelta(minutes=1))
+    assert list(check_stuck("LeaderWorkerSet", unmoved, stored, NOW)) == []
+    (found,) = check_stuck("LeaderWorkerSet", unmoved, stored, NOW + timedelta(minutes=1))
     assert found.what.startswith("has not moved for 10m")
 
 

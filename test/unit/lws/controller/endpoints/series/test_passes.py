@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lws.controller.endpoints.series.passes import PassSeries
+from lws.controller.endpoints.metrics import PassSeries
 from test.unit.lws.controller.endpoints.samples import value_of
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lws.controller.endpoints.series.process import ProcessSeries
+from lws.controller.endpoints.metrics import ProcessSeries
 from test.unit.lws.controller.endpoints.samples import value_of
 
 ENDS = datetime(2030, 1, 1, tzinfo=UTC)

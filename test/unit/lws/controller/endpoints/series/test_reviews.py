@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lws.controller.endpoints.series.reviews import DECISIONS, ReviewSeries
+from lws.controller.endpoints.metrics import DECISIONS, ReviewSeries
 from test.unit.lws.controller.endpoints.samples import value_of
 
 PATH = "/mutate--v1-pod"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lws.controller.endpoints.series.workloads import (
+from lws.controller.endpoints.workloads import (
     LAST_START,
     ROLLOUT_START,
     Workloads,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client import CollectorRegistry
 
-from lws.controller.endpoints.series.workqueue import QueueSeries
+from lws.controller.endpoints.metrics import QueueSeries
 from lws.controller.triggers.keys import Key
 from test.unit.lws.controller.endpoints.samples import value_of
 

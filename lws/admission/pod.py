@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lws.admission.errors import Refused, rendered
-from lws.admission.shapes import object_in, objects_in
 from lws.group.gang.provider import Marks
 from lws.group.identity import group_key, is_leader, leader_address, leader_name
 from lws.group.placement import exclusive, peers_of, shared
@@ -384,3 +383,24 @@ def _number(raw: Mapping[str, Any], values: Mapping[str, str], key: str) -> int:
             "the set a leaderTemplate that does not request google.com/tpu, or use LeaderWorker"
         )
     raise Refused(f"{key} of pod {name} must be a number for pods that use TPUs, not {rendered(value)}")
+
+
+def object_in(path: str, value: Any) -> Mapping[str, Any]:
+    """`value` if it is an object, an empty one for null; anything else is refused."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise Refused(f"{path} must be an object, not {rendered(value)}")
+    return value
+
+
+def objects_in(path: str, value: Any) -> list[dict[str, Any]]:
+    """`value` if it is a list of objects, an empty list for null; anything else is refused."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise Refused(f"{path} must be a list, not {rendered(value)}")
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise Refused(f"{path}[{index}] must be an object, not {rendered(item)}")
+    return value

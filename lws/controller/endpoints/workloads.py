@@ -8,16 +8,30 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Histogram, Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from lws.controller.endpoints.series.key import PassKey
 from lws.figures import ROLLING, Figures, Tally
 from lws.kube.conditions import moment_of
+
+
+class PassKey(Hashable, Protocol):
+    """What a pass is about. kind: of pass."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def namespace(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
 
 REVISION_CHANGES, ROLLOUT_START, LAST_START = "revision changes", "rollout start", "last start"
 """Words of what is found out here: how often another revision was wanted, when the rollout under way began,

@@ -1,1 +1,0 @@
-"""May a set be stored? One file per subject."""

@@ -1,0 +1,523 @@
+"""The checks of `lws doctor`: definitions, manager, webhooks, certificate, Lease, names, stuck sets.
+
+In: an `Installation`. Out: findings, and what could not be checked.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Any
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from lws import __version__, timing
+from lws.actions import Object
+from lws.admission.siblings import clash_errors
+from lws.cli.facts.ages import age
+from lws.cli.facts.doctor.installation import Denied, Installation, ReadMany, hooks
+from lws.cluster.certificates.internal import CONFIGURATIONS
+from lws.cluster.certificates.serving_certificate import UNREADABLE, expiry, names_in, read, split, time_flaw
+from lws.kube import conditions
+from lws.kube.conditions import moment_of, timestamp
+from lws.leaderworkerset.revisions.shape import spec_fault
+from lws_api.crds import definitions
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something is wrong. check: who says so. where: the object, as `Kind namespace/name`. what: is wrong, a
+    sentence. do: what helps, a sentence in the imperative.
+    """
+
+    check: str
+    where: str
+    what: str
+    do: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """Something could not be looked at. what: that is. needs: the permission or fact that is lacking."""
+
+    check: str
+    what: str
+    needs: str
+
+
+Result = Finding | Unchecked
+
+
+_VERSIONS = "versions"
+OLDEST_KUBERNETES = (1, 26)
+"""As the chart's `kubeVersion`."""
+
+_FIRST = (2026, 0)
+"""Versions of this controller are dates, year first; those of the original are below."""
+
+_MINOR = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def manager_version(facts: Installation) -> str:
+    """What its Deployment says; empty where that is not known."""
+    labels = ((facts.deployment or {}).get("metadata") or {}).get("labels") or {}
+    return str(labels.get("app.kubernetes.io/version") or "")
+
+
+def check_versions(facts: Installation) -> Iterator[Result]:
+    """Versions that are not known are no finding."""
+    server, manager = _minor(facts.server), manager_version(facts)
+    if server is not None and server < OLDEST_KUBERNETES:
+        oldest = ".".join(map(str, OLDEST_KUBERNETES))
+        what = f"is Kubernetes {facts.server}, older than {oldest}: workers would not start at ordinal 1"
+        yield Finding(_VERSIONS, "API server", what, f"upgrade the cluster to Kubernetes {oldest} or newer")
+    if not manager or _minor(manager) == _minor(__version__):
+        return
+    where = f"Deployment {facts.namespace}/{(facts.deployment or {})['metadata']['name']}"
+    if (_minor(manager) or _FIRST) < _FIRST:
+        what = (
+            f"is the original controller, version {manager}: this command may foretell wrongly what it does"
+        )
+        yield Finding(
+            _VERSIONS,
+            where,
+            what,
+            "to move to the controller of this command, follow docs/operations/handover.md",
+        )
+    else:
+        yield Finding(
+            _VERSIONS,
+            where,
+            f"is version {manager}, this command {__version__}: they may decide differently",
+            f"install the command of version {manager}, or upgrade the chart",
+        )
+
+
+def _minor(version: str) -> tuple[int, int] | None:
+    found = _MINOR.match(version)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+_DEFINITIONS = "definitions"
+_SHOWN = 3
+_NO_CONVERSION = '[{"op": "replace", "path": "/spec/conversion", "value": {"strategy": "None"}}]'
+_UPGRADE = (
+    "apply the definitions of this release: upgrade the chart with crds.enabled=true, or "
+    "`kubectl apply --server-side` the files of charts/lws/templates/crds"
+)
+
+
+def check_definitions(facts: Installation) -> Iterator[Result]:
+    """Definitions of kinds that are optional may be missing."""
+    wanted = {each["metadata"]["name"]: each for each in definitions().values()}
+    for name, stored in facts.definitions.items():
+        if isinstance(stored, Denied):
+            yield Unchecked(_DEFINITIONS, f"CustomResourceDefinition {name}", stored.permission)
+        elif stored is not None:
+            yield from _of_definition(stored, wanted[name], facts.all_definitions)
+        elif name == LEADER_WORKER_SET.crd_name:
+            where = f"CustomResourceDefinition {name}"
+            yield Finding(
+                _DEFINITIONS, where, "is missing: there can be no LeaderWorkerSets", "install the chart"
+            )
+
+
+def _of_definition(stored: Object, wanted: Mapping[str, Any], others: ReadMany) -> Iterator[Finding]:
+    where = f"CustomResourceDefinition {stored['metadata']['name']}"
+    spec, status = stored["spec"], stored.get("status") or {}
+    yield from _acceptance(where, stored, others)
+    if stored["metadata"].get("deletionTimestamp"):
+        yield Finding(
+            _DEFINITIONS,
+            where,
+            "is being deleted, and all its objects with it",
+            "make a backup of the sets, let the deletion end, and install the chart again",
+        )
+    yield from _served_versions(where, spec, status, wanted["spec"]["versions"])
+
+
+def _acceptance(where: str, stored: Object, others: ReadMany) -> Iterator[Finding]:
+    said = (stored.get("status") or {}).get("conditions") or ()
+    lacking = [kind for kind in ("NamesAccepted", "Established") if not conditions.is_true(said, kind)]
+    if not lacking:
+        return
+    # Without its names it is not established either: that is one trouble, not two.
+    found = conditions.find(said, lacking[0]) or {}
+    why = f": {found['message']}" if found.get("message") else ""
+    name = stored["metadata"]["name"]
+    do = f"wait a moment and look again; if it stays so: kubectl describe crd {name}"
+    if conditions.is_false(said, "NamesAccepted"):
+        do = _make_room(stored, others)
+    yield Finding(_DEFINITIONS, where, f"is not {lacking[0]}{why}", do)
+
+
+def _make_room(stored: Object, others: ReadMany) -> str:
+    group = stored["spec"]["group"]
+    holders = [
+        each["metadata"]["name"]
+        for each in (() if isinstance(others, Denied) else others)
+        if each["metadata"]["name"] != stored["metadata"]["name"]
+        and each["spec"]["group"] == group
+        and _names_of_definition(each) & _names_of_definition(stored)
+    ]
+    if holders:
+        which = f"CustomResourceDefinition {', '.join(sorted(holders))}, which has its names"
+    else:
+        which = f"the definition of group {group} that has its names (kubectl get crd | grep {group})"
+    return f"delete {which}: all objects of that kind go with it, so save what is needed"
+
+
+def _names_of_definition(definition: Object) -> set[str]:
+    """What no two definitions of a group may both be called."""
+    names = definition["spec"]["names"]
+    said = (names.get("plural"), names.get("singular"), names.get("kind"), names.get("listKind"))
+    return {each for each in (*said, *(names.get("shortNames") or ())) if each}
+
+
+def _served_versions(
+    where: str, spec: Mapping[str, Any], status: Mapping[str, Any], wanted: list[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    there = {each["name"]: each for each in spec["versions"]}
+    for version in wanted:
+        name, ours = version["name"], there.get(version["name"])
+        if ours is None or not ours.get("served"):
+            yield Finding(_DEFINITIONS, where, f"does not serve version {name}", _UPGRADE)
+            continue
+        if not ours.get("storage"):
+            yield Finding(_DEFINITIONS, where, f"stores another version than {name}", _UPGRADE)
+        lacking = sorted(_fields(_schema(version)) - _fields(_schema(ours)))
+        if lacking:
+            more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+            what = f"is older or of another release: it lacks {', '.join(lacking[:_SHOWN])}{more}"
+            yield Finding(_DEFINITIONS, where, f"{what}; the API server drops what it lacks", _UPGRADE)
+    old = sorted(set(status.get("storedVersions") or ()) - {each["name"] for each in wanted})
+    if old:
+        yield Finding(
+            _DEFINITIONS,
+            where,
+            f"may have objects stored as {', '.join(old)}",
+            "write every set once (`kubectl get lws -A -o json | kubectl replace -f -`), then remove "
+            "these from status.storedVersions",
+        )
+    # With one version, as the original leaves the definition, it is never asked.
+    if len(there) > 1 and (spec.get("conversion") or {}).get("strategy", "None") != "None":
+        what = "asks a webhook to convert, which this manager does not serve"
+        do = f"{_UPGRADE}; then `kubectl patch crd {where.split()[-1]} --type=json -p='{_NO_CONVERSION}'`"
+        yield Finding(_DEFINITIONS, where, what, do)
+
+
+def _schema(version: Mapping[str, Any]) -> Mapping[str, Any]:
+    return (version.get("schema") or {}).get("openAPIV3Schema") or {}
+
+
+def _fields(schema: Mapping[str, Any], path: str = "") -> set[str]:
+    """Paths of fields outside of pod templates, whose fields depend on the release of Kubernetes."""
+    found: set[str] = set()
+    for name, each in (schema.get("properties") or {}).items():
+        here = f"{path}.{name}".lstrip(".")
+        found.add(here)
+        is_of_pods = name.endswith(("Template", "Templates"))
+        if not is_of_pods or "leaderTemplate" in (each.get("properties") or {}):
+            found |= _fields(each, here) | _fields(each.get("items") or {}, f"{here}[]")
+    return found
+
+
+_MANAGERS = "manager"
+
+
+def check_managers(facts: Installation) -> Iterator[Result]:
+    """Its Deployment, and the Service that leads to it."""
+    if isinstance(facts.managers, Denied):
+        yield Unchecked(_MANAGERS, "the Deployment of the manager", facts.managers.permission)
+    else:
+        yield from _deployments(facts)
+    name = facts.configuration.internal_cert_management.webhook_service_name
+    where = f"Service {facts.namespace}/{name}"
+    if isinstance(facts.service, Denied):
+        yield Unchecked(_MANAGERS, where, facts.service.permission)
+    elif facts.service is None:
+        what = "is missing: the API server cannot call the webhooks, and refuses sets"
+        yield Finding(_MANAGERS, where, what, "install the chart, or upgrade it with equal values")
+    elif isinstance(facts.slices, Denied):
+        yield Unchecked(_MANAGERS, f"endpoints of {where}", facts.slices.permission)
+    elif not _is_answered(facts):
+        what = "has no ready endpoint: the API server cannot call the webhooks, and refuses sets"
+        yield Finding(
+            _MANAGERS, where, what, f"see why no pod is ready: kubectl -n {facts.namespace} describe pods"
+        )
+
+
+def _deployments(facts: Installation) -> Iterator[Finding]:
+    managers = [] if isinstance(facts.managers, Denied) else list(facts.managers)
+    names = [f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in managers]
+    deployment = facts.deployment
+    if deployment is None:
+        yield Finding(
+            _MANAGERS,
+            f"namespace {facts.namespace}",
+            "has no Deployment of the manager: nothing acts on sets",
+            "install the chart, or name the manager's namespace with -n",
+        )
+    elif not (deployment.get("status") or {}).get("availableReplicas"):
+        where = f"Deployment {facts.namespace}/{deployment['metadata']['name']}"
+        do = f"see why no pod is ready: kubectl -n {facts.namespace} describe pods"
+        yield Finding(_MANAGERS, where, "has no available pod: nothing acts on sets", do)
+    if len(names) > 1:
+        yield Finding(
+            _MANAGERS,
+            f"Deployments {', '.join(sorted(names))}",
+            "are managers of the same sets, each with a Lease of its own if their namespaces differ",
+            "remove all but one: `helm uninstall` its release, or scale its Deployment to 0",
+        )
+
+
+def _is_answered(facts: Installation) -> bool:
+    slices = () if isinstance(facts.slices, Denied) else facts.slices
+    endpoints = [endpoint for each in slices for endpoint in each.get("endpoints") or ()]
+    # Absent means unknown, which callers are to take for ready.
+    return any((each.get("conditions") or {}).get("ready") is not False for each in endpoints)
+
+
+_WEBHOOKS = "webhooks"
+
+
+def check_webhooks(facts: Installation) -> Iterator[Result]:
+    """Both kinds of configurations, each of them for itself."""
+    for (kind, name), stored in zip(CONFIGURATIONS, (facts.mutating, facts.validating), strict=True):
+        if isinstance(stored, Denied):
+            yield Unchecked(_WEBHOOKS, f"{kind} {name}", stored.permission)
+        else:
+            yield from _of_kind(facts, kind, name, stored)
+
+
+def _of_kind(facts: Installation, kind: str, name: str, stored: ReadMany) -> Iterator[Finding]:
+    found = list(hooks(stored))
+    if not any(configuration["metadata"]["name"] == name for configuration, _ in found):
+        what = "is missing: sets are neither defaulted nor checked, and pods not told who they are"
+        yield Finding(_WEBHOOKS, f"{kind} {name}", what, "install the chart, or upgrade it with equal values")
+    for configuration, hook in found:
+        if configuration["metadata"]["name"] == name:
+            yield from _of_hook(facts, f"{kind} {name}, webhook {hook['name']}", hook)
+    for other in sorted({each["metadata"]["name"] for each, _ in found} - {name}):
+        yield Finding(
+            _WEBHOOKS,
+            f"{kind} {other}",
+            "asks a second controller about the same sets",
+            f"remove the installation that it belongs to, or this configuration if nothing serves it: "
+            f"`kubectl delete {kind.lower()} {other}`",
+        )
+
+
+def _of_hook(facts: Installation, where: str, hook: Mapping[str, Any]) -> Iterator[Finding]:
+    service: Object = hook["clientConfig"].get("service") or {}
+    own = (facts.namespace, facts.configuration.internal_cert_management.webhook_service_name)
+    if (service.get("namespace"), service.get("name")) != own:
+        asked = f"{service.get('namespace')}/{service.get('name')}" if service else "a URL"
+        yield Finding(
+            _WEBHOOKS,
+            where,
+            f"asks {asked}, while the manager is behind Service {'/'.join(own)}",
+            "upgrade the chart in the namespace where the manager runs, or name that namespace with -n",
+        )
+    if hook.get("failurePolicy", "Fail") != "Fail":
+        yield Finding(
+            _WEBHOOKS,
+            where,
+            "is passed over when the manager does not answer (failurePolicy Ignore): what it would refuse is "
+            "stored, and pods start without what tells them who they are",
+            "set webhooks.failurePolicy=Fail in the chart's values",
+        )
+
+
+_CERTIFICATE = "certificate"
+
+
+def check_certificate(facts: Installation) -> Iterator[Result]:
+    """The Secret against the Service's name, the clock, and the CA bundle of each webhook."""
+    settings = facts.configuration.internal_cert_management
+    where = f"Secret {facts.namespace}/{settings.webhook_secret_name}"
+    if isinstance(facts.secret, Denied):
+        yield Unchecked(_CERTIFICATE, where, facts.secret.permission)
+        return
+    certificate = _decoded((facts.secret or {}).get("data") or {}, "tls.crt")
+    if not certificate:
+        what = "is missing" if facts.secret is None else "holds no certificate (tls.crt)"
+        yield Finding(
+            _CERTIFICATE, where, f"{what}: the webhooks cannot be served", _who_renews(settings.enable)
+        )
+        return
+    name = f"{settings.webhook_service_name}.{facts.namespace}.svc"
+    if flaw := shown_flaw(certificate, (), (name,), facts.now):
+        yield Finding(_CERTIFICATE, where, f"its certificate is {flaw}", _who_renews(settings.enable))
+    elif (left := expiry(certificate) - facts.now) < timing.NEARLY_OVER:
+        what = f"its certificate ends in {left.days} days, and nobody has renewed it"
+        yield Finding(_CERTIFICATE, where, what, _who_renews(settings.enable))
+    yield from _bundles(facts, certificate, where)
+
+
+def _bundles(facts: Installation, certificate: bytes, secret: str) -> Iterator[Finding]:
+    for configurations in (facts.mutating, facts.validating):
+        for configuration, hook in hooks(configurations):
+            where = f"{configuration['kind']} {configuration['metadata']['name']}, webhook {hook['name']}"
+            bundle = _decoded(hook["clientConfig"], "caBundle")
+            do = _who_renews(facts.configuration.internal_cert_management.enable)
+            if not bundle:
+                yield Finding(_CERTIFICATE, where, "has no CA bundle: the API server trusts nobody", do)
+            elif flaw := shown_flaw(certificate, (bundle,), (), facts.now):
+                yield Finding(
+                    _CERTIFICATE, where, f"does not trust the certificate of {secret}: it is {flaw}", do
+                )
+
+
+def _who_renews(internal: bool) -> str:
+    if internal:
+        return "the manager puts this right within minutes: see that it runs, and what its log says of it"
+    return "see what cert-manager says of Certificate lws-serving-cert, and that its CA injector runs"
+
+
+def _decoded(data: Mapping[str, Any], key: str) -> bytes:
+    try:
+        return base64.b64decode(data.get(key) or "", validate=True)
+    except (binascii.Error, ValueError):
+        return b"?"
+
+
+_CLASHES = "clashes"
+
+
+def check_clashes(facts: Installation) -> Iterator[Result]:
+    """Sets that were stored before there was a webhook, or past it."""
+    if isinstance(facts.sets, Denied):
+        yield Unchecked(_CLASHES, "names that two sets need", facts.sets.permission)
+        return
+    by_namespace: dict[str, list[Object]] = defaultdict(list)
+    for each in facts.sets:
+        if not spec_fault(each):
+            by_namespace[each["metadata"]["namespace"]].append(each)
+    for namespace, sets in sorted(by_namespace.items()):
+        # Each pair once: the rule looks both ways.
+        for index, one in enumerate(sets):
+            for error in clash_errors(one, None, sets[:index]):
+                where = f"LeaderWorkerSet {namespace}/{one['metadata']['name']}"
+                do = (
+                    "delete one of the two, and create it under another name; with fewer groups both fit, too"
+                )
+                yield Finding(_CLASHES, where, str(error), do)
+
+
+STUCK = "sets"
+
+
+def check_stuck(kind: str, data: Mapping[str, Any], stored: Object, now: datetime) -> Iterator[Finding]:
+    """One set. stored: as it was read. A set that is paused waits for its user, and is no finding."""
+    if data["settled"] or data["paused"]:
+        return
+    since = data["lastProgress"] or _last_transition(stored) or stored["metadata"]["creationTimestamp"]
+    moment = moment_of(since)
+    is_silent = moment is None or now - moment > timing.STUCK_AFTER
+    if not (is_silent or data["stalled"]):
+        return
+    waits = [each["why"] for each in data.get("groups") or data.get("leaderWorkerSets") or () if each["why"]]
+    why = f"; {waits[0]}" if waits else ""
+    yield Finding(
+        STUCK,
+        f"{kind} {data['namespace']}/{data['name']}",
+        f"has not moved for {age(since, now)}: it waits for {data['waitingFor']}{why}",
+        f"kubectl lws status -n {data['namespace']} {kind.lower()}/{data['name']}",
+    )
+
+
+def _last_transition(stored: Object) -> str:
+    """When a condition last changed: a status of the original says no more of time. Empty if none has."""
+    said = (stored.get("status") or {}).get("conditions") or ()
+    moments = filter(None, (moment_of(each.get("lastTransitionTime")) for each in said))
+    latest = max(moments, default=None)
+    return timestamp(latest) if latest else ""
+
+
+_LEASE = "lease"
+_DO = "see that a manager runs, and what its log says of the Lease"
+
+
+def check_lease(facts: Installation) -> Iterator[Result]:
+    """Each of the Leases; with shards those of shards too."""
+    for name, lease in facts.leases.items():
+        where = f"Lease {facts.namespace}/{name}"
+        if isinstance(lease, Denied):
+            yield Unchecked(_LEASE, where, lease.permission)
+        elif lease is None:
+            yield Finding(_LEASE, where, "is missing: no manager has ever acted", _DO)
+        else:
+            yield from _of_lease(facts, where, lease)
+
+
+def _of_lease(facts: Installation, where: str, lease: Object) -> Iterator[Finding]:
+    spec = lease.get("spec") or {}
+    holder, renewed = spec.get("holderIdentity"), spec.get("renewTime")
+    if not holder:
+        yield Finding(_LEASE, where, "is held by nobody: nothing acts on sets", _DO)
+        return
+    moment = moment_of(renewed)
+    late = 0.0 if moment is None else (facts.now - moment - timing.LEASE_LATE).total_seconds()
+    if moment is None or late > int(spec.get("leaseDurationSeconds") or 0):
+        when = f"has not renewed it for {age(renewed, facts.now)}" if moment else "has never renewed it"
+        what = f"its holder {holder} {when}: nothing acts on sets"
+        yield Finding(
+            _LEASE, where, what, f"{_DO}; if both are well, compare this machine's clock with theirs"
+        )
+
+
+def shown_flaw(certificate: bytes, bundles: Iterable[bytes], names: tuple[str, ...], when: datetime) -> str:
+    """To be read after “it is”; empty for nothing. bundles: of CAs; none: any CA will do."""
+    try:
+        chain = [read(each) for each in split(certificate)] or [read(certificate)]
+        authorities = [read(each) for bundle in bundles for each in split(bundle) or (bundle,)]
+    except UNREADABLE as error:
+        return f"unreadable ({error})"
+    if authorities and not _is_trusted(chain, authorities):
+        return "of another CA"
+    uncovered = set(names) - names_in(chain[0])
+    if uncovered:
+        return f"not for {', '.join(sorted(uncovered))}"
+    return time_flaw(chain[0], when)
+
+
+def _is_trusted(chain: Sequence[x509.Certificate], authorities: Sequence[x509.Certificate]) -> bool:
+    return any(_is_issued(each, by) for each in _leading(chain) for by in authorities)
+
+
+def _leading(chain: Sequence[x509.Certificate]) -> Iterator[x509.Certificate]:
+    """As far as each is issued by the next."""
+    yield chain[0]
+    for one, issuer in pairwise(chain):
+        if not _is_issued(one, issuer):
+            return
+        yield issuer
+
+
+def _is_issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(by)
+    except (InvalidSignature, *UNREADABLE):
+        return False
+    return True
+
+
+CHECKS = (
+    check_versions,
+    check_definitions,
+    check_managers,
+    check_webhooks,
+    check_certificate,
+    check_lease,
+    check_clashes,
+)
+"""In the order of the report. Sets and permissions take more reads: `check_stuck` and `rights.py`."""

@@ -1,1 +1,0 @@
-"""Which series does a manager serve, subject by subject?"""
