@@ -12,8 +12,7 @@ from typing import Any
 
 from lws import timing
 from lws.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
-from lws.kube.differences.applied import covers
-from lws.kube.differences.patches import merge_patch
+from lws.kube.differences.patches import covers, merge_patch
 from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels
 from lws.kube.ownership import Ownership, clash_note
 from lws_api.leaderworkerset.v1 import NAME_LABEL

@@ -34,17 +34,15 @@ from lws.kube.names import (
 from lws.kube.quantities import scaled
 from lws.kube.types.shapes import has_more_values
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.left_alone import unsupported_in, why_left_alone
 from lws.leaderworkerset.revisions.encoding import equality_form
-from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.revisions.history import describe, record
 from lws.leaderworkerset.revisions.shape import number_faults
 from lws.leaderworkerset.rollout import outlook
-from lws.leaderworkerset.rollout.limits import budget_of
+from lws.leaderworkerset.rollout.state import budget_of
 from lws.leaderworkerset.spec import PLACEMENT_ANNOTATIONS, SetSpec
 from lws.leaderworkerset.status.status import UPDATE_IN_PROGRESS
 from lws.leaderworkerset.templates.claims import DELETE, RETAIN
-from lws.leaderworkerset.unsupported import unsupported_in
 from lws_api.leaderworkerset.identity import GroupIdentity
 from lws_api.leaderworkerset.placement import SHARED_TOPOLOGY_ANNOTATION
 from lws_api.leaderworkerset.v1 import (

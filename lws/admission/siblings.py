@@ -13,7 +13,7 @@ from lws.admission.errors import FieldError, invalid
 from lws.kube.metadata import is_terminating, metadata_of
 from lws.kube.names import parent_and_ordinal
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.children.leader_service import leader_service_name
+from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import SubdomainPolicy
 

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lws import timing
-from lws.kube.refusals import ADMISSION_WORDS
+from lws.kube.conditions import ADMISSION_WORDS
 
 
 class ClusterError(Exception):

@@ -19,7 +19,7 @@ from lws.kube.conditions import find, is_true, moment_of
 from lws.kube.metadata import is_terminating
 from lws.kube.pods import NodeWait
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.memory.restarts import GOING, KEPT, key_of, mark_on, restarts_of
+from lws.leaderworkerset.memory import GOING, KEPT, key_of, mark_on, restarts_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.status import AVAILABLE, REPLICA_FAILURE
 

@@ -13,10 +13,10 @@ from functools import cached_property
 from lws.actions import Object
 from lws.children import Owner
 from lws.disaggregatedset.revisions.record import Recorded
+from lws.kube.conditions import Obstruction
 from lws.kube.metadata import is_terminating, owner_reference
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait
-from lws.kube.refusals import Obstruction
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.fields import Field
 from lws_api.disaggregatedset.v1 import KIND

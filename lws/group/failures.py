@@ -26,8 +26,7 @@ from lws.kube.pods import (
     reason_of,
     restarted_containers,
 )
-from lws.leaderworkerset.memory.members import Members, remembered_of
-from lws.leaderworkerset.memory.restarts import mark_on
+from lws.leaderworkerset.memory import Members, mark_on, remembered_of
 from lws.leaderworkerset.status.figures import (
     CONTAINER_RESTARTED,
     DISRUPTION,

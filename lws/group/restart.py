@@ -1,7 +1,7 @@
 """Is a group recreated now, later, or left as it is?
 
 In: a GroupSnapshot. Out: the part of the plan that does it, or says what is waited for. What failed
-is decided in `failures`, how often the group was recreated in `lws.leaderworkerset.memory.restarts`.
+is decided in `failures`, how often the group was recreated in `lws.leaderworkerset.memory`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lws.group.identity import index_by_name
 from lws.group.snapshot import GroupSnapshot, group_event
 from lws.kube.conditions import moment_of, timestamp
 from lws.kube.pods import deletion_requested_at
-from lws.leaderworkerset.memory.restarts import (
+from lws.leaderworkerset.memory import (
     GOING,
     KEPT,
     Restarts,
@@ -28,7 +28,7 @@ from lws.leaderworkerset.memory.restarts import (
     restarts_of,
 )
 from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states
-from lws.leaderworkerset.rollout.limits import budget_of
+from lws.leaderworkerset.rollout.state import budget_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.figures import delayed, recreated
 

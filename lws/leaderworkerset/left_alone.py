@@ -6,8 +6,10 @@ away, and a plan that reports it and writes nothing else.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from lws.actions import Object, Plan, Problem, Reference, Status
 from lws.kube.conditions import Condition, with_condition
@@ -16,7 +18,7 @@ from lws.kube.metadata import namespace_of
 from lws.leaderworkerset import events
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.status import REPLICA_FAILURE
-from lws.leaderworkerset.unsupported import unsupported_in
+from lws_api.leaderworkerset.identity import GroupIdentity, GroupReplacementPolicy
 
 
 def why_left_alone(lws: Object, is_covered: bool, fault: str = "") -> Problem | None:
@@ -69,4 +71,53 @@ def reported(obj: Object, problem: Problem, now: datetime) -> Plan:
     return Plan(
         statuses=(Status(Reference.to(obj), patch, before=stored),) if patch is not None else (),
         waiting_for=problem.message,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupported:
+    """One field of the spec. why: what is done here instead. remedy: what to write."""
+
+    field: str
+    value: Any
+    why: str
+    remedy: str
+
+    @property
+    def path(self) -> str:
+        """Where it stands in the set."""
+        return f"spec.{self.field}"
+
+
+_WITHOUT_EFFECT: Mapping[str, tuple[object, ...]] = {
+    "groupIdentity": (None, "", GroupIdentity.ORDINAL),
+    "groupReplacementPolicy": (None, "", GroupReplacementPolicy.POST_TERMINATION),
+    "scheduling": (None,),
+}
+"""Values that say what this controller does anyway."""
+
+_WHY = {
+    "groupIdentity": "groups have ordinals here, and their leaders are pods of a StatefulSet",
+    "groupReplacementPolicy": "a group is made anew here once its former pods are gone, never before",
+    "scheduling": "no Workload is made for the scheduler here",
+}
+_REMEDIES = {
+    "groupIdentity": "leave the field out or write Ordinal",
+    "groupReplacementPolicy": "leave the field out or write PostTermination",
+    "scheduling": (
+        "leave the field out; gangSchedulingManagement in the manager's configuration has groups placed as a "
+        "whole"
+    ),
+}
+
+
+def unsupported_in(lws: Object) -> tuple[Unsupported, ...]:
+    """The fields that would be run as something else."""
+    spec = lws.get("spec")
+    if not isinstance(spec, Mapping):
+        return ()
+    return tuple(
+        Unsupported(field, spec[field], _WHY[field], _REMEDIES[field])
+        for field, harmless in _WITHOUT_EFFECT.items()
+        if spec.get(field) not in harmless
     )

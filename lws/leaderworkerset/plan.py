@@ -18,8 +18,7 @@ from lws.kube.conditions import is_true
 from lws.kube.metadata import is_controlled_by, is_terminating, uid_of
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
-from lws.leaderworkerset.assessment.assessment import assess
-from lws.leaderworkerset.assessment.checkpoint import remembered_position
+from lws.leaderworkerset.assessment.assessment import assess, remembered_position
 from lws.leaderworkerset.assessment.target_revision import (
     Choice,
     former_revision,
@@ -27,12 +26,10 @@ from lws.leaderworkerset.assessment.target_revision import (
     plan_pruning,
 )
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
-from lws.leaderworkerset.children.headless_service import plan_service
-from lws.leaderworkerset.children.leader_service import plan_leader_service
 from lws.leaderworkerset.children.leader_statefulset import Step, plan_leaders, plan_retries
+from lws.leaderworkerset.children.services import plan_leader_service, plan_service
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
-from lws.leaderworkerset.memory.members import current_members
-from lws.leaderworkerset.memory.restarts import given_up
+from lws.leaderworkerset.memory import current_members, given_up
 from lws.leaderworkerset.rollout.state import RolloutState
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.figures import figures_of, starts_of

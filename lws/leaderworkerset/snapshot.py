@@ -14,12 +14,12 @@ from typing import Any
 
 from lws.actions import Object
 from lws.children import Owner
+from lws.kube.conditions import Obstruction
 from lws.kube.metadata import annotations_of, is_terminating, labels_of, owner_reference, uid_of
 from lws.kube.nodes import NodeLossPolicy
 from lws.kube.ownership import may_adopt
 from lws.kube.pods import NodeWait, is_ready, is_running
 from lws.kube.quantities import whole_number
-from lws.kube.refusals import Obstruction
 from lws.kube.statefulsets import is_settled, is_short, wanted_replicas
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template

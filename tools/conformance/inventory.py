@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from lws.group import tpu
-from lws.kube import refusals
+from lws.kube import conditions
 from lws_api.crds import definitions
 from lws_api.disaggregatedset import v1 as disaggregated
 from lws_api.leaderworkerset import placement, v1
@@ -39,7 +39,7 @@ def inventory() -> Mapping[str, frozenset[str]]:
         "annotations": _constants(v1, "_ANNOTATION") | _constants(placement, "_ANNOTATION"),
         "environment": _constants(v1, "_ENV") | _constants(tpu, "_ENV"),
         "conditions": said_in(in_others, _TYPES),
-        "events": said_in(in_others, _REASONS) | {reason for _, reason in refusals.KNOWN},
+        "events": said_in(in_others, _REASONS) | {reason for _, reason in conditions.KNOWN},
         "disaggregatedset_fields": _fields(disaggregated.KIND),
         "scaler_fields": _fields(disaggregated.SCALER_KIND),
         "disaggregatedset_labels": _constants(disaggregated, "_LABEL"),

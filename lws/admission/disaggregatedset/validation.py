@@ -32,7 +32,7 @@ from lws.kube.names import (
 )
 from lws.kube.types.shapes import has_more_values
 from lws.leaderworkerset import fields
-from lws.leaderworkerset.children.leader_service import leader_service_name
+from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.fields import REPLICAS, value_at
 from lws_api.disaggregatedset.v1 import (
     APP_LABEL,

@@ -17,9 +17,8 @@ from lws.kube.differences.comparison import explain
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset.assessment.assessment import Assessment, assess
 from lws.leaderworkerset.left_alone import why_left_alone
-from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.encoding import LIVE
-from lws.leaderworkerset.revisions.history import record
+from lws.leaderworkerset.revisions.history import describe, record
 from lws.leaderworkerset.rollout import outlook
 from lws.leaderworkerset.rollout.reasons import counted, named
 from lws.leaderworkerset.snapshot import SetSnapshot

@@ -23,8 +23,7 @@ from lws.cli.views import diff, plan, status
 from lws.cli.views import history as views
 from lws.cli.views.screen import yaml_text
 from lws.leaderworkerset.assessment.assessment import assess, begun
-from lws.leaderworkerset.revisions.diff import describe
-from lws.leaderworkerset.revisions.history import Recorded, record
+from lws.leaderworkerset.revisions.history import Recorded, describe, record
 from lws.leaderworkerset.rollout.simulation import simulate
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET

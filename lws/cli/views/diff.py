@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from lws.cli.blocks import Block, SideBySide, Text
-from lws.history.order import Entry
+from lws.history import Entry
 from lws.leaderworkerset.revisions.encoding import equality_tree
 from lws.leaderworkerset.revisions.history import Recorded
 

@@ -12,8 +12,7 @@ from typing import Any
 from lws.cli.blocks import Table, Text, described, row
 from lws.cli.facts.ages import age
 from lws.cli.facts.revisions import Past
-from lws.leaderworkerset.revisions.diff import describe
-from lws.leaderworkerset.revisions.history import Recorded
+from lws.leaderworkerset.revisions.history import Recorded, describe
 from lws.leaderworkerset.rollout.reasons import runs
 
 _LINES = 3

@@ -20,7 +20,7 @@ from lws.cluster.client.connection import Cluster
 from lws.cluster.client.pages import pages
 from lws.cluster.client.resources import EVENTS
 from lws.cluster.errors import ClusterError
-from lws.kube.refusals import FAILED_CREATE
+from lws.kube.conditions import FAILED_CREATE
 
 log = logging.getLogger(__name__)
 

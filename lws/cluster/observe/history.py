@@ -16,7 +16,7 @@ from lws.cluster.client.resources import CONTROLLER_REVISIONS
 from lws.cluster.errors import NotFound
 from lws.cluster.observe.membership import Membership
 from lws.cluster.write.recent_writes import WriteMemory
-from lws.history.order import find
+from lws.history import find
 from lws.kube.metadata import (
     controller_of,
     is_controlled_by,

@@ -24,7 +24,7 @@ from lws.group.labels import (
     without_group,
 )
 from lws.group.snapshot import GroupSnapshot
-from lws.history.order import find
+from lws.history import find
 from lws.kube.metadata import labels_of
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import Origin, key_of_template, with_key

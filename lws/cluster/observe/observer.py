@@ -34,7 +34,7 @@ from lws.kube.nodes import NodeLossPolicy
 from lws.leaderworkerset import fields
 from lws.leaderworkerset.assessment.likeness import may_be_adopted
 from lws.leaderworkerset.children.completeness import Named, has_gaps
-from lws.leaderworkerset.children.leader_service import leader_service_name
+from lws.leaderworkerset.children.services import leader_service_name
 from lws.leaderworkerset.left_alone import why_left_alone
 from lws.leaderworkerset.revisions.history import Recorded
 from lws.leaderworkerset.revisions.keys import key_of_template

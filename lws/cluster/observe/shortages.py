@@ -14,7 +14,7 @@ from datetime import datetime
 from lws import timing
 from lws.actions import Object
 from lws.cluster.observe.failed_creates import FailedCreates
-from lws.kube.refusals import Obstruction
+from lws.kube.conditions import Obstruction
 from lws.kube.statefulsets import is_short
 
 # Groups of one set lack their pods for one reason; to report it for each of a thousand would help nobody.

@@ -32,10 +32,10 @@ from lws.cluster.errors import AlreadyExists, ApiError, ClusterError, Conflict, 
 from lws.cluster.write.owner_locks import Turns
 from lws.cluster.write.taken_names import is_as_made
 from lws.figures import Tally
+from lws.kube.conditions import reason_of
 from lws.kube.differences.patches import is_merged_into
 from lws.kube.metadata import controller_of, is_terminating, metadata_of, uid_of
 from lws.kube.ownership import owners_with, owners_without
-from lws.kube.refusals import reason_of
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,7 @@ from lws.cluster.write.computed import Computed
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
 from lws.cluster.write.throttle import Moving, Throttle
-from lws.kube.differences.applied import digest
-from lws.kube.differences.patches import with_merged
+from lws.kube.differences.patches import digest, with_merged
 from lws.kube.metadata import name_of, namespace_of, uid_of, version_number
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lws import timing
 from lws.actions import Action, Apply, Create, Delete, Reference
 from lws.cluster.errors import ApiError
-from lws.kube.refusals import FAILED_CREATE, Obstruction
+from lws.kube.conditions import FAILED_CREATE, Obstruction
 
 _CREATED = ("cannot create", FAILED_CREATE, "Create")
 _UPDATED = ("cannot update", "FailedUpdate", "Update")

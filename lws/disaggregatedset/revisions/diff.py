@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lws.actions import Object
 from lws.disaggregatedset.revisions.record import Record
-from lws.leaderworkerset.revisions import diff, history
+from lws.leaderworkerset.revisions import history
 
 
 def describe(old: Record, new: Record) -> list[str]:
@@ -19,7 +19,7 @@ def describe(old: Record, new: Record) -> list[str]:
         if name not in old.roles:
             lines.append(f"role {name} added")
         elif old.forms[name] != new.forms[name]:
-            changes = diff.describe(_template(old.roles[name]), _template(spec))
+            changes = history.describe(_template(old.roles[name]), _template(spec))
             lines += [f"role {name} {line}" for line in changes]
     return lines
 

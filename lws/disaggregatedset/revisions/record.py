@@ -17,7 +17,7 @@ from typing import Any
 from lws.actions import Object, Reference, Verbatim
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.spec import DisaggregatedSpec, fault_of, parse
-from lws.history.names import revision_name, stem_of, storable
+from lws.history import revision_name, stem_of, storable
 from lws.kube.metadata import (
     annotations_of,
     controller_of,

@@ -16,9 +16,7 @@ from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.reconstruction import Reconstruction, RunningChild, reconstruct
 from lws.disaggregatedset.revisions.record import Record, Recorded, build_revision, record
-from lws.history.names import collisions_below, free_place, free_probe
-from lws.history.order import age, find, next_number
-from lws.history.reuse import plan_reuse
+from lws.history import age, collisions_below, find, free_place, free_probe, next_number, plan_reuse
 from lws.kube.metadata import controller_of
 from lws.kube.ownership import existing_note
 

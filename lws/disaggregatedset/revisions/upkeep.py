@@ -10,8 +10,7 @@ from collections.abc import Collection
 from lws.actions import Action, Delete, Merge, Plan
 from lws.disaggregatedset.revisions.record import labels_for
 from lws.disaggregatedset.revisions.target import Facts, Target, carried_keys
-from lws.history.order import prunable
-from lws.history.reuse import plan_adoption
+from lws.history import plan_adoption, prunable
 
 
 def plan_upkeep(facts: Facts, target: Target) -> Plan:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from functools import partial
 
 from lws.actions import Object
-from lws.kube.differences.applied import covers
+from lws.kube.differences.patches import covers
 from lws.kube.metadata import controller_of, labels_of, name_of, uid_of
 from lws.kube.ownership import Ownership, ownership_of
 from lws.leaderworkerset.rollout.groups import FIELD_MANAGER

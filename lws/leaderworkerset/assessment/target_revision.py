@@ -10,18 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from lws import history as reuse
 from lws.actions import Action, Announce, Create, Delete, Merge, Object, Reference
-from lws.history import reuse
-from lws.history.names import Place, free_place
-from lws.history.order import find, next_number, prunable
+from lws.history import Place, find, free_place, next_number, prunable
 from lws.kube.metadata import controller_of, labels_of, name_of, owner_reference
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
-from lws.leaderworkerset.revisions.diff import describe
 from lws.leaderworkerset.revisions.history import (
     Recorded,
     build_revision,
     collisions_of,
+    describe,
     free_probe,
     recognise,
     record,

@@ -15,7 +15,7 @@ from lws import timing
 from lws.actions import Action, Apply, Delete, Merge, Object, Plan, Postponable, Reference, soonest
 from lws.children import Child, plan_obstacle
 from lws.kube.conditions import moment_of, timestamp
-from lws.kube.differences import applied
+from lws.kube.differences import patches
 from lws.kube.metadata import (
     annotations_of,
     is_controlled_by,
@@ -28,8 +28,13 @@ from lws.kube.metadata import (
 )
 from lws.kube.statefulsets import current_revision_of, partition_of
 from lws.leaderworkerset import events
-from lws.leaderworkerset.assessment.assessment import Assessment
-from lws.leaderworkerset.assessment.checkpoint import Position, beginning, remember, remembered_position
+from lws.leaderworkerset.assessment.assessment import (
+    Assessment,
+    Position,
+    beginning,
+    remember,
+    remembered_position,
+)
 from lws.leaderworkerset.assessment.target_revision import Choice, equal_keys
 from lws.leaderworkerset.revisions.history import restore
 from lws.leaderworkerset.revisions.keys import key_of_template
@@ -38,10 +43,9 @@ from lws.leaderworkerset.rollout.groups import (
     GroupState,
     LeaderStatefulSet,
 )
-from lws.leaderworkerset.rollout.limits import statefulset_max_unavailable
 from lws.leaderworkerset.rollout.plan import is_small_step, plan_rollout
 from lws.leaderworkerset.rollout.scale_down import leftovers
-from lws.leaderworkerset.rollout.state import Rollout, RolloutState
+from lws.leaderworkerset.rollout.state import Rollout, RolloutState, statefulset_max_unavailable
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.figures import ROLLOUT, recreated, replaced_for_nothing
@@ -168,7 +172,7 @@ def _apply_leaders(
     lws = snapshot.lws
     update = RollingUpdate(rollout.partition, rollout.replicas, statefulset_max_unavailable(snapshot.spec))
     intent = build_leader_statefulset(snapshot.spec, choice.key, update, stored)
-    paths = applied.changed_paths(intent, stored, FIELD_MANAGER, _is_kept)
+    paths = patches.changed_paths(intent, stored, FIELD_MANAGER, _is_kept)
     # Without these labels it would drop out of every stream, or count as another revision.
     lost = missing_labels(stored, intent["metadata"]["labels"], (NAME_LABEL, REVISION_LABEL))
     if not paths or (not lost and _is_fought_over(snapshot, stored, intent)):
@@ -189,7 +193,7 @@ def _take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
     """What an apply leaves, because somebody else has written it."""
     patch = without_tools_own(stored, {})
     if all(
-        applied.is_owned(stored, FIELD_MANAGER, ("metadata", field, key))
+        patches.is_owned(stored, FIELD_MANAGER, ("metadata", field, key))
         for field, keys in patch.get("metadata", {}).items()
         for key in keys
     ):
@@ -200,7 +204,7 @@ def _take_off_tools_own(stored: Object) -> tuple[Merge, ...]:
 
 
 def _beside_template(
-    intent: Object, stored: Object, paths: Sequence[applied.Path]
+    intent: Object, stored: Object, paths: Sequence[patches.Path]
 ) -> Mapping[str, Any] | None:
     """A patch in place of the apply, where that could bring fields of the template that were dropped once.
 
@@ -210,17 +214,17 @@ def _beside_template(
     if any(path[:2] in (_TEMPLATE, _STRATEGY) for path in paths):
         # Steps of a rollout are applied: when that was, tells how long a report on it may take.
         return None
-    if not applied.was_dropped_below(intent, stored, FIELD_MANAGER, _TEMPLATE):
+    if not patches.was_dropped_below(intent, stored, FIELD_MANAGER, _TEMPLATE):
         return None
-    return applied.merge_patch_of(intent, paths)
+    return patches.merge_patch_of(intent, paths)
 
 
 def _is_fought_over(snapshot: SetSnapshot, stored: Object, intent: Object) -> bool:
     """This very intent was applied already, and what differs since then is no change of the spec."""
-    return snapshot.applied == (applied.digest(intent), stored["metadata"].get("generation", 0))
+    return snapshot.applied == (patches.digest(intent), stored["metadata"].get("generation", 0))
 
 
-def _is_kept(path: applied.Path) -> bool:
+def _is_kept(path: patches.Path) -> bool:
     """What an earlier release copied to the StatefulSet stays until the next rollout writes it anyway."""
     return path[:1] == ("metadata",) and path[1] in ("labels", "annotations") and is_tools_own(path[-1])
 

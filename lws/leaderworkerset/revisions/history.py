@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from lws import history
 from lws.actions import Object, Reference, Verbatim
-from lws.history import names
-from lws.history.names import revision_name, stem_of, storable
-from lws.history.order import newest
+from lws.history import collisions_below, newest, revision_name, stem_of, storable
+from lws.kube.differences.comparison import explain
 from lws.kube.metadata import (
     annotations_of,
     controller_of,
@@ -28,6 +28,7 @@ from lws.leaderworkerset.revisions import seal
 from lws.leaderworkerset.revisions.encoding import (
     canonical_text,
     equality_form,
+    equality_tree,
     key_of,
     without_marker,
 )
@@ -180,7 +181,7 @@ def free_probe(record: Record, recorded: Iterable[Recorded], running: Object | N
     never share a key. running: as in `recognise`.
     """
     taken = {each.key for each in recorded if not each.broken and not _is_equal(record, each, running)}
-    return names.free_probe(record.key_at, taken)
+    return history.free_probe(record.key_at, taken)
 
 
 def collisions_of(record: Record, probe: int, recorded: Iterable[Recorded]) -> int:
@@ -189,7 +190,7 @@ def collisions_of(record: Record, probe: int, recorded: Iterable[Recorded]) -> i
     The same data with other topology annotations is no collision of hashes.
     """
     taken = {each.key for each in recorded if not each.broken and each.form != record.form}
-    return names.collisions_below(record.key_at, probe, taken)
+    return collisions_below(record.key_at, probe, taken)
 
 
 def build_revision(lws: Object, record: Record, number: int, *, probe: int = 0, key: str = "") -> Object:
@@ -263,3 +264,20 @@ def _is_equal(record: Record, each: Recorded, running: Object | None) -> bool:
     # Nothing proves the placement of a revision without seal but what runs.
     template = SetSpec.of({"spec": record.spec}).leader_template
     return placement_given(running, template, record.topology) == record.topology
+
+
+_WORDS = {
+    "leaderTemplate": "leader template",
+    "leaderWorkerTemplate": "",
+    "networkConfig": "",
+    "volumeClaimTemplates": "claim template",
+    "workerTemplate": "worker template",
+}
+
+
+def describe(old: Record | Recorded, new: Record | Recorded) -> list[str]:
+    """What changed from one to the other, a line each: `worker template container main image: a:1 → a:2`."""
+    before, after = (
+        {**equality_tree(each.spec), "metadata": {"annotations": each.topology or {}}} for each in (old, new)
+    )
+    return explain(before, after, _WORDS)

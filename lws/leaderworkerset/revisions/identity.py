@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from lws.history.order import age
+from lws.history import age
 from lws.leaderworkerset.revisions.history import Recorded
 from lws_api.leaderworkerset.v1 import REVISION_LABEL
 

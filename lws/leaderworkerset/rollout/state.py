@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from lws.leaderworkerset.rollout.groups import GroupState, LeaderStatefulSet
+from lws.leaderworkerset.spec import SetSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,3 +258,13 @@ class Moment:
             return False
         covered, _ = self.reach(0)
         return max(broken) < (min(covered, stored.partition) if stored.is_current else covered)
+
+
+def budget_of(spec: SetSpec) -> Budget:
+    """How many groups may be missing and how many may come on top."""
+    return budget(spec.replicas, spec.unavailable_groups or 0, spec.surge_groups or 0)
+
+
+def statefulset_max_unavailable(spec: SetSpec) -> int:
+    """What the StatefulSet is told, where it listens: at least 1 (StatefulSet API), the surge on top."""
+    return max(1, (spec.unavailable_groups or 0) + (spec.surge_groups or 0))

@@ -21,7 +21,7 @@ from lws.kube.differences.patches import merge_patch
 from lws.kube.metadata import name_of
 from lws.kube.pods import NodeWait
 from lws.kube.quantities import whole_number
-from lws.leaderworkerset.memory.restarts import failed
+from lws.leaderworkerset.memory import failed
 from lws.leaderworkerset.rollout.groups import GroupState
 from lws.leaderworkerset.spec import SetSpec
 from lws.leaderworkerset.status.progress import LAST_PROGRESS, STALLED, Pace, stalled

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from lws.actions import Object, Reference, SetOwner
-from lws.kube.differences import applied
+from lws.kube.differences import patches
 from lws.kube.metadata import (
     controller_of,
     is_terminating,
@@ -33,10 +33,10 @@ def build_leader_storage(lws: Object, stored: Object | None = None) -> dict[str,
     stored: that StatefulSet, if it exists. Earlier releases gave claims a few of their fields only.
     """
     storage = _claims(lws)
-    if storage and stored is not None and not applied.covers(storage, stored["spec"]):
+    if storage and stored is not None and not patches.covers(storage, stored["spec"]):
         namespace = namespace_of(lws)
         earlier = {_CLAIMS: [common_claim(claim, namespace) for claim in claims_of(lws)]}
-        storage = earlier if applied.covers(earlier, stored["spec"]) else storage
+        storage = earlier if patches.covers(earlier, stored["spec"]) else storage
     retention = retention_of(lws)
     return {**storage, _RETENTION: dict(retention)} if retention is not None else storage
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.memory.members import Members
+from lws.leaderworkerset.memory import Members
 from test.harness.events import told_of
 from test.harness.groups import (
     condition,

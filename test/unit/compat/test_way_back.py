@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.group.objects import build_worker_statefulset
-from lws.history.order import find
+from lws.history import find
 from lws.kube.types.defaults import DEFAULTS
 from lws.kube.types.typed import POD_TYPES, Normaliser
 from lws.leaderworkerset.revisions.encoding import serialised

@@ -23,7 +23,7 @@ from lws.cli.views.history import history_data
 from lws.cli.views.plan import SetPlan, plan_data
 from lws.cli.views.status import status_data
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
-from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.revisions.history import describe
 from lws.leaderworkerset.rollout.simulation import simulate
 from test.unit.builders import NOW
 from test.unit.disaggregated import make_disaggregated

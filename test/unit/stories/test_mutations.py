@@ -35,7 +35,7 @@ from lws.cli.views.status import progress_line, status_blocks, status_data
 from lws.cluster.client.user_cluster import UserCluster
 from lws.controller.triggers.keys import Key
 from lws.kube.metadata import is_terminating, labels_of
-from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.revisions.history import describe
 from lws_api.leaderworkerset.v1 import GROUP_INDEX_LABEL, GROUP_KEY_LABEL, NAME_LABEL
 from test.unit.builders import make_pod_template, make_set
 from test.unit.stories import mutations

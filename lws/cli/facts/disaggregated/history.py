@@ -19,7 +19,7 @@ from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions import undo
 from lws.disaggregatedset.revisions.record import Recorded, is_ours, read
 from lws.disaggregatedset.revisions.target import Target, target_revision
-from lws.history.order import age
+from lws.history import age
 from lws.kube.metadata import annotations_of, is_controlled_by, owner_reference
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
 from lws.leaderworkerset.revisions.shape import spec_fault

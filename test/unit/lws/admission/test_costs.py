@@ -30,7 +30,7 @@ from lws.admission.pod import admitted
 from lws.admission.siblings import clash_errors
 from lws.admission.templates import template_errors, template_warnings
 from lws.kube.metadata import copied
-from lws.leaderworkerset.children.leader_service import build_leader_service
+from lws.leaderworkerset.children.services import build_leader_service
 from lws.leaderworkerset.revisions.shape import number_faults
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.placement import GROUP_NODE_SELECTOR_ANNOTATION, GROUP_TOLERATIONS_ANNOTATION

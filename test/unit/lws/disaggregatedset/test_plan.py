@@ -17,7 +17,7 @@ from lws.disaggregatedset.revisions.record import record
 from lws.disaggregatedset.rollout.slices import MOST_REMEMBERED
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.figures import Figures
-from lws.kube.refusals import Obstruction
+from lws.kube.conditions import Obstruction
 from test.unit.builders import NOW
 from test.unit.disaggregated import ROLES, make_disaggregated, make_facts, make_role
 from test.unit.lws.disaggregatedset.revisions.histories import recorded

@@ -11,8 +11,7 @@ import pytest
 
 from lws.group.failures import Incident, incident_of
 from lws.group.snapshot import GroupSnapshot
-from lws.leaderworkerset.memory.members import Members
-from lws.leaderworkerset.memory.restarts import GOING, KEPT
+from lws.leaderworkerset.memory import GOING, KEPT, Members
 from lws_api.leaderworkerset.v1 import (
     RECREATE_GROUP_AFTER_START_ANNOTATION,
     RESTART_EXEMPT_CONTAINERS_ANNOTATION,

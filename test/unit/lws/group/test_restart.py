@@ -13,8 +13,7 @@ from lws.figures import Figures, Tally
 from lws.group.restart import plan_restart
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.conditions import timestamp
-from lws.leaderworkerset.memory.members import Members
-from lws.leaderworkerset.memory.restarts import GOING, KEPT
+from lws.leaderworkerset.memory import GOING, KEPT, Members
 from lws.leaderworkerset.snapshot import GroupFacts
 from test.unit.builders import (
     KEY,

@@ -1,8 +1,8 @@
-"""lws.history.names: names, numbers and keys of revisions about to be recorded."""
+"""lws.history: names, numbers and keys of revisions about to be recorded."""
 
 from __future__ import annotations
 
-from lws.history.names import (
+from lws.history import (
     HIGHEST_NUMBER,
     Place,
     collisions_below,

@@ -1,4 +1,4 @@
-"""lws.history.order: the newest, the next number, what is pruned."""
+"""lws.history: the newest, the next number, what is pruned."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Reference
-from lws.history.order import age, find, newest, next_number, prunable
+from lws.history import age, find, newest, next_number, prunable
 
 
 @dataclass(frozen=True)

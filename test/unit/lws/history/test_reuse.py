@@ -1,10 +1,9 @@
-"""lws.history.reuse: revisions that are wanted again, and orphans."""
+"""lws.history: revisions that are wanted again, and orphans."""
 
 from __future__ import annotations
 
 from lws.actions import Merge, SetOwner
-from lws.history.names import HIGHEST_NUMBER
-from lws.history.reuse import plan_adoption, plan_reuse
+from lws.history import HIGHEST_NUMBER, plan_adoption, plan_reuse
 from test.unit.lws.history.test_order import make_recorded
 
 OWNER = {"kind": "LeaderWorkerSet", "name": "demo", "uid": "u", "controller": True}

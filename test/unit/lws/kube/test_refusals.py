@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lws.kube.refusals import Obstruction
+from lws.kube.conditions import Obstruction
 
 POD = "create Pod demo-0 in StatefulSet demo failed error: "
 

@@ -15,10 +15,10 @@ import pytest
 
 from lws.actions import Action, Announce, Apply, Create, Delete, Merge, Plan, Reference, SetOwner
 from lws.kube.conditions import find, timestamp
-from lws.kube.differences.applied import digest
+from lws.kube.differences.patches import digest
 from lws.kube.metadata import owner_reference
 from lws.kube.pods import NodeWait
-from lws.leaderworkerset.memory.restarts import KEPT, Restarts, key_of, memory_of
+from lws.leaderworkerset.memory import KEPT, Restarts, key_of, memory_of
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import (

@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.unsupported: sets that a later release of the original stored are not run as others."""
+"""lws.leaderworkerset.left_alone: sets that a later release of the original stored are not run as others."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 from lws.group.plan import plan as plan_group
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.conditions import find
+from lws.leaderworkerset.left_alone import unsupported_in
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
-from lws.leaderworkerset.unsupported import unsupported_in
 from test.unit.builders import NOW, make_leader_pod, make_set
 from test.unit.set_world import settled
 

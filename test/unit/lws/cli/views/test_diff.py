@@ -5,7 +5,7 @@ from __future__ import annotations
 from lws.cli.blocks import SideBySide
 from lws.cli.views.diff import compared, diff_data, difference_lines, headline, side_by_side
 from lws.cli.views.screen import yaml_text
-from lws.leaderworkerset.revisions.diff import describe
+from lws.leaderworkerset.revisions.history import describe
 from lws_api.leaderworkerset.v1 import EXCLUSIVE_TOPOLOGY_ANNOTATION
 from test.unit.builders import make_set
 from test.unit.lws.cli.histories import past, sets

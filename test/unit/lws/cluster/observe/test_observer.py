@@ -19,10 +19,10 @@ from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.gang.provider import GangProvider
 from lws.group.gang.registry import PROVIDERS
 from lws.group.plan import plan as plan_group
-from lws.kube.differences.applied import digest
+from lws.kube.differences.patches import digest
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.children.disruption_budget import build_disruption_budget
-from lws.leaderworkerset.children.leader_service import build_leader_service
+from lws.leaderworkerset.children.services import build_leader_service
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.revisions.history import build_revision, record
 from lws.leaderworkerset.spec import SetSpec

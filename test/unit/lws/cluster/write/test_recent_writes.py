@@ -12,7 +12,7 @@ from lws.cluster.cache.store import Store
 from lws.cluster.write import recent_writes as module
 from lws.cluster.write.computed import Computed
 from lws.cluster.write.recent_writes import OwnStatuses, WriteMemory
-from lws.kube.differences.applied import digest
+from lws.kube.differences.patches import digest
 from test.unit.builders import make_set
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lws.kube.differences.applied import Path, changed_paths, digest, merge_patch_of, was_dropped_below
+from lws.kube.differences.patches import Path, changed_paths, digest, merge_patch_of, was_dropped_below
 from test.unit import api_server
 from test.unit.builders import make_leader_statefulset, make_set
 

@@ -9,7 +9,7 @@ import pytest
 
 from lws.actions import Apply, Delete, Merge, Plan
 from lws.kube.statefulsets import partition_of, wanted_replicas
-from lws.leaderworkerset.assessment.checkpoint import Position, remember, remembered_position
+from lws.leaderworkerset.assessment.assessment import Position, remember, remembered_position
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import REVISION_LABEL

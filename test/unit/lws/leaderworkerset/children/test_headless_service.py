@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.children.headless_service: when the shared Service goes. Its creation: test_plan.py."""
+"""lws.leaderworkerset.children.services: when the shared Service goes. Its creation: test_plan.py."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Delete
-from lws.leaderworkerset.children.headless_service import plan_service
+from lws.leaderworkerset.children.services import plan_service
 from lws.leaderworkerset.plan import plan
 from lws.leaderworkerset.snapshot import SetSnapshot
 from test.unit.builders import make_set

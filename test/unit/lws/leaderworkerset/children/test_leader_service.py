@@ -1,4 +1,4 @@
-"""lws.leaderworkerset.children.leader_service: the Service of leaders, made, put back and taken away."""
+"""lws.leaderworkerset.children.services: the Service of leaders, made, put back and taken away."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from lws.actions import Create, Delete, Merge, SetOwner
 from lws.kube.metadata import owner_reference
-from lws.leaderworkerset.children.leader_service import build_leader_service, plan_leader_service, ports_of
+from lws.leaderworkerset.children.services import build_leader_service, plan_leader_service, ports_of
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL, WORKER_INDEX_LABEL
 from test.unit import api_server

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.memory.members import Members, current_members, remembered_of
+from lws.leaderworkerset.memory import Members, current_members, remembered_of
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws_api.leaderworkerset.v1 import SIZE_ANNOTATION
 from test.unit.builders import NOW, make_group, make_leader_pod, make_set, make_worker_statefulset

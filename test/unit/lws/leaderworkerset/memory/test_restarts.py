@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from lws import timing
-from lws.leaderworkerset.memory.members import Members
-from lws.leaderworkerset.memory.restarts import (
+from lws.leaderworkerset.memory import (
     GOING,
     KEPT,
+    Members,
     Restarts,
     failed,
     given_up,

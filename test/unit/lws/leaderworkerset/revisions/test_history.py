@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from lws.actions import Verbatim
-from lws.history.order import find
-from lws.leaderworkerset.revisions.diff import describe
+from lws.history import find
 from lws.leaderworkerset.revisions.encoding import key_of, serialised
 from lws.leaderworkerset.revisions.history import (
     CHANGE_CAUSE_ANNOTATION,
     build_revision,
+    describe,
     free_probe,
     is_ours,
     parse,

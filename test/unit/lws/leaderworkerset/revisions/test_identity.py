@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.history.order import find
+from lws.history import find
 from lws.leaderworkerset.revisions.history import Recorded, build_revision, parse, record
 from lws.leaderworkerset.revisions.identity import identified
 from lws.leaderworkerset.revisions.seal import SEAL_ANNOTATION

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from lws.leaderworkerset.rollout.limits import budget_of, statefulset_max_unavailable
-from lws.leaderworkerset.rollout.state import Budget
+from lws.leaderworkerset.rollout.state import Budget, budget_of, statefulset_max_unavailable
 from lws.leaderworkerset.spec import SetSpec
 from test.unit.builders import make_set
 

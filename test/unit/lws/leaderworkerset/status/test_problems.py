@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lws.actions import Problem
-from lws.kube.refusals import Obstruction
+from lws.kube.conditions import Obstruction
 from lws.leaderworkerset.events import problems
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws.leaderworkerset.status.problems import problems_of

@@ -1,1 +1,0 @@
-"""What does the status of a set remember from one manager to the next?"""
