@@ -105,6 +105,11 @@ group whose pods are ready by then, not six. The longer, the more sets move.
 DISAGGREGATED_STATUS_SECONDS = 15.0
 """The same for DisaggregatedSets, whose LeaderWorkerSets say sooner how far they are."""
 
+STATUS_FIGHT = Backoff(0.5, 15.0)
+"""Until a status is put right again that somebody else writes over each time, as an original that runs beside
+us would: the first time at once. Without it both wrote twenty times a second, for ever.
+"""
+
 CLOCK_SECONDS = 0.01
 """A status or a step counts as due so much earlier: clocks are exact to different digits."""
 

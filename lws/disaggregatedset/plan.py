@@ -46,8 +46,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     if target.actions and not _may_follow(wanted, target):
         return _plan_record(wanted, target)
     if snapshot.orphans:
-        # They count in every step: nothing else is done before they are ours.
-        return together(*(adopt(snapshot.owner, each) for each in snapshot.orphans))
+        return _plan_adoption(wanted, target)
     return _plan_whole(wanted, target)
 
 
@@ -70,6 +69,15 @@ def _plan_record(wanted: Wanted, target: Target) -> Plan:
         # The pass that follows at once says it with what comes of it.
         told = replace(told, statuses=tuple(replace(each, only_after_failure=True) for each in told.statuses))
     return together(recording, told)
+
+
+def _plan_adoption(wanted: Wanted, target: Target) -> Plan:
+    """Orphans count in every step: nothing else is done before they are ours, but to say what is refused."""
+    snapshot = wanted.snapshot
+    adoption = together(*(adopt(snapshot.owner, each) for each in snapshot.orphans))
+    if not snapshot.obstructions:
+        return adoption
+    return together(adoption, _status(wanted, target, courses(wanted), adoption))
 
 
 def _plan_whole(wanted: Wanted, target: Target) -> Plan:

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from lws import timing
 from lws.actions import Announce, Object, Plan, Problem, Reference, Status, soonest, together
 from lws.figures import Figures
-from lws.kube.conditions import is_true
+from lws.kube.conditions import is_true, moment_of
 from lws.kube.metadata import is_controlled_by, is_terminating, uid_of
 from lws.kube.ownership import Ownership
 from lws.leaderworkerset import events
@@ -72,7 +73,7 @@ def plan(snapshot: SetSnapshot) -> Plan:
     waits = (status.due_in, look_again(snapshot))
     own = Plan(
         sequences=tuple(upkeep),
-        statuses=_written(snapshot.lws, status, rollout),
+        statuses=_written(snapshot, status, rollout),
         announce=(
             *events.problems(snapshot.lws, problems),
             *events.broken_revisions(snapshot.lws, snapshot.revisions),
@@ -101,14 +102,18 @@ def _wanted_groups(rollout: RolloutState) -> int:
     return max(rollout.replicas, rollout.statefulset.replicas if rollout.statefulset is not None else 0)
 
 
-def _written(lws: Object, status: SetStatus, rollout: RolloutState) -> tuple[Status, ...]:
+def _written(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutState) -> tuple[Status, ...]:
     if (patch := status.patch) is None:
         return ()
+    lws = snapshot.lws
     stored = lws.get("status") or {}
+    created = moment_of(lws["metadata"].get("creationTimestamp")) or snapshot.now
+    # That of an older set was emptied.
+    is_new = snapshot.now - created <= timedelta(seconds=timing.LONGEST_STATUS_SECONDS)
     is_counted = has_shrunk(stored, patch, _wanted_groups(rollout)) or has_surged(
         stored, patch, rollout.replicas
     )
-    urgency = can_wait(stored, patch) and not is_counted, is_first_word(stored, patch)
+    urgency = can_wait(stored, patch) and not is_counted, is_new and is_first_word(stored, patch)
     return (Status(Reference.to(lws), patch, status.announce, *urgency, before=stored),)
 
 

@@ -55,9 +55,9 @@ def _not_remembered(*what: Any) -> None:
 class Statuses(Protocol):
     """Who knows what we have written to statuses."""
 
-    def expect(self, target: Reference, patch: Mapping[str, Any]) -> None: ...
+    def expect(self, target: Reference, patch: Object) -> Object | None: ...
 
-    def written(self, stored: Mapping[str, Any]) -> None: ...
+    def written(self, stored: Object, before: Object | None, patch: Object) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class Applier:
             self._memory.going.difference_update(going)
         for status in due.values():
             if outcome.errors or not status.only_after_failure:
-                await self._write_status(status, outcome)
+                await self._write_status(status, outcome, plan.owner)
         for announce in plan.announce:
             self._recorder.announce(announce)
         for bug in results:
@@ -184,7 +184,7 @@ class Applier:
         return may_be_made
 
     async def _carry_out(self, action: Action) -> None:
-        target = Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
+        target = _target_of(action)
         log.debug("%s %s: %s", type(action).__name__.lower(), target, action.why)
         match action:
             case Apply():
@@ -228,7 +228,10 @@ class Applier:
         intent = action.intent
         try:
             self._memory.put(await self._cluster.create(intent))
-        except AlreadyExists:
+        except AlreadyExists as error:
+            if error.is_refusal:
+                # Webhooks answer with whatever status they like.
+                raise
             reference = Reference.to(intent)
             existing = await self._cluster.get(reference.kind, reference.namespace, reference.name)
             # Whatever it is: the next plan must see what is in the way.
@@ -240,7 +243,9 @@ class Applier:
     async def _delete(self, action: Delete) -> None:
         try:
             answer = await self._cluster.delete(action.target, action.propagation, action.grace_seconds)
-        except NotFound:
+        except NotFound as error:
+            if error.is_refusal:
+                raise
             self._memory.gone(action.target)
             return
         except Conflict:
@@ -266,37 +271,42 @@ class Applier:
         self._memory.put(existing)
         return bool(existing["metadata"]["uid"] != target.uid)
 
-    async def _write_status(self, status: Status, outcome: Outcome) -> None:
+    async def _write_status(self, status: Status, outcome: Outcome, owner: Reference | None) -> None:
         target = status.target
+        # Of something else than its owner, whose own status can tell of it.
+        write = Merge(target, {"status": status.patch}, why="how it is has changed", subresource="status")
         if target.uid and self._pruned.get(target.uid) == (target.resource_version, status.patch):
             return
         try:
             stored = await self._merge_status(status, outcome)
-        except NotFound:
-            return
         except ClusterError as error:
+            if isinstance(error, NotFound) and not error.is_refusal:
+                return
             outcome.errors.append(error)
-            self._announce_refused_status(target, error)
+            self._announce_failure(write, error, owner)
             return
+        if owner is not None:
+            self._memory.done(write, owner)
         self._remember_pruned(target.uid, status.patch, stored)
         for announce in status.announce:
             self._recorder.announce(announce)
 
     async def _merge_status(self, status: Status, outcome: Outcome) -> Mapping[str, Any]:
-        stored = await self._write_to_status(status.target, {"status": status.patch})
+        stored = await self._write_to_status(status.target, {"status": status.patch}, status.before)
         # What somebody cleared meanwhile the stream tells too late: the answer is newer.
         if status.before is not None:
             now = stored.get("status") or {}
             outcome.overtaken |= not is_merged_into(status.before, status.patch, now)
         return stored
 
-    async def _write_to_status(self, target: Reference, patch: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _write_to_status(
+        self, target: Reference, patch: Object, before: Object | None = None
+    ) -> Mapping[str, Any]:
         statuses = self._memory.statuses
-        if statuses is not None:
-            statuses.expect(target, patch)
+        left = statuses.expect(target, patch) if statuses is not None else None
         stored = await self._cluster.merge(target, patch, subresource="status")
         if statuses is not None:
-            statuses.written(stored)
+            statuses.written(stored, before if before is not None else left, patch["status"])
         self._memory.put(stored)
         return stored
 
@@ -316,8 +326,10 @@ class Applier:
         # Only what the server refused concerns the user; a connection that broke is retried in silence.
         if not isinstance(error, ApiError) or not error.is_refusal:
             return
-        if isinstance(action, Merge) and action.subresource == "status":
-            self._announce_refused_status(action.target, error)
+        target = _target_of(action)
+        is_of_status = isinstance(action, Merge) and action.subresource == "status"
+        if is_of_status and (owner is None or owner.uid == target.uid):
+            self._announce_refused_status(target, error)
             return
         if owner is not None:
             self._memory.refused(action, error, owner)
@@ -325,12 +337,15 @@ class Applier:
         if failure is not None:
             self._recorder.announce(replace(failure, note=f"{failure.note}: {error.message}"))
 
-    def _announce_refused_status(self, target: Reference, error: ClusterError) -> None:
+    def _announce_refused_status(self, target: Reference, error: ApiError) -> None:
         """No condition can say that none can be written."""
-        if isinstance(error, ApiError) and error.is_refusal:
-            reason = reason_of(error.message, "FailedUpdate")
-            note = f"cannot update the status of {target.kind} {target.name}: {error.message}"
-            self._recorder.announce(Announce(target, reason, "Update", note, "Warning"))
+        reason = reason_of(error.message, "FailedUpdate")
+        note = f"cannot update the status of {target.kind} {target.name}: {error.message}"
+        self._recorder.announce(Announce(target, reason, "Update", note, "Warning"))
+
+
+def _target_of(action: Action) -> Reference:
+    return Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
 
 
 def _owner_in(action: Action) -> Mapping[str, Any] | None:

@@ -18,7 +18,7 @@ from lws.cluster.write.computed import Computed
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
 from lws.cluster.write.throttle import Moving, Throttle
-from lws.kube.differences.patches import digest, with_merged
+from lws.kube.differences.patches import digest, is_merged_into, with_merged
 from lws.kube.metadata import name_of, namespace_of, uid_of, version_number
 from lws.leaderworkerset.revisions.history import Recorded, parse
 from lws.leaderworkerset.revisions.shape import spec_fault
@@ -39,19 +39,30 @@ class OwnStatuses:
         self._store = store
         self._left: OrderedDict[str, Object] = OrderedDict()
 
-    def expect(self, target: Reference, patch: Object) -> None:
-        """A write is about to begin: the stream may tell of it before it is answered."""
+    def expect(self, target: Reference, patch: Object) -> Object | None:
+        """A write is about to begin: the stream may tell of it before it is answered. Returns what it leads
+        on from, None where that is not known.
+        """
         known = self._store.get(target.kind, target.namespace, target.name)
-        if known is not None and known["metadata"]["uid"] == target.uid:
-            self._remember(target.uid, with_merged(known.get("status") or {}, patch["status"]))
+        if known is None or known["metadata"]["uid"] != target.uid:
+            return None
+        # Not from what somebody else has made of it since: that is still to be put right.
+        left = self._left.get(target.uid, known.get("status") or {})
+        self._remember(target.uid, with_merged(left, patch["status"]))
+        return left
 
-    def written(self, stored: Object) -> None:
-        """Take in what a write led to, unless a later one was answered before it."""
+    def written(self, stored: Object, before: Object | None, patch: Object) -> None:
+        """Take in what a write led to, unless a later one was answered before it, or the answer brings what
+        somebody else has written in between. before, patch: what was to be changed, and how.
+        """
         if self._store.version_of(stored) > version_number(stored["metadata"].get("resourceVersion", "")):
+            return
+        now = self._store.kept_of(stored).get("status") or {}
+        if before is not None and not is_merged_into(before, patch, now):
             return
         # What has gone before the answer came is not remembered: nobody would tell that it has gone.
         if self._store.has(stored["kind"], namespace_of(stored), name_of(stored), uid_of(stored)):
-            self._remember(uid_of(stored), self._store.kept_of(stored).get("status") or {})
+            self._remember(uid_of(stored), now)
 
     def forget(self, uid: str) -> None:
         """There is no such object any more."""

@@ -11,12 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lws import timing
-from lws.actions import Action, Apply, Create, Delete, Reference
+from lws.actions import Action, Apply, Create, Delete, Merge, Reference
 from lws.cluster.errors import ApiError
 from lws.kube.conditions import FAILED_CREATE, Obstruction
 
 _CREATED = ("cannot create", FAILED_CREATE, "Create")
 _UPDATED = ("cannot update", "FailedUpdate", "Update")
+_TOLD = ("cannot update the status of", "FailedUpdate", "Update")
 _DELETED = ("cannot delete", "FailedDelete", "Delete")
 
 _Place = tuple[str, str]
@@ -107,12 +108,18 @@ class Refusals:
 
 
 def _key(action: Action) -> _Key:
-    """Of one object an update may be refused while its deletion is not."""
+    """Of one object an update may be refused while its deletion is not, nor that of its status."""
     target = Reference.to(action.intent) if isinstance(action, Apply | Create) else action.target
-    return target.kind, target.name, type(action).__name__
+    return target.kind, target.name, f"{type(action).__name__}{_subresource(action)}"
 
 
 def _verb(action: Action) -> tuple[str, str, str]:
     if isinstance(action, Create) or (isinstance(action, Apply) and not action.uid):
         return _CREATED
+    if _subresource(action):
+        return _TOLD
     return _DELETED if isinstance(action, Delete) else _UPDATED
+
+
+def _subresource(action: Action) -> str:
+    return action.subresource if isinstance(action, Merge) else ""

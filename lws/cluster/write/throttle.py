@@ -61,6 +61,8 @@ class Throttle:
         self._waiting: set[str] = set()
         # By UID: why Events were written of a status that is still to come.
         self._announced: dict[str, frozenset[str]] = {}
+        # By UID, the latest last: when what others left was last put right, and how often in a row.
+        self._put_right: OrderedDict[str, tuple[float, int]] = OrderedDict()
 
     def note(self, obj: Mapping[str, Any]) -> None:
         """Take in what a write returned."""
@@ -83,6 +85,7 @@ class Throttle:
         self._moving.pop(uid, None)
         self._waiting.discard(uid)
         self._announced.pop(uid, None)
+        self._put_right.pop(uid, None)
 
     def due(self, plan: Plan) -> Plan:
         """The plan without what can wait a little longer, and the time when it has waited enough."""
@@ -146,7 +149,7 @@ class Throttle:
         """Seconds until it is written, the more, the more sets move at once; None where that is now."""
         uid = status.target.uid
         if self._is_edited(status):
-            return None
+            return self._wait_of_edited(uid)
         if status.is_first_word and uid not in self._written:
             # It counts from the first look at the set.
             now = self._moving[uid] = self._clock()
@@ -158,6 +161,19 @@ class Throttle:
         wait = max(shortest, self._sets_moving() / _STATUSES_PER_SECOND)
         wait = min(wait, timing.LONGEST_STATUS_SECONDS)
         return _still(last.at + wait - self._clock())
+
+    def _wait_of_edited(self, uid: str) -> float | None:
+        """What somebody else left is put right at once, unless he answers each time: nobody wins that."""
+        now = self._clock()
+        last, times = self._put_right.get(uid, (now, 0))
+        times = times if now - last <= timing.SETS_MOVE_SECONDS else 0
+        wait = _still(last + timing.STATUS_FIGHT.after(times) - now)
+        if wait is None:
+            self._put_right[uid] = now, times + 1
+            self._put_right.move_to_end(uid)
+            if len(self._put_right) > _WRITTEN:
+                self._put_right.popitem(last=False)
+        return wait
 
     def _sets_moving(self) -> int:
         """Sets whose status was written in the last minute."""

@@ -78,6 +78,7 @@ class FakeManager:
         self.kinds = tuple(dict.fromkeys(each.kind for each in streamed))
         self._read = dict.fromkeys(self.kinds, 0)
         self._now: Key | None = None
+        self._is_woken = False
         self._triggers = Triggers(
             cast(Queue, self.queue), lambda obj: self.term.routes.get(obj["kind"]), self._forget
         )
@@ -170,12 +171,13 @@ class FakeManager:
         return True
 
     def _add(self, key: Key) -> None:
-        # That of this very pass backs off.
         if key != self._now:
             self.queue.add(key)
+        self._is_woken |= key == self._now
 
     def _pass(self, key: Key) -> None:
         now, kind, self._now = self._cluster.now, self.term.passes[key.kind], key
+        self._is_woken = False
         snapshot: Any = _at_once(kind.observe(key.namespace, key.name, now))
         if snapshot is None:
             return
@@ -186,6 +188,9 @@ class FakeManager:
             # Sequences run side by side, as tasks.
             outcome = self._loop.run_until_complete(kind.apply(plan))
             after = 1.0 if outcome.errors or outcome.overtaken else after
+            # One that failed backs off, whatever woke it meanwhile.
+            if self._is_woken and not outcome.errors:
+                self.queue.add(key)
         if after is not None:
             self.timers[key] = now + timedelta(seconds=after)
 

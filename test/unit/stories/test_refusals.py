@@ -12,7 +12,8 @@ import pytest
 from lws.actions import Reference
 from lws.cluster.errors import Forbidden
 from lws.kube import conditions
-from test.unit.disaggregated import make_disaggregated
+from lws_api.disaggregatedset.v1 import SCALER_KIND
+from test.unit.disaggregated import make_disaggregated, make_role
 from test.unit.stories import disaggregated_world
 from test.unit.stories.fake_cluster import FakeCluster
 from test.unit.stories.test_disaggregated_attacks import image
@@ -22,7 +23,7 @@ SAID = "ValidatingAdmissionPolicy 'freeze' denied request: not before Monday"
 
 
 @contextmanager
-def refused(cluster: FakeCluster, verb: str, kind: str) -> Iterator[list[str]]:
+def refused(cluster: FakeCluster, verb: str, kind: str, subresource: str = "") -> Iterator[list[str]]:
     """Yields the names of what it was tried on."""
     allowed, tried = getattr(cluster, verb), []
 
@@ -31,7 +32,7 @@ def refused(cluster: FakeCluster, verb: str, kind: str) -> Iterator[list[str]]:
         meant, name = (
             (target.kind, target.name) if is_reference else (target["kind"], target["metadata"]["name"])
         )
-        if meant != kind or more.get("subresource"):
+        if meant != kind or more.get("subresource", "") != subresource:
             return await allowed(target, *arguments, **more)
         tried.append(name)
         raise Forbidden(403, "Forbidden", f'"{name}" is forbidden: {SAID}')
@@ -128,3 +129,43 @@ def test_a_disaggregated_set_tells_of_what_it_may_not_do_to_its_children(
             world.manager.ring()
             world.settle()
         assert failure(world.get("DisaggregatedSet")) == ""
+
+
+def orphan(world: disaggregated_world.World) -> None:
+    world.cluster.change(world.children[0], {"ownerReferences": []})
+
+
+def empty_status(world: disaggregated_world.World) -> None:
+    world.cluster.change(world.get(SCALER_KIND, "demo-prefill"), status={})
+
+
+@pytest.mark.parametrize(
+    ("kind", "subresource", "what", "befall"),
+    [
+        pytest.param("LeaderWorkerSet", "", "LeaderWorkerSet demo-0-", orphan, id="adoption"),
+        pytest.param(SCALER_KIND, "status", f"the status of {SCALER_KIND} demo-prefill", empty_status),
+    ],
+)
+def test_a_disaggregated_set_tells_of_what_it_may_not_put_right(
+    kind: str, subresource: str, what: str, befall: Any
+) -> None:
+    with asyncio.Runner() as runner:
+        world = disaggregated_world.World(runner.get_loop())
+        obj = make_disaggregated(roles=[make_role("prefill", None), make_role("decode")])
+        del obj["metadata"]["uid"]
+        world.cluster.add(obj)
+        world.settle()
+        with refused(world.cluster, "merge", kind, subresource) as tried:
+            befall(world)
+            for _ in range(6):
+                world.settle()
+                world.manager.ring()
+            assert len(tried) > 2, "it is tried again"
+            assert failure(world.get("DisaggregatedSet")).startswith(f"cannot update {what}")
+        (told,) = [each for each in world.manager.recorder.announced if SAID in each.note]
+        assert (told.regarding.kind, told.reason) == ("DisaggregatedSet", "AdmissionDenied")
+        for _ in range(4):
+            world.manager.ring()
+            world.settle()
+        assert failure(world.get("DisaggregatedSet")) == ""
+        assert len(world.children) == 2 and world.get(SCALER_KIND, "demo-prefill")["status"]["selector"]

@@ -896,6 +896,17 @@ def test_progress_waits_for_its_turn() -> None:
     assert [status.can_wait for status in plan(replace(told, groups=())).statuses] == [True]
 
 
+@pytest.mark.parametrize(("age", "is_first_word"), [(1, True), (3600, False)])
+def test_an_emptied_status_of_a_set_whose_groups_are_on_their_way_is_no_first_word(
+    age: int, is_first_word: bool
+) -> None:
+    created = f"{NOW - timedelta(seconds=age):%Y-%m-%dT%H:%M:%SZ}"
+    lws = changed(make_set(replicas=2), lambda obj: obj["metadata"].update(creationTimestamp=created))
+    emptied = replace(settled(make_set(replicas=2)), lws=lws, groups=())
+    (status,) = plan(emptied).statuses
+    assert status.is_first_word is is_first_word
+
+
 @pytest.mark.parametrize(("left", "can_wait"), [(3, True), (2, False)])
 def test_that_a_set_has_shrunk_is_told_at_once(left: int, can_wait: bool) -> None:
     four = settled(make_set(replicas=4))

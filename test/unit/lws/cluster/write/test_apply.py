@@ -344,11 +344,12 @@ class _Statuses:
     def __init__(self, diary: list[str]) -> None:
         self._diary = diary
 
-    def expect(self, target: Reference, patch: Mapping[str, Any]) -> None:
+    def expect(self, target: Reference, patch: Mapping[str, Any]) -> Mapping[str, Any]:
         self._diary.append(f"expect {target.name} {patch['status']}")
+        return {"left": "by us"}
 
-    def written(self, stored: Mapping[str, Any]) -> None:
-        self._diary.append(f"written {stored['status']}")
+    def written(self, stored: Mapping[str, Any], before: Any, patch: Mapping[str, Any]) -> None:
+        self._diary.append(f"written {stored['status']} by {patch} over {before}")
 
 
 async def test_every_write_of_a_status_is_expected_before_it_begins_and_known_before_it_is_news() -> None:
@@ -358,9 +359,11 @@ async def test_every_write_of_a_status_is_expected_before_it_begins_and_known_be
     applier = Applier(cluster, bench, Memory(lambda obj: diary.append("put"), statuses=statuses))
     memory = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status")
     await applier.apply(Plan(((memory,),)))
-    await applier.apply(Plan(statuses=(Status(SET, {"replicas": 1}),)))
-    assert diary[:4] == ["expect demo {'a': 'b'}", "status demo", "written {'a': 'b'}", "put"]
-    assert diary[4:] == ["expect demo {'replicas': 1}", "status demo", "written {'replicas': 1}", "put"]
+    await applier.apply(Plan(statuses=(Status(SET, {"replicas": 1}, before={"replicas": 2}),)))
+    assert diary[:2] == ["expect demo {'a': 'b'}", "status demo"]
+    assert diary[2:4] == ["written {'a': 'b'} by {'a': 'b'} over {'left': 'by us'}", "put"]
+    assert diary[4:6] == ["expect demo {'replicas': 1}", "status demo"]
+    assert diary[6:] == ["written {'replicas': 1} by {'replicas': 1} over {'replicas': 2}", "put"]
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -502,6 +505,38 @@ async def test_a_refusal_of_any_verb_is_remembered_for_the_status_to_tell(bench:
     bench.refused.clear()
     await bench.run(*((each,) for each in refused))
     assert [action for action in refused if action not in bench.done] == [] == bench.refused
+
+
+@pytest.mark.parametrize("action", [_delete("x"), _create("x")], ids=["delete", "create"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        NotFound(404, "NotFound", "webhook w denied the request: no such ticket"),
+        AlreadyExists(409, "AlreadyExists", "webhook w denied the request: there is one"),
+    ],
+    ids=["404", "409"],
+)
+async def test_a_webhook_may_refuse_as_if_something_were_gone_or_there(
+    bench: _Bench, action: Any, error: ApiError
+) -> None:
+    bench.cluster.answers["get x"] = _object("x", uid="u-x")
+    bench.cluster.failures = {"delete Foreground x": error, "create x": error}
+    outcome = await bench.run((action,))
+    assert outcome.errors == [error] and bench.refused == [(action, error)]
+    assert bench.gone == bench.done == bench.taken == []
+
+
+async def test_the_owner_tells_of_the_status_of_something_else_that_is_refused(bench: _Bench) -> None:
+    bench.cluster.failures["status scaler"] = error = NotFound(404, "NotFound", "w denied the request")
+    status = Status(_reference("scaler"), {"replicas": 1})
+    outcome = await bench.run(statuses=(status,))
+    assert outcome.errors == [error] and bench.diary == ["status scaler"]
+    ((refused, _),) = bench.refused
+    assert isinstance(refused, Merge)
+    assert (refused.target, refused.subresource) == (status.target, "status")
+    bench.cluster.failures.clear()
+    await bench.run(statuses=(status,))
+    assert bench.done == [refused]
 
 
 async def test_no_condition_can_tell_of_a_status_that_is_refused(bench: _Bench) -> None:

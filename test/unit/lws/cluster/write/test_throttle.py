@@ -245,6 +245,24 @@ def test_what_somebody_else_left_is_put_right_at_once(now: list[float]) -> None:
     assert throttle.due(urgent) == urgent
 
 
+def test_who_writes_over_a_status_each_time_is_answered_ever_later(now: list[float]) -> None:
+    edited = Plan(statuses=(Status(SET, {"conditions": []}, before={}),))
+    throttle, answers = Throttle(lambda: now[0], is_edited=lambda status: True), 0
+    for _ in range(60_000):
+        now[0] += 0.02
+        if throttle.due(edited).statuses:
+            answers += 1
+            throttle.note(WRITTEN)
+    assert answers <= 90, "20 minutes"
+    wait = throttle.due(edited).again_after
+    assert wait is None or 0 < wait <= timing.STATUS_FIGHT.longest
+    now[0] += timing.SETS_MOVE_SECONDS + timing.STATUS_FIGHT.longest
+    assert throttle.due(edited).statuses, "it was over"
+    assert 0 < (throttle.due(edited).again_after or 0) <= timing.STATUS_FIGHT.first
+    throttle.forget(SET.uid)
+    assert throttle.due(edited).statuses
+
+
 def test_what_is_gone_is_forgotten(throttle: Throttle, now: list[float]) -> None:
     throttle.note(WRITTEN)
     assert throttle.due(_status()).again_after is not None
