@@ -13,7 +13,7 @@ from typing import Any
 from lws import timing
 from lws.actions import Create, Delete, Merge, Object, Plan, Problem, Reference, SetOwner
 from lws.kube.differences.patches import covers, merge_patch
-from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels
+from lws.kube.metadata import is_controlled_by, is_terminating, missing_labels, without_tools_own
 from lws.kube.ownership import Ownership, clash_note
 from lws_api.leaderworkerset.v1 import NAME_LABEL
 
@@ -93,11 +93,12 @@ def plan_obstacle(owner: Owner, child: Child) -> Plan | None:
 
 
 def adopt(owner: Owner, orphan: Object) -> Plan:
-    """Nothing but the owner of an orphan changes until it is ours."""
+    """Nothing but the owner of an orphan changes until it is ours, and what it should not have inherited."""
     if not owner.is_alive:
         return Plan(waiting_for=owner.until_alive)
     why = owner.adoption.format(kind=orphan["kind"])
-    return Plan(((SetOwner(Reference.to(orphan), owner.reference, why),),))
+    patch = without_tools_own(orphan, {})
+    return Plan(((SetOwner(Reference.to(orphan), owner.reference, why, patch=patch),),))
 
 
 def repair(stored: Object, patches: Mapping[str, Object]) -> Plan:

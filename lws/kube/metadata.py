@@ -31,6 +31,7 @@ _TOOLS = frozenset(
         "fleet.cattle.io",
         "fluxcd.controlplane.io",
         "fluxcd.io",  # its toolkit too
+        "hnc.x-k8s.io",  # hierarchical namespaces: a copy without its original goes
         "kapp.k14s.io",
         "karmada.io",
         "kluctl.io",
@@ -40,6 +41,7 @@ _TOOLS = frozenset(
         "projectsveltos.io",
         "resources.gardener.cloud",
         "tanka.dev",
+        "vcluster.loft.sh",
     }
 )
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -377,7 +377,8 @@ async def write_owner(cluster: Cluster, action: SetOwner, see: Callable[[Mapping
     if not action.patch and _is_same(known, owners):
         return live
     version = live["metadata"]["resourceVersion"]
-    patch = {**action.patch, "metadata": {"ownerReferences": owners, "resourceVersion": version}}
+    beside = action.patch.get("metadata") or {}
+    patch = {**action.patch, "metadata": {**beside, "ownerReferences": owners, "resourceVersion": version}}
     try:
         return await cluster.merge(action.target, patch)
     except (Conflict, NotFound) as error:

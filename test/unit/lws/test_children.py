@@ -236,3 +236,13 @@ def test_parts_of_a_plan_keep_their_order_and_the_soonest_wait_counts() -> None:
         standing=frozenset({"late"}),
     )
     assert together(Plan(), Plan()) == Plan()
+
+
+def test_an_adoption_takes_along_what_an_orphan_should_not_have_inherited() -> None:
+    """A tool that passes over whatever has an owner has this in its sight until then."""
+    orphan = child(labels={NAME_LABEL: "demo", "kro.run/owned": "true"})
+    planned = plan_obstacle(owner(), Child(Ownership.ORPHAN, orphan, "the former one"))
+    assert planned is not None
+    (action,) = planned.sequences[0]
+    assert isinstance(action, SetOwner)
+    assert action.patch == {"metadata": {"labels": {"kro.run/owned": None}}}

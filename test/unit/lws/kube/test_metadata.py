@@ -162,6 +162,8 @@ def test_version_numbers() -> None:
         ("kluctl.io/discriminator", True),
         ("projectsveltos.io/reference-name", True),
         ("karmada.io/managed", True),
+        ("hnc.x-k8s.io/inherited-from", True),
+        ("vcluster.loft.sh/managed-by", True),
         ("work.karmada.io/permanent-id", True),
         ("aws.cdk.eks/prune-c82ececabf7", True),
         ("addon.kops.k8s.io/name", True),

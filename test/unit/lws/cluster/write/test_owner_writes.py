@@ -100,6 +100,13 @@ async def test_the_number_of_a_revision_is_raised_by_the_same_write() -> None:
     assert (await world.write(patch={"revision": 4}))["revision"] == 4
 
 
+async def test_what_else_the_write_changes_of_the_metadata_leaves_the_owners() -> None:
+    world = World(PLAIN)
+    world.planned = world.cluster.change(world.planned, {"labels": {"kro.run/owned": "true", "team": "a"}})
+    stored = await world.write(patch={"metadata": {"labels": {"kro.run/owned": None}}})
+    assert stored["metadata"]["labels"] == {"team": "a"} and world.owners == [PLAIN, OURS]
+
+
 FASTER = [
     pytest.param(owned_by(RIVAL), id="a rival controls it"),
     pytest.param(
