@@ -54,8 +54,12 @@ class DisaggregatedMemory:
         with self._taking_in(obj):
             self._store.put(obj)
         # What has gone before the answer came is not remembered: nobody would tell that it has gone.
-        if obj["kind"] == KIND and self._store.has(KIND, namespace_of(obj), name_of(obj), uid_of(obj)):
+        if not self._store.has(obj["kind"], namespace_of(obj), name_of(obj), uid_of(obj)):
+            return
+        if obj["kind"] == KIND:
             self.throttle.note(obj)
+        else:
+            self.throttle.answered(uid_of(obj))
 
     def gone(self, target: Reference) -> None:
         """Take in that a deletion of ours has ended an object, before the stream says so: it would be deleted

@@ -63,10 +63,13 @@ class Throttle:
         self._announced: dict[str, frozenset[str]] = {}
         # By UID, the latest last: when what others left was last put right, and how often in a row.
         self._put_right: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        # UIDs of those that are being put right: what does not arrive is no word in a fight.
+        self._putting_right: set[str] = set()
 
     def note(self, obj: Mapping[str, Any]) -> None:
         """Take in what a write returned."""
         uid = obj["metadata"]["uid"]
+        self.answered(uid)
         # What passes over groups remember in a status does not bring what waits, and must not put it off.
         if uid not in self._waiting:
             self._written[uid] = self._noted(obj)
@@ -79,6 +82,18 @@ class Throttle:
             self._waiting.discard(forgotten)
             self._announced.pop(forgotten, None)
 
+    def answered(self, uid: str) -> None:
+        """A write of an object has arrived."""
+        if uid not in self._putting_right:
+            return
+        self._putting_right.discard(uid)
+        now = self._clock()
+        last, times = self._put_right.get(uid, (now, 0))
+        self._put_right[uid] = now, times + 1 if now - last <= timing.SETS_MOVE_SECONDS else 1
+        self._put_right.move_to_end(uid)
+        if len(self._put_right) > _WRITTEN:
+            self._put_right.popitem(last=False)
+
     def forget(self, uid: str) -> None:
         """There is no such object any more."""
         self._written.pop(uid, None)
@@ -86,6 +101,7 @@ class Throttle:
         self._waiting.discard(uid)
         self._announced.pop(uid, None)
         self._put_right.pop(uid, None)
+        self._putting_right.discard(uid)
 
     def due(self, plan: Plan) -> Plan:
         """The plan without what can wait a little longer, and the time when it has waited enough."""
@@ -166,13 +182,9 @@ class Throttle:
         """What somebody else left is put right at once, unless he answers each time: nobody wins that."""
         now = self._clock()
         last, times = self._put_right.get(uid, (now, 0))
-        times = times if now - last <= timing.SETS_MOVE_SECONDS else 0
         wait = _still(last + timing.STATUS_FIGHT.after(times) - now)
         if wait is None:
-            self._put_right[uid] = now, times + 1
-            self._put_right.move_to_end(uid)
-            if len(self._put_right) > _WRITTEN:
-                self._put_right.popitem(last=False)
+            self._putting_right.add(uid)
         return wait
 
     def _sets_moving(self) -> int:
