@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from lws import timing
 from lws.actions import Announce, Object, Plan, Reference, Status, soonest, together
 from lws.children import adopt
 from lws.disaggregatedset import events
@@ -152,11 +153,13 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     completed = (events.rollout_completed(obj, target.key),) if _has_ended(stored, target, rolling) else ()
     announce = (*status.announce, *completed)
     patch = status.patch
+    # No success ends that of a write which nobody wants any more.
+    refusals_end = timing.LOOK_AGAIN_SECONDS if snapshot.obstructions else None
     standing = ((IN_ROLLOUT, bool(rolling)), (STALLED, status.is_stalled))
     return Plan(
         statuses=_written(obj, patch, announce, spec.slices),
         announce=events.problems(obj, problems),
-        again_after=soonest((status.due_in, look_again(snapshot.children))),
+        again_after=soonest((status.due_in, look_again(snapshot.children), refusals_end)),
         standing=frozenset(word for word, holds in standing if holds),
         figures=figures_of(obj["metadata"]["name"], target.name, wanted.in_all(), status, bool(rolling)),
     )

@@ -169,3 +169,24 @@ def test_a_disaggregated_set_tells_of_what_it_may_not_put_right(
             world.settle()
         assert failure(world.get("DisaggregatedSet")) == ""
         assert len(world.children) == 2 and world.get(SCALER_KIND, "demo-prefill")["status"]["selector"]
+
+
+def test_a_refusal_of_what_is_not_wanted_any_more_is_forgotten() -> None:
+    with asyncio.Runner() as runner:
+        world = disaggregated_world.World(runner.get_loop())
+        obj = make_disaggregated()
+        del obj["metadata"]["uid"]
+        world.cluster.add(obj)
+        world.settle()
+        with refused(world.cluster, "create", "ControllerRevision"):
+            world.edit(image("app:2"))
+            world.settle()
+            world.manager.ring()
+            world.settle()
+            assert failure(world.get("DisaggregatedSet"))
+            world.edit(image("app:1"))
+            world.settle()
+        for _ in range(8):
+            world.manager.ring()
+            world.settle()
+        assert failure(world.get("DisaggregatedSet")) == ""
