@@ -14,11 +14,10 @@ _INTRODUCTION = """\
 
 Everything by which manifests, clients and pods know
 [kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws), what this controller has on top, and every
-deliberate difference with its reason; each with one test that proves it here.
+deliberate difference with its reason. For those who move manifests, clients or dashboards.
 
-`make conformance` runs these {tests} tests and, when all have passed, writes this page from
-`test/conformance.yaml`. A unit test holds that table against the API, against what the code says, and against
-the tests that there are.
+`test/conformance.yaml` names one test for each line. `make conformance` runs these {tests} tests and, when
+all have passed, writes this page. A unit test holds that table against the API and the code.
 """
 _TITLES = {
     "fields": ("Fields", "Field"),
@@ -63,16 +62,13 @@ def _sections(table: Table, titles: Mapping[str, tuple[str, str]]) -> Iterator[s
 
 def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
     if any(row.what for row in rows):
-        cells = [(column, "Meaning", "Test"), *((f"`{row.name}`", row.what, f"`{row.test}`") for row in rows)]
+        cells = [(column, "Meaning"), *((f"`{row.name}`", row.what) for row in rows)]
         return "\n".join(_lines(heading, cells))
-    return "\n".join(
-        _lines(heading, [(column, "Test"), *((f"`{row.name}`", f"`{row.test}`") for row in rows)])
-    )
+    return "\n".join((heading, "", ", ".join(f"`{row.name}`" for row in rows), ""))
 
 
 def _differences(heading: str, rows: Iterable[Row]) -> str:
-    cells = [("Difference, and its reason", "Test"), *((row.what, f"`{row.test}`") for row in rows)]
-    return "\n".join(_lines(f"## {heading}", cells))
+    return "\n".join((f"## {heading}", "", *(f"- {row.what}" for row in rows), ""))
 
 
 def _lines(heading: str, cells: Sequence[tuple[str, ...]]) -> Iterator[str]:
