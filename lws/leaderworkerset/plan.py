@@ -113,7 +113,9 @@ def _written(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutState) ->
     is_counted = has_shrunk(stored, patch, _wanted_groups(rollout)) or has_surged(
         stored, patch, rollout.replicas
     )
-    urgency = can_wait(stored, patch) and not is_counted, is_new and is_first_word(stored, patch)
+    if is_counted:
+        return (Status(Reference.to(lws), patch, status.announce, before=stored),)
+    urgency = can_wait(stored, patch), is_new and is_first_word(stored, patch)
     return (Status(Reference.to(lws), patch, status.announce, *urgency, before=stored),)
 
 

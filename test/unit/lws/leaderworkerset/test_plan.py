@@ -907,6 +907,18 @@ def test_an_emptied_status_of_a_set_whose_groups_are_on_their_way_is_no_first_wo
     assert status.is_first_word is is_first_word
 
 
+def test_groups_of_a_surge_are_told_at_once_also_where_nothing_was_said_before() -> None:
+    created = f"{NOW:%Y-%m-%dT%H:%M:%SZ}"
+    lws = changed(make_set(replicas=2), lambda obj: obj["metadata"].update(creationTimestamp=created))
+    emptied = replace(settled(make_set(replicas=2)), lws=lws, groups=())
+    (status,) = plan(emptied).statuses
+    assert status.is_first_word
+    assert emptied.leader is not None
+    leader = {**emptied.leader, "status": {**emptied.leader["status"], "replicas": 3}}
+    (status,) = plan(replace(emptied, leader=leader)).statuses
+    assert not status.is_first_word and not status.can_wait
+
+
 @pytest.mark.parametrize(("left", "can_wait"), [(3, True), (2, False)])
 def test_that_a_set_has_shrunk_is_told_at_once(left: int, can_wait: bool) -> None:
     four = settled(make_set(replicas=4))
