@@ -26,7 +26,7 @@ LANES := $(if $(filter existing kind,$(CLUSTER)),1,3)
 # Another cluster brings its own control plane; what is missing of kubectl and helm is built when it is called.
 BUILD := $(if $(filter existing kind,$(CLUSTER)),true,$(BIN)/python -m tools.localcluster --build-only)
 
-.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration artifacts test-bad-days test-chaos test-neighbours test-night test-e2e conformance docs docs-serve lint format generate lock cluster image test-image test-node bench-node release clean help
+.PHONY: on-linux known-node known-demo known-version test-versions demo test bench bench-guard test-unit test-integration artifacts test-bad-days test-chaos test-neighbours test-night test-e2e conformance docs docs-serve lint format size generate lock cluster image test-image test-node bench-node release clean help
 
 help: ## Show the targets.
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 20
@@ -144,6 +144,9 @@ docs: $(READY) ## Build the site of docs/ into build/site; a dead link or anchor
 
 docs-serve: docs ## Build the site and serve it at http://127.0.0.1:8000, until Ctrl-C.
 	@$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
+
+size: $(READY) ## How large the project is: files, lines, import closures, words. Fails nothing.
+	@$(BIN)/python -m tools.size
 
 lint: $(READY) ## ruff, mypy --strict, import contracts.
 	@$(BIN)/ruff check .

@@ -1,0 +1,86 @@
+"""Print how large the project is: files, lines, import closures, docstrings and words."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PATHS = {
+    "plan of a set": ("lws.leaderworkerset.plan",),
+    "watch to write": ("lws.controller.engine", "lws.leaderworkerset.plan", "lws.cluster.write.apply"),
+    "lws undo": ("lws.cli.commands.undo",),
+}
+"""Modules by which one has to start to read each path."""
+
+
+def modules() -> dict[str, Path]:
+    """Dotted name → file, of the product."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted((ROOT / "lws").rglob("*.py"))
+    }
+
+
+def imports_of(path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """Modules of the product that a file imports."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield from (name for name in (full if full in known else node.module,) if name in known)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in known)
+
+
+def closure(starts: tuple[str, ...], known: dict[str, Path]) -> set[str]:
+    """Modules that the given ones import, by others too, themselves included."""
+    found: set[str] = set()
+    pending = list(starts)
+    while pending:
+        if (name := pending.pop()) not in found:
+            found.add(name)
+            pending += imports_of(known[name], known)
+    return found
+
+
+def lines_in(paths: Iterator[Path]) -> int:
+    return sum(len(path.read_text("utf-8").splitlines()) for path in paths)
+
+
+def words_in(paths: Iterator[Path]) -> int:
+    return sum(len(path.read_text("utf-8").split()) for path in paths)
+
+
+def sizes() -> Iterator[tuple[str, str]]:
+    known = modules()
+    yield "lws/: files, lines", f"{len(known)}, {lines_in(iter(known.values()))}"
+    for what, starts in PATHS.items():
+        within = closure(starts, known)
+        yield f"{what}: files, lines", f"{len(within)}, {lines_in(known[name] for name in within)}"
+    trees = {name: ast.parse(path.read_text("utf-8")) for name, path in known.items()}
+    classes = Counter(
+        node.name
+        for tree in trees.values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    asking = sum("?" in (ast.get_docstring(tree) or "").partition("\n\n")[0] for tree in trees.values())
+    yield "public class names used twice", str(sum(count > 1 for count in classes.values()))
+    yield "module docstrings that ask", str(asking)
+    yield "tools/: lines", str(lines_in((ROOT / "tools").rglob("*.py")))
+    yield "docs/: words", str(words_in((ROOT / "docs").rglob("*.md")))
+    yield "CONTRIBUTING.md: words", str(words_in(iter((ROOT / "CONTRIBUTING.md",))))
+
+
+def main() -> int:
+    for what, size in sizes():
+        print(f"{what:36} {size}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
