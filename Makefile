@@ -162,6 +162,7 @@ generate: $(READY) ## Write what is generated: CRDs, tables of pod fields, metri
 	@$(BIN)/python -m tools.crdgen
 	@$(BIN)/python -m tools.podtypes
 	@$(BIN)/python -m tools.series
+	@$(BIN)/python -m tools.apipage
 	@$(BIN)/python -m tools.chartvalues
 	@$(BIN)/python -m tools.release.licences
 	@$(BIN)/python -m tools.pictures

@@ -1,0 +1,101 @@
+"""Write docs/reference/api.md, the fields of every kind, from the generated definitions.
+
+`python -m tools.apipage` writes the page, `--check` compares.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lws.leaderworkerset.revisions.encoding import LIVE, TYPES
+from lws_api.crds import definitions
+from lws_api.disaggregatedset.v1 import DISAGGREGATED_SET, ROLE_SCALER
+from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
+from lws_api.meta import ResourceKind
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "api.md"
+KINDS = (LEADER_WORKER_SET, DISAGGREGATED_SET, ROLE_SCALER)
+
+_INTRODUCTION = """\
+# API reference
+
+For those who write manifests or clients: every field, its type, its default and its meaning, as in `kubectl
+explain`. A field marked ↻ is part of the revision: changing it starts a rollout. `make generate` writes this
+page.
+"""
+_TEMPLATES = ("workerTemplate", "leaderTemplate", "volumeClaimTemplates")
+"""Their fields are those of Kubernetes."""
+_ELSEWHERE = ("roles[].spec", "roles[].metadata", "conditions[]")
+"""Fields whose own fields are described in another table, or are those of Kubernetes."""
+
+
+def page() -> str:
+    """The whole page."""
+    parts = [_INTRODUCTION]
+    for kind in KINDS:
+        (version,) = definitions()[kind.kind]["spec"]["versions"]
+        schema = version["schema"]["openAPIV3Schema"]["properties"]
+        for part in ("spec", "status"):
+            rows = "".join(_rows(schema[part], "", kind if part == "spec" else None))
+            head = "| Field | Type | Default | Meaning |\n| --- | --- | --- | --- |\n"
+            parts.append(f"## {kind.kind} {part}\n\n{head}{rows}")
+    return "\n".join(parts)
+
+
+def _rows(schema: Mapping[str, Any], path: str, kind: ResourceKind | None) -> Iterator[str]:
+    required = schema.get("required") or ()
+    for name, field in (schema.get("properties") or {}).items():
+        here = f"{path}.{name}".lstrip(".")
+        default = "required" if name in required else _shown(field.get("default"))
+        mark = " ↻" if kind is not None and _is_recorded(here, kind) else ""
+        meaning = " ".join((field.get("description") or "").split()).replace("|", "\\|")
+        yield f"| `{here}`{mark} | {_type_of(field)} | {default} | {meaning} |\n"
+        items = field.get("items") or {}
+        if name in _TEMPLATES or here in _ELSEWHERE:
+            continue
+        yield from _rows(field, here, kind)
+        if f"{here}[]" not in _ELSEWHERE:
+            yield from _rows(items, f"{here}[]", kind)
+
+
+def _is_recorded(path: str, kind: ResourceKind) -> bool:
+    parts = path.split(".")
+    if kind is not LEADER_WORKER_SET or len(parts) < 2 or parts[1] in LIVE:
+        return False
+    return (parts[0], parts[1]) == ("networkConfig", "subdomainPolicy") or (
+        parts[0] == "leaderWorkerTemplate" and parts[1] in TYPES["LeaderWorkerTemplate"]
+    )
+
+
+def _type_of(field: Mapping[str, Any]) -> str:
+    if words := field.get("enum"):
+        return ", ".join(f"`{word}`" for word in words)
+    if field.get("x-kubernetes-int-or-string"):
+        return "integer or string"
+    kind = str(field.get("format") or field.get("type") or "any")
+    return f"{_type_of(field['items'])}[]" if kind == "array" and "items" in field else kind
+
+
+def _shown(default: Any) -> str:
+    return "" if default is None or isinstance(default, dict) else f"`{default}`"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.apipage", description="Write the API reference.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if it is out of date")
+    if not parser.parse_args(arguments).check:
+        PAGE.write_text(page(), encoding="utf-8")
+        return 0
+    if PAGE.read_text(encoding="utf-8") == page():
+        return 0
+    print(f"{PAGE} is not that of the definitions: run `make generate`", file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
