@@ -39,8 +39,8 @@ _JSON_PATCH = "application/json-patch+json"
 
 # Of the time for a write, what it may take to get a connection.
 _CONNECTING = 0.2
-# The API server has stopped waiting for what it does itself.
-_STILL_AT_WORK = 504
+# From here on the API server, or a proxy before it, may have stopped waiting for what is still at work.
+_SERVER_ERRORS = 500
 
 
 MayWrite = Callable[[str], bool]
@@ -280,7 +280,8 @@ class Cluster:
         try:
             return await self._answer(method, path, options, fence)
         except (Unreachable, ApiError, asyncio.CancelledError) as error:
-            is_answered = isinstance(error, ApiError) and error.status != _STILL_AT_WORK
+            # A webhook that cannot be asked is a 500 too, and nothing is stored then.
+            is_answered = isinstance(error, ApiError) and (error.status < _SERVER_ERRORS or error.is_refusal)
             if fence.has_left and not is_answered:
                 self._unanswered[fence.namespace] = max(until, self._unanswered.get(fence.namespace, until))
             raise

@@ -511,6 +511,13 @@ async def test_a_write_of_the_leader_ends_while_nobody_else_may_act(write: Call)
         pytest.param(silence(3600), True, id="no answer"),
         pytest.param(reset(), True, id="the connection breaks"),
         pytest.param(failure(504, "Timeout", "may still be processing"), True, id="the server stops waiting"),
+        pytest.param(
+            failure(500, "InternalError", "etcdserver: request timed out"), True, id="etcd may still store it"
+        ),
+        pytest.param(failure(502, "", "bad gateway"), True, id="a proxy lost the connection"),
+        pytest.param(
+            failure(500, "InternalError", 'failed calling webhook "v.example.com"'), False, id="no webhook"
+        ),
         pytest.param(failure(409, "Conflict"), False, id="refused"),
         pytest.param(answer_json({}), False, id="done"),
     ],
