@@ -76,7 +76,8 @@ def incident_of(group: GroupSnapshot, size: int) -> Incident | None:
     workers = members(group, size)
     pods = (group.leader, *workers)
     exempt = group.spec.exempt_containers
-    since = max(left_pending_at(pod, exempt) for pod in pods) if group.spec.waits_for_start else ""
+    starts = (group.started, *(left_pending_at(pod, exempt) for pod in pods))
+    since = max(starts) if group.spec.waits_for_start else ""
     found = [*_visible_failures(group, pods, since), *_replaced(group, workers, size)]
     if not found:
         return None

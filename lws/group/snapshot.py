@@ -40,6 +40,8 @@ class GroupSnapshot:
     replaced: names of workers that are other pods by now than this process has seen under this leader.
     disrupted: names of workers whose predecessors were evicted, preempted or drained, so that their loss is
     no failure.
+    started: when the last exempt container of its pods was started for the first time, as this process has
+    seen it, in the form of `left_pending_at`; empty if unknown. Who restarts twice shows it no longer.
     siblings: all groups of the set, this one included, only where this one may have to be recreated.
     wanted_key: revision key that the leader StatefulSet carries.
     service: the Service that has the leader's name, regardless of owner.
@@ -67,6 +69,7 @@ class GroupSnapshot:
     former_workers: tuple[Object, ...] = ()
     replaced: tuple[str, ...] = ()
     disrupted: frozenset[str] = frozenset()
+    started: str = ""
     siblings: tuple[GroupFacts, ...] = ()
     wanted_key: str = ""
     service: Object | None = None

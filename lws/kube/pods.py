@@ -23,6 +23,7 @@ __all__ = [
     "deletion_requested_at",
     "disruption_of",
     "ended_containers",
+    "first_start_of",
     "gate_of",
     "is_failed",
     "is_pending",
@@ -176,6 +177,16 @@ def left_pending_at(pod: Mapping[str, Any], exempt: Collection[str] = ()) -> str
     """
     return max(
         (_first_start(each, exempt) for each in _status(pod).get("containerStatuses") or ()), default=""
+    )
+
+
+def first_start_of(pod: Mapping[str, Any], containers: Collection[str]) -> str:
+    """The last of the moments at which these containers were started for the first time, as far as the pod
+    still shows them: not after their second restart.
+    """
+    entries = _status(pod).get("containerStatuses") or ()
+    return max(
+        (_first_start(each, containers) for each in entries if each.get("name") in containers), default=""
     )
 
 

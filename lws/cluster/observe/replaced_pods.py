@@ -1,19 +1,22 @@
-"""Which workers did a group have when we last looked, and which of them were replaced since?
+"""Which workers did a group have when we last looked, which of them were replaced since, and when had all of
+its exempt containers started?
 
-In: the pods of each group, pass by pass. Out: names of pods that are others now than they were. A pod that
-goes and comes back between two looks leaves no other trace than its new UID. The status remembers the same of
-groups that were ready once, across processes; this is quicker, and knows which pod it was.
+In: the pods of each group, pass by pass. Out: names of pods that are others now than they were, and what pods
+show no longer. A pod that goes and comes back between two looks leaves no other trace than its new UID. The
+status remembers the same of groups that were ready once, across processes; this is quicker, and knows which
+pod it was.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 
 from lws.actions import Object
 from lws.group.failures import ignores_losses, members
 from lws.group.snapshot import GroupSnapshot
 from lws.kube.metadata import controller_of
+from lws.kube.pods import first_start_of
 from lws_api.leaderworkerset.v1 import RestartPolicy
 
 
@@ -21,7 +24,8 @@ from lws_api.leaderworkerset.v1 import RestartPolicy
 class _Group:
     """leader: UID of the leader pod. pods: name → UID. replaced: names, kept while the leader is the same.
     disrupted: those of them whose former pods went through no fault of their own. ignored: the restart
-    policy was None when we last looked.
+    policy was None when we last looked. starts: UID of each pod → the first start of its exempt containers,
+    which does not show on the pod for ever.
     """
 
     leader: str
@@ -29,6 +33,15 @@ class _Group:
     replaced: set[str] = field(default_factory=set)
     disrupted: set[str] = field(default_factory=set)
     ignored: bool = False
+    starts: dict[str, str] = field(default_factory=dict)
+
+    def started(self, pods: Iterable[Object], exempt: Collection[str]) -> str:
+        """The last of those starts."""
+        before, self.starts = self.starts, {}
+        for pod in pods:
+            uid = pod["metadata"]["uid"]
+            self.starts[uid] = max(before.get(uid, ""), first_start_of(pod, exempt))
+        return max(self.starts.values(), default="")
 
 
 class GroupMemory:
@@ -59,6 +72,9 @@ class GroupMemory:
         found = group
         if known.replaced or disrupted:
             found = replace(group, replaced=tuple(sorted(known.replaced)), disrupted=frozenset(disrupted))
+        exempt = group.spec.exempt_containers
+        if exempt and (started := known.started((group.leader, *workers), exempt)):
+            found = replace(found, started=started)
         # Decided as it is seen: a policy of later cannot tell which losses came before it.
         if ignores_losses(found, size):
             self.accept(group.leader)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from lws.actions import Object
 from lws.cluster.observe.replaced_pods import GroupMemory
+from lws.group.failures import Incident, incident_of
 from lws.group.snapshot import GroupSnapshot
+from lws_api.leaderworkerset.v1 import RESTART_EXEMPT_CONTAINERS_ANNOTATION
 from test.unit.builders import NOW, make_leader_pod, make_set, make_worker_pod, make_worker_statefulset
 
 
@@ -100,3 +102,30 @@ def test_what_is_first_seen_after_the_policy_left_none_was_replaced_before() -> 
     assert replaced("w1", "None") == ()
     assert replaced("w2", "RecreateGroupOnPodRestart") == ()
     assert replaced("w3", "RecreateGroupOnPodRestart") == ("demo-0-1",)
+
+
+def test_a_crash_at_the_start_stays_one_when_an_exempt_container_restarts_later() -> None:
+    """The engine crashed until the proxy beside it had come. A proxy that restarts twice no longer shows when
+    that was.
+    """
+    memory, lws = memory_of(), make_set(template={"restartPolicy": "RecreateGroupAfterStart"})
+    lws["metadata"]["annotations"] = {RESTART_EXEMPT_CONTAINERS_ANNOTATION: "proxy"}
+
+    def container(name: str, *starts: str) -> Object:
+        last = {"terminated": {"startedAt": starts[-2], "finishedAt": starts[-1]}} if starts[1:] else {}
+        state = {"running": {"startedAt": starts[-1]}}
+        return {"name": name, "restartCount": len(starts) - 1, "state": state, "lastState": last}
+
+    def incident(*containers: Object, seen_by: GroupMemory = memory) -> Incident | None:
+        leader = make_leader_pod()
+        leader["status"] = {"phase": "Running", "containerStatuses": [*containers]}
+        return incident_of(seen_by.with_losses(GroupSnapshot(lws, leader, NOW), size=1), 1)
+
+    engine = container("engine", "12:00:01", "12:00:05")
+    assert incident(engine, container("proxy", "12:01:00")) is None
+    assert incident(engine, container("proxy", "12:01:00", "12:10:00")) is None
+    restarted = container("proxy", "12:01:00", "12:10:00", "12:20:00")
+    assert incident(engine, restarted) is None
+    # Nothing tells who has not seen it; a crash after the start counts in any case.
+    assert incident(engine, restarted, seen_by=memory_of()) is not None
+    assert incident(container("engine", "12:00:05", "12:15:00"), restarted) is not None
