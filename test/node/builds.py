@@ -9,8 +9,8 @@ import tempfile
 from pathlib import Path
 
 from tools.image.archive import read_image
-from tools.realnode.archives import write_layout
 from tools.realnode.cluster import RealCluster
+from tools.realnode.images import write_layout
 from tools.realnode.kit import read_kit
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -6,19 +6,18 @@ In: a play. Out: for every act, the checks of its facts against the API server.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from tools.demo.change import verify_gone, verify_kept, verify_new, verify_untouched
-from tools.demo.check import Check, equal
-from tools.demo.course import verify_always_ready, verify_least_ready, verify_only_went, verify_order
+from tools.demo.check import Check, equal, none_of, same_members
 from tools.demo.facts import Pod
+from tools.demo.groups import groups_of
 from tools.demo.installation import holder
 from tools.demo.manifest import image_patch, slowly_starting, with_tag
 from tools.demo.mirror import NAMESPACE
 from tools.demo.play import Play
+from tools.demo.record import Kind, Moment, View
 from tools.demo.settled import Goal
 from tools.demo.structure import verify_environment, verify_objects, verify_pods, verify_status
-from tools.demo.told import verify_event
 
 START_TIME = "2s"
 NEW_TAG = "3.9"
@@ -159,3 +158,105 @@ ACTS: tuple[tuple[str, Callable[[Play], list[Check]]], ...] = (
 
 def _uids(pods: tuple[Pod, ...] | list[Pod]) -> frozenset[str]:
     return frozenset(pod.uid for pod in pods)
+
+
+CHILDREN = (Kind.STATEFULSET, Kind.SERVICE, Kind.REVISION)
+
+
+def verify_new(claim: str, before: Iterable[Pod], after: Collection[Pod]) -> Check:
+    """None of the pods was there before."""
+    known = {pod.uid for pod in before}
+    return none_of(claim, [pod.name for pod in after if pod.uid in known], len(after))
+
+
+def verify_kept(claim: str, before: Collection[Pod], after: Iterable[Pod]) -> Check:
+    """All pods are still there, as the same objects."""
+    there = {pod.uid for pod in after}
+    return none_of(claim, [pod.name for pod in before if pod.uid not in there], len(before))
+
+
+def verify_untouched(before: View, after: View) -> list[Check]:
+    """Not one of the objects that a set is made of was made anew, changed or even written."""
+    checks = []
+    for kind in CHILDREN:
+        old, new = versions(before, kind), versions(after, kind)
+        claim = f"{len(old)} {kind}s have the UID, generation and resourceVersion they had"
+        if len(old) == 1:
+            claim = f"1 {kind} has the UID, generation and resourceVersion it had"
+        checks.append(same_members(claim, old, new))
+    return checks
+
+
+def verify_gone(view: View, kept: Collection[str]) -> list[Check]:
+    """Nothing of any followed kind is left but what was there before; Events are history and stay."""
+    checks = []
+    for kind in (Kind.SET, Kind.POD, *CHILDREN):
+        left = {each["metadata"]["uid"]: each["metadata"]["name"] for each in view.objects[kind]}
+        names = sorted(name for uid, name in left.items() if uid not in kept)
+        checks.append(equal(f"0 {kind}s are left", "none", ", ".join(names) or "none"))
+    return checks
+
+
+def versions(view: View, kind: Kind) -> list[str]:
+    """Every object of a kind with what changes when it is replaced, edited or written."""
+    return [
+        f"{metadata['name']} {metadata['uid']} generation {metadata.get('generation', 0)}"
+        f" version {metadata['resourceVersion']}"
+        for metadata in (each["metadata"] for each in view.objects[kind])
+    ]
+
+
+def verify_least_ready(moments: Sequence[Moment], leaders: Mapping[str, str], least: int) -> Check:
+    """At no moment were fewer than `least` groups ready."""
+    counts = [sum(group.is_ready for group in groups_of(moment, leaders)) for moment in moments]
+    lowest = min(counts)
+    claim = f"at no time were fewer than {least} groups ready {_looked_at(moments)}"
+    where = f"{lowest}, in state {counts.index(lowest) + 1} of {len(counts)}"
+    return Check(claim, lowest >= least, f"at least {least}", where)
+
+
+def verify_always_ready(
+    moments: Sequence[Moment], leaders: Mapping[str, str], indices: Collection[int]
+) -> Check:
+    """Some groups were ready in every moment."""
+    missed = set[str]()
+    for moment in moments:
+        ready = {group.index for group in groups_of(moment, leaders) if group.is_ready}
+        missed |= {f"group {index}" for index in indices if index not in ready}
+    named = ", ".join(map(str, sorted(indices)))
+    claim = f"groups {named} were ready all the time {_looked_at(moments)}"
+    return none_of(claim, missed, len(indices))
+
+
+def verify_only_went(moments: Sequence[Moment]) -> Check:
+    """Pods went, and not one was made meanwhile."""
+    known = {pod.uid for pod in moments[0]}
+    made = {pod.name for moment in moments for pod in moment if pod.uid not in known}
+    claim = f"{len(known)} pods went, and not one was made meanwhile {_looked_at(moments)}"
+    return none_of(claim, made, len(known))
+
+
+def verify_order(moments: Sequence[Moment], revision: str, expected: Sequence[int]) -> Check:
+    """Leaders of a revision appeared group by group, in this order."""
+    order: list[int] = []
+    for moment in moments:
+        fresh = [pod.group for pod in moment if pod.is_leader and pod.revision == revision]
+        order += sorted((index for index in fresh if index not in order), reverse=True)
+    named = ", ".join(map(str, expected))
+    return equal(f"groups moved to the new revision in the order {named}", list(expected), order)
+
+
+def _looked_at(moments: Sequence[Moment]) -> str:
+    return f"({len(moments)} state{'' if len(moments) == 1 else 's'} of the watch on pods)"
+
+
+def verify_event(view: View, reason: str, about: str) -> Check:
+    """An Event about the set gives this reason and names what it is about."""
+    events = [
+        each for each in view.objects[Kind.EVENT] if (each.get("regarding") or {}).get("kind") == Kind.SET
+    ]
+    notes = [str(each.get("note", "")) for each in events if each.get("reason") == reason]
+    telling = next((note for note in notes if about in note), "")
+    reasons = ", ".join(sorted({str(each.get("reason")) for each in events}))
+    claim = f"an Event says why, {reason}: {telling}" if telling else f"an Event {reason} names {about}"
+    return Check(claim, bool(telling), f"{reason} with {about}", f"{notes or f'only {reasons}'}")

@@ -6,20 +6,22 @@ In: a kit. Out: a running cluster in which pods are processes, with DNS and Serv
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from tools.image.archive import read_image
+from tools.image.errors import ImageError
 from tools.localcluster import LocalCluster, Options, Report
 from tools.localcluster.component import Blueprint, Component, ComponentError
 from tools.localcluster.credentials import REAL_NODE
 from tools.localcluster.nodes import is_ready
 from tools.localcluster.progress import Progress
-from tools.realnode.clock import Clock
 from tools.realnode.errors import NodeError
-from tools.realnode.importing import reason
 from tools.realnode.kit import Kit
 from tools.realnode.network import NODE_ADDRESS
 from tools.realnode.recipe import CNI_PLUGINS
@@ -172,3 +174,56 @@ class RealCluster(LocalCluster):
         self._report(Progress(name, 0.0, None))
         act()
         self._report(Progress(name, time.monotonic() - began, 1.0, finished=True))
+
+
+# More than a daemon that keeps the time moves it by in a day.
+_JUMP_SECONDS = 5.0
+
+
+class Clock:
+    """Watched from the moment on when it is made."""
+
+    def __init__(
+        self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._wall, self._steady = wall, steady
+        self._first = self._difference()
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """What fails in the block fails with NodeError where the clock has jumped, and as it is otherwise."""
+        try:
+            yield
+        except Exception as error:
+            jump = self._difference() - self._first
+            if abs(jump) <= _JUMP_SECONDS:
+                raise
+            raise NodeError(f"the clock jumped by {jump:.0f} s: start again") from error
+
+    def _difference(self) -> float:
+        return self._wall() - self._steady()
+
+
+_FULL = "no space left on device"
+# It keeps what it was given and unpacks it beside that; layers shrink to a third when they are compressed.
+_TIMES = 5
+
+
+def reason(archive: Path, folder: Path, said: str) -> str:
+    """Return why `archive` could not be imported into `folder`, and what to do."""
+    if _FULL in said.lower():
+        free, needed = shutil.disk_usage(folder).free, _TIMES * archive.stat().st_size
+        return (
+            f"{folder} has {_gigabytes(free)} free, and the images of {archive} need about "
+            f"{_gigabytes(needed)}: free some, and start again"
+        )
+    try:
+        read_image(archive)
+    except ImageError:
+        # Caches are checked before a node starts, and never afterwards.
+        return f"{archive} is truncated or no archive of an image: start again, and it is made anew"
+    return f"{archive} could not be imported: {' '.join(said.split())}"
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.2f} GB"

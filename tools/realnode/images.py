@@ -6,11 +6,93 @@ In: the programs that were compiled for them. Out: archives in the cache.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import io
+import json
+import platform
+import tarfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tools.image.archive import is_kept
-from tools.realnode.archives import SmallImage, write_archive
+
+_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MEDIA = "application/vnd.oci.image"
+_NAME = "io.containerd.image.name"
+_GZIP = b"\x1f\x8b"
+
+
+@dataclass(frozen=True)
+class SmallImage:
+    """An image with one program in it, and the names by which it is known."""
+
+    names: tuple[str, ...]
+    program: Path
+    command: tuple[str, ...] = ()
+    """Arguments that come before those of a container; without them it is started by its own name."""
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+def write_archive(image: SmallImage, path: Path) -> None:
+    """Write it as `write_layout` does."""
+    place = f"/{image.program.name}"
+    layer = _tar([(place[1:], image.program.read_bytes(), 0o755)])
+    config = {
+        "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+        "os": "linux",
+        "config": {"Entrypoint": [place, *image.command], "WorkingDir": "/", "Labels": image.labels},
+        "rootfs": {"type": "layers", "diff_ids": [_digest(layer)]},
+    }
+    write_layout(image.names, config, [layer], path)
+
+
+def write_layout(names: Sequence[str], config: dict[str, Any], layers: Sequence[bytes], path: Path) -> None:
+    """Write an image as an OCI layout in a tar file, which `ctr images import` and its like read."""
+    described = _json(config)
+    manifest = _json(
+        {
+            "schemaVersion": 2,
+            "mediaType": f"{_MEDIA}.manifest.v1+json",
+            "config": _descriptor(described, "config.v1+json"),
+            "layers": [_descriptor(each, _kind(each)) for each in layers],
+        }
+    )
+    named = [{**_descriptor(manifest, "manifest.v1+json"), "annotations": {_NAME: name}} for name in names]
+    index = _json({"schemaVersion": 2, "manifests": named})
+    files = [("oci-layout", _json({"imageLayoutVersion": "1.0.0"}), 0o644), ("index.json", index, 0o644)]
+    blobs = (described, *layers, manifest)
+    files += [(f"blobs/{_digest(blob).replace(':', '/')}", blob, 0o644) for blob in blobs]
+    unfinished = path.with_suffix(".unfinished")
+    unfinished.write_bytes(_tar(files))
+    unfinished.replace(path)
+
+
+def _kind(layer: bytes) -> str:
+    return "layer.v1.tar+gzip" if layer.startswith(_GZIP) else "layer.v1.tar"
+
+
+def _tar(files: Sequence[tuple[str, bytes, int]]) -> bytes:
+    output = io.BytesIO()
+    with tarfile.open(fileobj=output, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for name, content, mode in files:
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), mode
+            tar.addfile(entry, io.BytesIO(content))
+    return output.getvalue()
+
+
+def _descriptor(blob: bytes, kind: str) -> dict[str, Any]:
+    return {"mediaType": f"{_MEDIA}.{kind}", "digest": _digest(blob), "size": len(blob)}
+
+
+def _digest(blob: bytes) -> str:
+    return f"sha256:{hashlib.sha256(blob).hexdigest()}"
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value, sort_keys=True).encode()
+
 
 PAUSE = "localhost/pause:1"
 COREDNS = "localhost/coredns:1"

@@ -14,7 +14,7 @@ from test.harness.product import Product
 from test.harness.quiet import wait_until_quiet, writes
 from test.harness.waiting import eventually
 from test.harness.world import SET, World
-from tools.demo.passes import read_passes
+from tools.demo.play import read_passes
 from tools.localcluster import LocalCluster
 from tools.localcluster.kubeconfig import read_access
 

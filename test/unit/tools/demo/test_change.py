@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from test.unit.tools.demo.objects import NAME, make_children, make_group, make_set, make_view
-from tools.demo.change import verify_gone, verify_kept, verify_new, verify_untouched, versions
+from tools.demo.acts import verify_gone, verify_kept, verify_new, verify_untouched, versions
 from tools.demo.record import Kind, Record
 
 OLD = make_view([*make_group(0), *make_group(1)])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from test.unit.tools.demo.objects import NAME, make_group
-from tools.demo.course import verify_always_ready, verify_least_ready, verify_only_went, verify_order
+from tools.demo.acts import verify_always_ready, verify_least_ready, verify_only_went, verify_order
 from tools.demo.facts import pod_of
 from tools.demo.record import Moment
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from test.unit.tools.demo.objects import CREATED, make_view
 from tools.demo.check import Check
 from tools.demo.facts import time_of
-from tools.demo.live import LiveShow
 from tools.demo.picture import picture_of
+from tools.demo.presentation import LiveShow
 from tools.demo.show import Show
 from tools.localcluster import Progress
 

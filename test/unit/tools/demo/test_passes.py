@@ -6,7 +6,7 @@ from urllib.request import Request
 
 import pytest
 
-from tools.demo.passes import passes_in, read_passes
+from tools.demo.play import passes_in, read_passes
 
 TEXT = """\
 # HELP controller_runtime_reconcile_total Passes.

@@ -1,4 +1,4 @@
-"""tools.realnode.archives: an image of one program, as what loads images reads it."""
+"""tools.realnode.images: an image of one program, as what loads images reads it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,15 @@ import pytest
 
 from test.unit.tools.image.archives import tar_of
 from tools.image.archive import read_image
-from tools.realnode.archives import SmallImage, write_archive, write_layout
-from tools.realnode.images import MEMBERS, PAUSE, small_images, write_archives
+from tools.realnode.images import (
+    MEMBERS,
+    PAUSE,
+    SmallImage,
+    small_images,
+    write_archive,
+    write_archives,
+    write_layout,
+)
 
 
 def program(folder: Path, name: str = "pause") -> Path:

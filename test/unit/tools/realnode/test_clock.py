@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tools.localcluster import ComponentError
-from tools.realnode.clock import Clock
-from tools.realnode.cluster import RealCluster
+from tools.realnode.cluster import Clock, RealCluster
 from tools.realnode.errors import NodeError
 from tools.realnode.kit import Kit
 
