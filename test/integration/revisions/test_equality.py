@@ -23,7 +23,7 @@ from tools.localcluster.api import Call
 
 Object = dict[str, Any]
 
-pytestmark = pytest.mark.kubernetes("1.36", "earlier API servers drop fields that templates are drawn from")
+pytestmark = pytest.mark.kubernetes("1.37", "earlier API servers lack fields that templates are drawn from")
 
 _NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 _INVALID = 422
