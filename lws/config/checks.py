@@ -1,7 +1,4 @@
-"""Which values of a configuration fit their type but cannot be meant?
-
-In: a Configuration. Out: mistakes, each with the key that it is about.
-"""
+"""Find values of a Configuration that fit their type but cannot be meant, each with its key."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is wrong with the configuration, and what should be written instead?
-
-In: what validation found, and where each value came from. Out: one line per mistake.
-"""
+"""Describe what is wrong with a configuration and what to write instead, one line for each mistake."""
 
 from __future__ import annotations
 

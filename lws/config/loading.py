@@ -1,8 +1,4 @@
-"""Which settings does the manager run with?
-
-In: a configuration file, the flags that were given, the environment. Out: Settings; defaults yield to the
-file, the file to flags.
-"""
+"""Load the settings of the manager: defaults yield to the file, the file to flags."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""How does a child stand: which of its groups serve, which are starting, and which have failed?
+"""Count the groups of a child that serve, that are starting, and that have failed.
 
-In: a LeaderWorkerSet, its groups, and the time. Out: facts about the child. A group that does not serve
-counts as starting until it fails again and again, or has had its time: losing it costs nothing now, but it
-may serve any moment.
+A group that does not serve counts as starting until it has failed repeatedly or has taken too long: losing it
+costs nothing now, but it may serve at any moment.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Which key does a revision of a DisaggregatedSet get: the hash of the original, byte for byte?
-
-In: names and templates of all roles, without a fault. Out: the hashed text, and keys of eight hexadecimal
+"""Compute the revision key of a DisaggregatedSet: upstream's hash, byte for byte, as eight hexadecimal
 digits.
 """
 

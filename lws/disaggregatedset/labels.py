@@ -1,7 +1,4 @@
-"""Which labels do the objects of a DisaggregatedSet carry?
-
-In: the name of a set, which child is meant. Out: labels, the same as those of the original.
-"""
+"""Labels of the objects of a DisaggregatedSet, the same as upstream's."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""What are the objects of a DisaggregatedSet called, and which child is it that has such a name?
-
-In: names of a set and its roles, indices of slices, keys. Out: names, the same as those of the original.
+"""Names of the objects of a DisaggregatedSet, the same as upstream's, and the way back from a name to a
+child.
 """
 
 from __future__ import annotations

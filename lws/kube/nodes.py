@@ -1,7 +1,7 @@
-"""Which pods wait for the kubelet of a node that is lost?
+"""Find pods that are stuck because the node of their kubelet is lost.
 
-In: pods and nodes as plain JSON data, the time, and how patient one is. Out: the pods that such a node holds,
-and when to look again: neither the end of a grace period nor the silence of a node comes as an event of ours.
+In: pods and nodes as plain JSON data, the time, and the policy. Out: the pods that such a node holds, and
+when to look again: neither the end of a grace period nor the silence of a node arrives as an event.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""What does a Kubernetes quantity say, and how does Kubernetes itself write it? How many of N is "25%"? Which
-number does a label say?
+"""Parse, compare and print Kubernetes quantities, int-or-percent values and numbers in labels.
 
-In: quantities, int-or-percent values and numbers as manifests, labels and annotations spell them.
-Out: parsed values that compare by size, their canonical text, whole numbers.
+Out: values that compare by size, their canonical text, whole numbers.
 """
 
 from __future__ import annotations

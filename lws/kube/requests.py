@@ -1,4 +1,4 @@
-"""How much of each resource does a pod ask for, as schedulers count it?
+"""Sum the resources that a pod requests, as schedulers count them.
 
 In: pod specs as plain JSON data, without the defaults of the API server. Out: quantities by resource.
 """

@@ -1,7 +1,7 @@
-"""Which changes of a pod are steps of its start, and what do they wake?
+"""Classify changes of a pod that are steps of its start, and the passes they wake.
 
-In: a pod before and after a change. Out: passes. Half of all changes while a set is created are of this kind,
-and a pass over the group would find nothing to do. Too few passes cost correctness, too many only time.
+Half of all changes while a set is created are of this kind, and a pass over the group would find nothing to
+do. Too few passes cost correctness, too many only time.
 """
 
 from __future__ import annotations

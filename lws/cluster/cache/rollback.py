@@ -1,8 +1,8 @@
-"""Has the cluster gone back to an older state? So it does when etcd is restored from a backup.
+"""Detect that the cluster went back to an older state, as it does when etcd is restored from a backup.
 
-In: resourceVersions of consistent reads, and the newest ones seen before they began. Out: an error for a read
-that is older, and the flag that says so for good. A watch, or a list from a cache, may lag behind on any of
-several API servers; a read of one object, or a list without a resourceVersion, never does.
+In: resourceVersions of consistent reads, and the newest ones seen before they began. Out: an error for an
+older read, and a flag that stays set. A watch, or a list from a cache, may lag behind on any of several API
+servers; a read of one object, or a list without a resourceVersion, never does.
 """
 
 from __future__ import annotations

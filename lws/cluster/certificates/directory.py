@@ -1,6 +1,6 @@
-"""Which certificate lies in the directory that somebody else, cert-manager say, keeps supplied?
+"""Follow the certificate in a directory that another tool, such as cert-manager, keeps up to date.
 
-In: files `tls.crt` and `tls.key`, replaced at any time. Out: each good pair, given to the server once.
+Each valid pair of `tls.crt` and `tls.key` is given to the server once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How do callers come to trust our webhooks when no cert-manager is there?
+"""Create, store, serve and renew the webhook certificate when there is no cert-manager.
 
-In: one Secret, the webhook configurations, the time. Out: certificates made, stored, given to the server, and
-trusted by the configurations; renewed before they end. Runs on every replica, leader or not.
+In: one Secret, the webhook configurations, the time. Runs on every replica, leader or not.
 """
 
 from __future__ import annotations

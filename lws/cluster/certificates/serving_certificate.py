@@ -1,9 +1,8 @@
-"""Which certificate should webhooks be served with, and what is wrong with the one that is there?
+"""Judge a stored serving certificate, and create a new one if it needs to be replaced.
 
-In: what is stored, the names to cover, the time. Out: nothing while all is good, else what to store instead
-and why. No I/O, but keys are drawn here. The fields are those of the original controller's certificates, so
-that either can take over from the other; serial numbers are not, because RFC 5280 wants them positive and
-unique.
+Out: nothing while all is well, else what to store and why. No I/O, but keys are generated here. The fields
+are those of upstream's certificates, so that either controller can take over from the other. Serial numbers
+are not: RFC 5280 requires them to be positive and unique.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""May the bearer of this token read this path? Asked of the API server, and remembered for a while.
+"""Check whether the bearer of a token may read a path: ask the API server, and cache the answer.
 
-In: a bearer token and a URL path. Out: an HTTP status: 200, 401 who is it, 403 may not, 429 too many who are
-not known, 500 the API server cannot say.
+Out: an HTTP status: 200; 401 unknown token; 403 forbidden; 429 too many unknown tokens; 500 the API server
+cannot answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How is a collection read that may be large? Page by page.
-
-In: a resource, what narrows it. Out: the pages, as the server returned them.
-"""
+"""Read a large collection page by page."""
 
 from __future__ import annotations
 

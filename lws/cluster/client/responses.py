@@ -1,7 +1,4 @@
-"""What did the API server answer? Bytes of an answer, read as what they should be.
-
-In: status, headers and body of one answer. Out: a JSON object, or the `ClusterError` that it stands for.
-"""
+"""Parse an answer of the API server into a JSON object, or raise the `ClusterError` that it stands for."""
 
 from __future__ import annotations
 

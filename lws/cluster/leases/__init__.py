@@ -1,1 +1,1 @@
-"""Which manager acts, and on which shards?"""
+"""Leases: which manager acts, and on which shards."""

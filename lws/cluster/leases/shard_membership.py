@@ -1,7 +1,7 @@
-"""Who takes part, where several managers share the work? One Lease that all of them hold together.
+"""Track the managers that share the shards, through one Lease that all of them hold together.
 
-In: what this manager holds. Out: the others that were heard of lately, and what they hold; `is_held`, true
-only while nobody acts who divides the work in another way, or not at all.
+In: what this manager holds. Out: the other managers that were heard of lately, and what they hold; `is_held`,
+true only while no manager acts that divides the work in another way, or not at all.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Which facts make a snapshot of a DisaggregatedSet?
-
-In: its name, the store, and the API server for what the store cannot know. Out: a snapshot, or None if there
-is no such set.
-"""
+"""Read the snapshot of a DisaggregatedSet from the store, and from the API server what the store lacks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Which revisions does a set have, and what runs under keys that none of them records?
-
-In: the store, and the API server for what the store does not keep. Out: parsed revisions, keys, and templates
-as StatefulSets have them.
-"""
+"""Read the revisions of a set, and the templates that run under keys that no revision records."""
 
 from __future__ import annotations
 

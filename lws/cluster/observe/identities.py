@@ -1,7 +1,6 @@
-"""Who are the pods of a group, whatever their labels and annotations were edited to?
+"""Determine the identity of the pods of a group, whatever their labels and annotations were edited to.
 
-In: a group of which leader and set are known, and what carries the name of its leader. Out: the same group
-with its revision, the pods as they should be, and what of them was edited.
+Out: the group with its revision, its pods as they should be, and the edits that were found.
 """
 
 from __future__ import annotations

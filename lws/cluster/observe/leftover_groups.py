@@ -1,7 +1,7 @@
-"""Which groups are left of LeaderWorkerSets of a DisaggregatedSet that were deleted?
+"""Count groups that are left of deleted LeaderWorkerSets of a DisaggregatedSet.
 
-In: the store, and what the status remembers of rollouts that go on. Out: counts by name. They stand in the
-place of others until they are gone: leaders that are there, and those that a StatefulSet will make yet.
+They take the place of others until they are gone: leaders that exist, and those a StatefulSet will still
+create.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What has this name, regardless of owner?
-
-In: names, the store, and the API server for what the streams do not show. Out: objects, None for what is not
-there.
-"""
+"""Find the object of a name regardless of its owner, in the store or on the API server."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which pods and StatefulSets make up the groups of a set?
-
-In: a set or a leader pod, and the store. Out: facts about groups; ownership decides, by UID at each step.
-"""
+"""Find the pods and StatefulSets that make up the groups of a set, by owner UIDs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Do the owners of strangers still live?
+"""Report whether the controllers of foreign objects still exist, as far as the store knows.
 
-In: objects that have a name we need, and the store. Out: whose controllers live, as far as that can be known
-without asking; what is not watched is taken to live.
+An owner of a kind that is not watched is assumed to exist.
 """
 
 from __future__ import annotations

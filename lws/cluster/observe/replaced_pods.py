@@ -1,10 +1,8 @@
-"""Which workers did a group have when we last looked, which of them were replaced since, and when had all of
-its exempt containers started?
+"""Remember the workers of each group between passes, and when its exempt containers first started.
 
-In: the pods of each group, pass by pass. Out: names of pods that are others now than they were, and what pods
-show no longer. A pod that goes and comes back between two looks leaves no other trace than its new UID. The
-status remembers the same of groups that were ready once, across processes; this is quicker, and knows which
-pod it was.
+Out: names of pods that were replaced since, and what pods no longer show. A pod that is deleted and recreated
+between two passes leaves no other trace than its new UID. The status remembers the same across processes for
+groups that were ready once; this memory is quicker, and knows which pod it was.
 """
 
 from __future__ import annotations

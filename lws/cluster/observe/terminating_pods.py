@@ -1,7 +1,7 @@
-"""Which pods of a set or a group are on their way out, and what do their nodes say?
+"""Find terminating pods of a set or a group, and the state of their nodes.
 
-In: a set or a leader pod. Out: pods that wait for their kubelet, or for the garbage collector; the nodes of
-those that wait too long, each read live: nodes are not watched, and hardly ever asked for.
+Pods wait for their kubelet or the garbage collector. Nodes of pods that wait too long are read live: nodes
+are not watched, and are rarely needed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""In which namespaces does the pod webhook see pods? Elsewhere they would lack the identity that it gives.
+"""Report in which namespaces the pod webhook sees pods; elsewhere they would lack their identity.
 
-In: the webhook configuration and its namespaceSelector, read once a minute; namespaces that it selects,
-matched by the API server. Out: a yes or no for each namespace. A configuration without a selector, or none at
-all, costs no further read.
+The webhook configuration and its namespaceSelector are read once a minute, and the API server matches the
+namespaces. A configuration without a selector, or none at all, costs no further read.
 """
 
 from __future__ import annotations

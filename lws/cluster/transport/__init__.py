@@ -1,1 +1,1 @@
-"""How do requests reach the API server: kubeconfig, credentials, proxies, trust?"""
+"""The transport to the API server: kubeconfig, credentials, proxies, trust."""

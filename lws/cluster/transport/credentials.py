@@ -1,4 +1,4 @@
-"""How long are credentials good, and when are new ones asked for? Before they end, and after a refusal.
+"""Keep credentials current: load new ones before they expire, and after the API server rejects them.
 
 In: a coroutine that loads them into a configuration of the kubernetes client. Out: the hook that the client
 calls for each request.

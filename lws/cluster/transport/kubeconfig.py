@@ -1,6 +1,6 @@
-"""Which cluster, and which namespace in it, is meant: by somebody at a terminal, or by a manager?
+"""Resolve cluster, credentials and namespace for a command or the manager.
 
-In: --kubeconfig, --context and the environment. Out: a client configuration, whose credentials are kept
+In: --kubeconfig, --context and the environment. Out: a client configuration whose credentials are kept
 current, and a namespace; or an error that says what to do.
 """
 

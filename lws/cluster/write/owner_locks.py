@@ -1,10 +1,8 @@
-"""Is the owner of a new object about to go, by our own hand and unseen by the plan that makes the object?
+"""Keep creations for an owner and the deletion of that owner from overlapping.
 
-In: UIDs of owners, as things are made for them and as they are deleted. Out: turns.
-
-Passes over a set and over its groups run side by side, and so do those of kinds that make sets. What one
-makes for a leader in the instant in which the other deletes it in the foreground comes too late to be waited
-for: the garbage collector lets the leader go, and workers of the old one meet the new one.
+Passes over a set and over its groups run side by side, and so do those of kinds that create sets. A child
+created for a leader in the instant in which another pass deletes that leader in the foreground comes too
+late: the garbage collector does not wait for it, and workers of the old leader meet the new one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which writes of ours does the API server refuse at the moment?
+"""Remember which writes the API server currently rejects, for each workload.
 
-In: refusals as they come, and successes. Out: the refusals that concern one workload. They are tried
-again, so what is not heard of for a while is over; after a restart they are refused again.
+Rejected writes are retried, so a refusal that is not repeated for a while is over; after a restart they are
+rejected again.
 """
 
 from __future__ import annotations

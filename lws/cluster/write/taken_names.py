@@ -1,7 +1,7 @@
-"""What has the name that a create needs: the very thing that was to be made, or something that is in the way?
+"""Judge an object that has the name a create needs: the very object that was to be created, or an obstacle.
 
-In: creates that met an object of their name, and that object. Out: a verdict; for each set the names that its
-revisions cannot have. No stream shows what carries no label of ours, so nothing else would tell a plan.
+For each set it also remembers names that its revisions cannot have. No stream shows objects without our
+labels, so nothing else would tell the plan.
 """
 
 from __future__ import annotations

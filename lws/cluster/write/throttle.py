@@ -1,7 +1,7 @@
-"""When is what can wait written?
+"""Delay writes that can be batched.
 
 In: plans, which say what can wait, and what our writes returned. Out: the part of a plan that is carried out
-now. What is put off is planned anew when its time comes.
+now. What is delayed is planned again when its time comes.
 """
 
 from __future__ import annotations

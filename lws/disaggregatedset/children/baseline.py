@@ -1,6 +1,6 @@
-"""How many groups did a child have when the rollout of its slice began, and how many the others of its role?
+"""Read and write the group counts that a child, and its role, had when the rollout of its slice began.
 
-In: LeaderWorkerSets. Out: the counts, as annotations remember them: the former is the original's.
+They are remembered as annotations of the child; the first is upstream's `initial-replicas`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What do the plans of this folder read of a pass: the set, its children, and what has their names?
-
-In: nothing. Out: protocols, which the snapshot of a DisaggregatedSet fulfils.
-"""
+"""Protocols for what the planners of children read of a snapshot: the set, its children, and name holders."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What does the LeaderWorkerSet of a role look like?
-
-In: the set, a role of one of its revisions, where it goes. Out: a complete new object, as the original would
-have it stored.
-"""
+"""Build the LeaderWorkerSet of a role in one slice, complete, as upstream would have it stored."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Which scalers do the roles have that somebody else scales, what do they begin with, and what do they say?
+"""Plan the DisaggregatedSetRoleScalers of roles with external scaling: creation, first value, status.
 
-In: what a pass knows, what the set asks for. Out: a part of the plan. Autoscalers write to the scaler of a
-role through its scale subresource; its number is the total over all slices.
+Autoscalers write to the scaler of a role through its scale subresource. Its value is the total over all
+slices.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which Services do the roles of a slice have?
+"""Plan the Services of the roles of a slice.
 
-In: what a pass knows, and what each revision consists of. Out: a part of the plan. A revision has Services as
-soon as all of its roles have a ready group, and an old one loses them when that ends: a client that uses
-nothing but Services never sees half of a revision. Only Services that the set controls are deleted.
+A revision has Services as soon as all of its roles have a ready group, and an old revision loses them when
+that ends: a client that uses Services only never sees half of a revision. Only Services that the set controls
+are deleted.
 """
 
 from __future__ import annotations

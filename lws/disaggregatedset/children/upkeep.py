@@ -1,7 +1,8 @@
-"""What of a role takes effect at once on a LeaderWorkerSet that runs, and what waits for the next revision?
+"""Decide which edits of a role take effect at once on a running LeaderWorkerSet, and which wait for the next
+revision.
 
-In: a child as stored, the role as the set asks for it now, the same as it was recorded. Out: a part of the
-plan, one write at most; what waits, as paths for users. None of these writes rolls a pod.
+In: a child as stored, the role as it is now, the role as it was recorded. Out: at most one write, which never
+restarts a pod; the paths of fields that wait.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What is the history of a DisaggregatedSet, and which revision does it want?"""
+"""The history of a DisaggregatedSet and its target revision."""

@@ -1,7 +1,4 @@
-"""What changed from one target state of a DisaggregatedSet to another?
-
-In: two of them, as a set asks for them or as they are recorded. Out: a line for each change.
-"""
+"""Describe what changed between two target states of a DisaggregatedSet, one line for each change."""
 
 from __future__ import annotations
 

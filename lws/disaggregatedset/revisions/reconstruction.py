@@ -1,7 +1,7 @@
-"""What did a revision hold that nothing records? Read off the LeaderWorkerSets that were made from it.
+"""Reconstruct a revision that no ControllerRevision records from the LeaderWorkerSets created from it.
 
-In: the set, and the children that carry the key. Out: a record of what runs, whether that is what the set
-asks for anyway, and what of it is guessed; or None where nothing shows it. The key proves it: it is a hash.
+Out: the record, whether it is what the set asks for anyway, and which parts are guessed; None if nothing
+shows it. The key, which is a hash, proves an exact reconstruction.
 """
 
 from __future__ import annotations

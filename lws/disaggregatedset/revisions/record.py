@@ -1,7 +1,6 @@
-"""What does a revision of a DisaggregatedSet hold, and how is it stored and read back?
+"""Encode, compare, store and parse the revisions of a DisaggregatedSet.
 
-In: a set as stored, and its ControllerRevisions. Out: target states, parsed revisions, new objects. The data
-of a ControllerRevision is never changed once it is recorded; only its number may be raised.
+The data of a ControllerRevision never changes once it is recorded; only its number may be raised.
 """
 
 from __future__ import annotations

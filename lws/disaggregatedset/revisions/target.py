@@ -1,7 +1,7 @@
-"""Which revision does a DisaggregatedSet want now, and what must be written before anything acts on it?
+"""Decide the target revision of a DisaggregatedSet, and the writes that must precede any action on it.
 
-In: the facts of a pass. Out: a Target: the key, what each revision holds, and the writes that record the
-wanted one and whatever runs unrecorded.
+Out: a Target: the key, the content of each revision, and the writes that record the target and whatever runs
+unrecorded.
 """
 
 from __future__ import annotations

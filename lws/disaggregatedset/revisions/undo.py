@@ -1,7 +1,4 @@
-"""How does a DisaggregatedSet get back to an earlier revision?
-
-In: a set as stored, and a recorded target state. Out: a JSON patch.
-"""
+"""Build the JSON Patch that rolls a DisaggregatedSet back to a recorded revision."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What is done about the rest of the history: adopted, put back, pruned?
-
-In: the facts of a pass, and the target revision. Out: parts of a plan.
-"""
+"""Adopt, restore and prune the other revisions of a DisaggregatedSet."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How does a slice get from one revision, or number of groups, to another?"""
+"""The rollout of one slice, in numbers only: from one revision, or number of groups, to another."""

@@ -1,8 +1,7 @@
-"""How many groups of a role may come on top during a rollout, and how many may be missing?
+"""Read how many groups of a role a rollout may add, and how many may be unavailable.
 
-In: `rollingUpdateConfiguration` as it is stored, and the role's target. Out: whole numbers. Percentages of
-the surge are rounded up, of what may be missing down. What cannot be read counts as 0: admission refuses it,
-an older definition may have let it in.
+Percentages of the surge are rounded up, of `maxUnavailable` down. A value that cannot be read counts as 0:
+admission refuses it, but an older definition may have stored it.
 """
 
 from __future__ import annotations

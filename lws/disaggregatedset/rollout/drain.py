@@ -1,8 +1,8 @@
-"""Which children of old revisions are lowered so that a role comes down to a number of groups?
+"""Choose which children of old revisions shrink so that each role comes down to a given count.
 
-In: a slice and what is to be left of each role. Out: counts by child, newest revision first. A revision of
-which a step would take the last group of a role goes as a whole or keeps one; all that goes is charged, and
-nothing goes that the floor needs.
+Out: counts by child, newest revision first. If a step would take the last group of one role of a revision,
+the whole revision goes or one group stays. Everything that goes is charged to the budget, and nothing goes
+that the floor needs.
 """
 
 from __future__ import annotations

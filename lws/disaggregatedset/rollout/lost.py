@@ -1,7 +1,7 @@
-"""With how many groups do children of old revisions come back that somebody has deleted?
+"""Decide with how many groups deleted children of old revisions are restored.
 
-In: a slice, and what its old children had. Out: the slice with counts in the place of the lost ones: they
-stand like children whose groups are starting. What no revision has any more needs nothing.
+Out: the slice with counts for the lost children, which stand like children whose groups are starting. What no
+revision has any more needs nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How does it read which groups a change of a DisaggregatedSet restarts?
-
-In: groups of each role. Out: phrases, the same for the commands and for the webhook.
-"""
+"""Describe which groups a change of a DisaggregatedSet restarts, for commands and webhook alike."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""How far may the roles of a slice get in one step, so that they stay in step with each other?
+"""Compute how far the roles of a slice may move in one step so that they stay in proportion.
 
-In: counts at the start, targets and budgets, role by role. Out: what the next step would make of new and old
-counts. The arithmetic is the original's, in whole numbers; which of its steps is taken is decided elsewhere.
+The arithmetic is upstream's, in whole numbers. Which of its steps is taken is decided elsewhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which step does a slice take now?
+"""Decide the next step of a slice.
 
-In: the counts of its children, targets and budgets. Out: one step, or what is waited for. Where all groups
-are ready and targets stand still, the steps are those of the original, in its order of decisions; where one
-of them would raise a role above its ceiling or take ready groups below the floor, another one is taken
+In: the counts of its children, targets and budgets. Out: one step, or what it waits for. If all groups are
+ready and targets do not change, the steps are upstream's, in its order of decisions. A step that would raise
+a role above its ceiling, or take ready groups below the floor, is replaced by another one
 (docs/design/disaggregated-rollout.md).
 """
 

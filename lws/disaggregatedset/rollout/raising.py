@@ -1,7 +1,5 @@
-"""Which children of the target revision may be raised now?
-
-In: a slice and the counts that are wanted. Out: those for which there is room, groups that still terminate
-counted, and whether others wait for it.
+"""Choose which children of the target revision may grow now, terminating groups counted, and report whether
+others wait for room.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What does a slice wait for, in words that name the role?
-
-In: a slice. Out: text for status and commands; empty where nothing is waited for.
-"""
+"""Describe what a slice waits for, naming the role; empty if it waits for nothing."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What does a change of targets do to a slice whose rollout stands still?
+"""Apply a change of targets to a slice whose rollout is paused or whose target revision is not ready.
 
-In: a slice that is paused, or whose target revision is not ready. Out: a step that follows the targets and
-takes the rollout no further. A role whose target is what it was when the rollout began is left alone, unless
-less surge than before leaves no place for groups that are there.
+The step follows the targets and takes the rollout no further. A role whose target has not changed since the
+rollout began is left alone, unless a smaller surge leaves no room for groups that exist.
 """
 
 from __future__ import annotations

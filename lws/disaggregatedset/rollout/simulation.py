@@ -1,7 +1,6 @@
-"""Which rows does a rollout pass through, if every change becomes ready at once?
+"""List the counts a rollout passes through if every change becomes ready at once, one row for each step.
 
-In: a slice. Out: counts of old and new children, one row per step to the end. What is left of a step because
-groups had to go first belongs to its row.
+What is left of a step because groups had to go first belongs to its row.
 """
 
 from __future__ import annotations

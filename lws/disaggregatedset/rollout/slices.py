@@ -1,7 +1,6 @@
-"""Which slices may take a step of their rollout now?
+"""Choose which slices may start or continue a rollout now.
 
-In: how each slice stands, and how many may be in a rollout at once. Out: indices. Scaling, repair and the end
-of removed slices are not held back; only the start of another rollout is.
+Scaling, repair and removal of slices are never held back; only the start of another rollout is.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What goes into the decision about a step of a slice, what comes out, and what is counted in between?
-
-In: numbers of groups, child by child; no object is known here. Out: the same, in sums over revisions.
-"""
+"""Input, output and sums of the decision about one step of a slice: numbers of groups, no objects."""
 
 from __future__ import annotations
 

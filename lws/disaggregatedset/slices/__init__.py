@@ -1,1 +1,1 @@
-"""How does each slice of a DisaggregatedSet go on?"""
+"""Plans for the slices of a DisaggregatedSet."""

@@ -1,7 +1,6 @@
-"""How does each slice of a DisaggregatedSet go on, and which of them may begin a rollout?
+"""Plan each slice of a DisaggregatedSet, and decide which slices may begin a rollout.
 
-In: a snapshot, the target revision. Out: for each slice a part of the plan of its own, and what is to be
-remembered of its rollout.
+Out: for each slice a plan of its own, and what to remember of its rollout.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Which LeaderWorkerSets of old revisions has a slice lost, and what makes them anew?
+"""Find LeaderWorkerSets of old revisions that a slice has lost, and create them again.
 
-In: a slice, what is remembered of its rollout, what its revisions hold. Out: what is known of the lost ones,
-and their creation. Those of the target revision are not meant: every step makes what it lacks of them.
+Lost children of the target revision are not included: every step creates those anyway.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How do the children of one slice stand, in numbers that its rollout is decided with?
+"""Turn the children of one slice into the numbers that its rollout is decided with.
 
-In: children, what is remembered of the rollout. Out: a SliceState. The annotation on children is the memory
-that the original understands; the status says which rollout it belongs to.
+The annotation on children is the memory that upstream understands; the status says which rollout it belongs
+to.
 """
 
 from __future__ import annotations

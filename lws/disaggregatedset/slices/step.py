@@ -1,7 +1,7 @@
-"""What is written for one slice of a DisaggregatedSet, and in which order?
+"""Turn one step of a slice into writes, in order: baselines, creations, raised counts, lowered counts,
+deletions.
 
-In: a slice, how its children stand, and the step that it takes. Out: one sequence of actions: baselines,
-creations, raised counts, lowered counts, deletions. What fails in it holds up nothing in other slices.
+They are one sequence: what fails in it does not hold up other slices.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How many groups is each role to have, in one slice and in all of them, and how fast may it get there?
-
-In: what the set asks for, its scalers, its children. Out: numbers.
-"""
+"""Compute how many groups each role should have, in one slice and in total, and how fast it may get there."""
 
 from __future__ import annotations
 

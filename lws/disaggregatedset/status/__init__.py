@@ -1,1 +1,1 @@
-"""What does the status of a DisaggregatedSet say?"""
+"""The status of a DisaggregatedSet."""

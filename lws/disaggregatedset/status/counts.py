@@ -1,6 +1,6 @@
-"""How many groups does each role have, over all slices and revisions, and in each of them?
+"""Count the groups of each role, in total and by slice and revision, for the status.
 
-In: children. Out: parts of the status. What is 0 is left out, as the API stores it.
+Zeros are left out, as the API server stores them.
 """
 
 from __future__ import annotations

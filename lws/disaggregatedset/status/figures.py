@@ -1,8 +1,4 @@
-"""Which numbers do metrics show of a DisaggregatedSet?
-
-In: its name and status after a pass, and how many groups each role is to have. Out: figures, and the words
-in which passes and series speak of them.
-"""
+"""Numbers of a DisaggregatedSet for metrics, and the names that passes and series use for them."""
 
 from __future__ import annotations
 

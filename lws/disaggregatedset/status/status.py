@@ -1,9 +1,8 @@
-"""What is the status of a DisaggregatedSet: counters, conditions, memory, and what is announced when a
-condition becomes true?
+"""Build the status of a DisaggregatedSet: counters, conditions, memory, and Events for conditions that become
+true.
 
-In: the set as stored, its children, and what the pass has found out. Out: the smallest patch that leads to
-the status, and announcements. Types, reasons and messages of Available and Progressing are those of the
-original controller; a condition that was never true is absent.
+Out: the smallest patch that leads to the status, and announcements. Types, reasons and messages of Available
+and Progressing are upstream's; a condition that was never true is absent.
 """
 
 from __future__ import annotations

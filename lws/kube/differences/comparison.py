@@ -1,4 +1,4 @@
-"""Do two Kubernetes objects, or parts of them, say the same; and if not, what is the difference in words?
+"""Compare Kubernetes objects or parts of them, and describe a difference in words.
 
 In: plain JSON data. Out: a canonical form, a verdict, lines for people. The verdict costs microseconds, the
 words cost milliseconds: explain only what is known to differ.

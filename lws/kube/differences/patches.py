@@ -1,7 +1,8 @@
-"""Which patch leads from one JSON document to another?
+"""Build the patch that leads from one JSON document to another.
 
-In: both documents. Out: a merge patch (RFC 7386), or the operations of a JSON Patch (RFC 6902); none where
-they are equal. Of one document and a merge patch: the other document, and whether it can be that.
+Out: a merge patch (RFC 7386) or the operations of a JSON Patch (RFC 6902), none if the documents are equal;
+the document to which a merge patch leads, and whether a document may be that; and whether a server-side apply
+would change an object.
 """
 
 from __future__ import annotations

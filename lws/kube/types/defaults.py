@@ -1,8 +1,7 @@
-"""What does the API server fill in where a pod template or claim template says nothing?
+"""Set the defaults that the API server sets on pod templates and claim templates.
 
-In: the written form of one struct (`lws.kube.types.typed`). Out: the same struct as the API server would
-store it.
-Only what it does to templates is here: pods get more defaults than the templates that they are made from.
+In: the written form of one struct (`lws.kube.types.typed`). Out: the struct as the API server would store it.
+Pods get more defaults than the templates they are created from; those are not included.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Has a value the shape that a table of types gives it, and can it be sent as JSON at all?
+"""Check that a value has the shape that a table of types gives it, and can be sent as JSON.
 
-In: plain JSON data that nobody checked, a table of types as in `lws.kube.types.typed`. Out: the first fault,
-with its path; empty where there is none. What the table does not know may have any shape; null is as good as
-absent.
+In: unchecked JSON data, a table of types as in `lws.kube.types.typed`. Out: the first fault with its path,
+empty if there is none. Fields that the table does not know may have any shape; null counts as absent.
 """
 
 from __future__ import annotations

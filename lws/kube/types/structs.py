@@ -1,8 +1,8 @@
-"""What does a typed client send for a value of a type: which fields, in which order?
+"""Encode a value as a typed client sends it: which fields, in which order.
 
-In: plain JSON data of the shapes of a table of types as in `lws.kube.types.typed`. Out: the data in the order
-of the structs, without what no struct has. `typed` answers the same where the order of fields is of no
-account, and what no type knows is to be kept.
+In: JSON data of the shapes of a table of types as in `lws.kube.types.typed`. Out: the data in the order of
+the structs, without unknown fields. `typed` does the same if the order does not matter and unknown fields are
+to be kept.
 """
 
 from __future__ import annotations

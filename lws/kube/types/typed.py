@@ -1,4 +1,4 @@
-"""How does a typed client of Kubernetes write a pod template or claim template down? A table says it.
+"""Encode pod templates and claim templates as a typed Kubernetes client writes them, by a table of types.
 
 In: plain JSON data and a table of types. Out: the data as such a client writes it: without what it leaves
 out, with what it always writes. Nothing is refused: what the table does not know, or knows otherwise, stays.
