@@ -1,8 +1,4 @@
-"""What is done for an object that an owner needs under a name of its own?
-
-In: the owner, what has that name and whose it is, what would be made. Out: a part of a plan, in which the
-object is created, adopted, put back, deleted, waited for or left to its owner.
-"""
+"""Reconcile one child: create, adopt, restore, delete, wait for it, or leave it to its owner."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
-"""What does a step of a rollout, a status or a look at a set cost, and how often may there be one?
+"""What a step, a status write and a pass cost, and the minimum interval between two of a kind.
 
-In: how many groups the set has. Out: seconds between two of a kind. Nothing waits longer than what it costs
-justifies: of a set of 40 groups nothing waits that anybody would notice.
+In: the number of groups. Out: seconds. Nothing is delayed longer than its cost justifies: delays of a set of
+40 groups are not noticeable.
 
-Figures are CPU seconds of the control plane and of ours, measured by sixty writes in a row to a set at rest.
+Figures are CPU seconds of the control plane and of the manager, measured by sixty writes in a row to a set at
+rest.
 """
 
 from __future__ import annotations

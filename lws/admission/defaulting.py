@@ -1,7 +1,4 @@
-"""What does a LeaderWorkerSet say that leaves something out?
-
-In: the set as the API server decoded it. Out: defaults set in place.
-"""
+"""Set the defaults of a LeaderWorkerSet, in place."""
 
 from __future__ import annotations
 

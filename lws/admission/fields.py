@@ -1,7 +1,7 @@
-"""Has each value of a LeaderWorkerSet the type that rules expect, and which pod templates did its user write?
+"""Check the types of the values of a LeaderWorkerSet, and list the pod templates that its user wrote.
 
-In: a raw set, in which another definition may have let anything through. Out: errors for values of the wrong
-type, so that no rule ever meets one; paths and templates.
+Another definition may have stored anything. Values of the wrong type are errors, so that no rule ever meets
+one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""May this LeaderWorkerSet be stored?
+"""Validate a LeaderWorkerSet on create and update, and warn about what is stored anyway.
 
-In: the set as the API server decoded it, and as it was before. Out: errors or warnings, in the order, at the
-paths and in the words of the original controller's webhook.
+Upstream's errors come in the order, at the paths and in the words of its webhook.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Can groups be placed as the set asks for?
-
-In: a set with values of the right types. Out: errors about what the scheduler could never do, warnings about
-what it may not be able to.
-"""
+"""Validate the placement of groups: errors if the scheduler can never place them, warnings if it may not."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Would a set and another one of its namespace need the same name for an object?
+"""Find two sets of a namespace that need the same name for an object.
 
-In: a set, and the other sets of its namespace. Out: errors. Group 0 of set `a` has a StatefulSet `a-0`, and
-so has a set of that name.
+Group 0 of set `a` has a StatefulSet `a-0`, and so has a set of that name.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Are the templates of a set such that pods can be made of them, and mean what the user thinks?
+"""Validate the pod templates of a set, and the labels, annotations and variables that users may not set in
+them.
 
-In: a set with values of the right types. Out: errors about what StatefulSets would refuse, or TPUs could not
-work with; warnings about what is not as it seems. Labels and annotations of the controller: see `reserved`.
+Errors: what StatefulSets would reject, or TPUs could not work with. Warnings: what does not mean what it
+seems to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""How does a command say that it has changed a set? As kubectl does.
-
-In: the set and what was done. Out: one line, or what `-o` asks for.
-"""
+"""Report that a command changed a set, as kubectl does."""
 
 from __future__ import annotations
 

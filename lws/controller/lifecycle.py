@@ -1,7 +1,4 @@
-"""How does the process begin and end? By parts that run until a signal comes or one of them dies.
-
-In: signals, tasks. Out: whether the end was asked for.
-"""
+"""Run tasks until a signal arrives or one of them fails; return whether the end was requested."""
 
 from __future__ import annotations
 

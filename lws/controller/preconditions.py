@@ -1,8 +1,7 @@
-"""What must be there before anything can be done? An API server that answers and serves our definitions.
+"""Wait until the API server answers and serves our definitions.
 
-In: a connection, registrations. Out: nothing, once it is so; what is missing is said in sentences meanwhile,
-for as long as it takes: an API server that is away for hours must not find its managers in a back-off of
-restarts. Kinds whose definitions need not be there are served as long as they are.
+What is missing is reported for as long as it takes: an API server that is away for hours must not leave its
+managers in a crash loop. Optional kinds are served while their definitions exist.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Has a pod of the group failed in a way for which the group is recreated as one?
+"""Decide whether a pod of a group failed in a way for which the whole group is recreated.
 
-In: a GroupSnapshot. Out: the pod that is the reason and how it failed, or None. What counts is told from
-what there is, not from what was seen happen: so it is found after a manager was away, too.
+Out: the pod that is the reason and how it failed, or None. The decision is made from the state of the
+objects, not from events, so a failure is also found after the manager was away.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which labels and annotations tell who a pod is, and which of them were edited?
+"""Compute the labels and annotations that identify the pods of a group, and find edits of them.
 
-In: pods of a group as stored, and what cannot be edited: names, owners, the selector of the worker
-StatefulSet, the revision. Out: the pods with what they should carry, and the edits to put back.
+In: pods as stored, and what cannot be edited: names, owners, the selector of the worker StatefulSet, the
+revision. Out: the pods with what they should carry, and the edits to revert.
 """
 
 from __future__ import annotations

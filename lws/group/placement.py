@@ -1,8 +1,6 @@
-"""Where may the pods of a group run: in one part of the cluster, alone there or not (KEP-115), on nodes of
-their own?
+"""Compute where the pods of a group may run: topology, exclusive or shared (KEP-115), and nodes of their own.
 
-In: keys of groups, labels of nodes, affinity as pods have it. Out: affinity with more terms; the topology of
-a group, and what its workers must select and tolerate.
+Out: affinity with additional terms; the topology of a group; what its workers must select and tolerate.
 """
 
 from __future__ import annotations

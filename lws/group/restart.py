@@ -1,7 +1,6 @@
-"""Is a group recreated now, later, or left as it is?
+"""Decide whether a failed group is recreated now, later, or left as it is.
 
-In: a GroupSnapshot. Out: the part of the plan that does it, or says what is waited for. What failed
-is decided in `failures`, how often the group was recreated in `lws.leaderworkerset.memory`.
+`failures` decides what failed; `lws.leaderworkerset.memory` knows how often the group was recreated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which pods of a group belong together in a subgroup (KEP-115, KEP-257)?
+"""Divide the pods of a group into subgroups (KEP-115, KEP-257).
 
-In: the place of a pod in its group, 0 for the leader, and the sizes of group and subgroup. Out: indices of
-subgroups, their members, their keys.
+In: the index of a pod in its group, 0 for the leader; size of group and subgroup. Out: subgroup indices,
+members, keys.
 """
 
 from __future__ import annotations

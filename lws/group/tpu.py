@@ -1,7 +1,6 @@
-"""What do containers that use TPUs need to know of each other, so that libtpu can join them?
+"""Compute the environment of containers that use TPUs, by which libtpu finds the other hosts of its slice.
 
-In: pod specs as plain JSON data, the pods of one slice. Out: which containers use TPUs, and the environment
-that each of them gets beside the usual one.
+In: pod specs as plain JSON data, the pods of one slice.
 """
 
 from __future__ import annotations

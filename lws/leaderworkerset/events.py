@@ -1,8 +1,4 @@
-"""What are users told about a set? The Events of the original controller, word for word, and those about
-problems.
-
-In: the set and what was decided. Out: `Announce`s for actions to carry.
-"""
+"""Build the Events of a set: upstream's, word for word, and those that report problems."""
 
 from __future__ import annotations
 

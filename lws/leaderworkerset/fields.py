@@ -1,7 +1,6 @@
-"""Where does each field of a LeaderWorkerSet stand, and what does it say where it is left out?
+"""The path and default of every field of a LeaderWorkerSet that decisions read.
 
-In: a set that any definition may have stored, with fields left out, null or of the wrong type. Out: what
-stands at each path.
+Any definition may have stored the set: fields may be missing, null or of the wrong type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Which sets does the controller not act on at all, and what do their users see?
+"""Find sets that the controller must not act on, and plan the status that tells their users.
 
-In: a set, and whether admission prepares pods of its namespace. Out: the problem that keeps the controller
-away, and a plan that reports it and writes nothing else.
+The plan writes nothing else.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""May this DisaggregatedSet be stored?"""
+"""Admission of DisaggregatedSets."""

@@ -1,8 +1,7 @@
-"""What do the rules about a DisaggregatedSet read?
+"""Read the values that rules about a DisaggregatedSet need, from a raw set.
 
-In: a raw set, in which another definition may have let anything through. Out: its values, with the default of
-the API wherever a field is missing or null; errors for values of the wrong type, so that no rule ever meets
-one.
+Another definition may have stored anything. Out: values, with the default of the API if a field is missing or
+null; errors for values of the wrong type, so that no rule ever meets one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""May this DisaggregatedSet be stored?
+"""Validate a DisaggregatedSet on create and update, and warn about what is stored anyway.
 
-In: the set as the API server decoded it, and as it was before. Out: errors or warnings; those of the original
-controller in its order, at its paths and in its words.
+Upstream's errors come in its order, at its paths and in its words.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What would a manifest create, as far as that can be told without asking a cluster?
+"""Predict what a manifest would create, without asking a cluster.
 
-In: a set as written. Out: the set as the API server and our webhook would store it, what comes of it, and the
-state from which a later update would start; a `Refusal` for a set that they would not take.
+Out: the set as the API server and our webhook would store it, its objects, and the state from which a later
+update would start; a `Refusal` for a set that they would reject.
 """
 
 from __future__ import annotations

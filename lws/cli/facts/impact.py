@@ -1,7 +1,4 @@
-"""What does a change of a set do to its groups: which restart and why, which come, which go?
-
-In: the set as it stands and as it would be. Out: an `Impact`, and how it reads.
-"""
+"""Predict which groups of a set a change restarts, adds and removes, and why."""
 
 from __future__ import annotations
 

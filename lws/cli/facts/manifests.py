@@ -1,7 +1,6 @@
-"""Which LeaderWorkerSets, or sets of other kinds, does a manifest hold?
+"""Parse LeaderWorkerSets and sets of other kinds from a stream of YAML or JSON documents.
 
-In: a stream of YAML or JSON documents, UTF-8 whatever the terminal speaks. Out: the sets, as written; all
-other kinds are passed over.
+The stream is UTF-8, whatever the encoding of the terminal. Other kinds are skipped.
 """
 
 from __future__ import annotations

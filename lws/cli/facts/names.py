@@ -1,8 +1,4 @@
-"""Which set has this name, and what is said where none has it?
-
-In: a session, a kind of sets, a name. Out: the set as it is stored; a `Refusal` that names close names, or
-says that the cluster does not know the kind.
-"""
+"""Find a set by name, or raise a `Refusal` that suggests similar names or says that the kind is unknown."""
 
 from __future__ import annotations
 

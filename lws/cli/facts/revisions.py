@@ -1,7 +1,4 @@
-"""Which revision does somebody mean, and what is wrong with the history of a set?
-
-In: a set and its revisions. Out: the one that is meant, or a `Refusal`; complaints, a sentence each.
-"""
+"""Resolve the revision that a user names, and find problems in the history of a set."""
 
 from __future__ import annotations
 

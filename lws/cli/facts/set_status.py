@@ -1,7 +1,4 @@
-"""How does a set stand: each of its groups, and whether everything is as it asks?
-
-In: everything that belongs to the set. Out: plain facts; how they look is another question.
-"""
+"""Collect the state of a set and of each of its groups, as plain facts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What must a kind of sets say of itself, so that every command takes it?
-
-In: nothing. Out: classes that the registrations of kinds implement. Commands know no kind by name.
-"""
+"""The interface by which a kind of set supports every command. Commands know no kind by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Which kinds of sets do commands take?
-
-In: a name as it was typed, or an object. Out: the kind.
-"""
+"""The kinds of sets that commands accept, by name or by object."""
 
 from __future__ import annotations
 

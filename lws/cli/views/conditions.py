@@ -1,7 +1,4 @@
-"""How do the conditions of a set read, and what it waits for?
-
-In: conditions as they are stored. Out: blocks to show.
-"""
+"""Show the conditions of a set, and what it waits for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How does the difference between two revisions read, in words and side by side?
-
-In: two revisions. Out: blocks to show.
-"""
+"""Show the difference between two revisions, in words and side by side."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How does the history of a set read?
-
-In: a `Past`. Out: blocks to show, or plain data for `-o`.
-"""
+"""Show the history of a set."""
 
 from __future__ import annotations
 

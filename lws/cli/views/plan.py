@@ -1,7 +1,4 @@
-"""How does it read what an apply would do to a set?
-
-In: the effect and the steps. Out: blocks to show, or plain data for `-o`.
-"""
+"""Show what an apply would do to a set, and the steps of its rollout."""
 
 from __future__ import annotations
 

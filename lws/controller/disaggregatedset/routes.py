@@ -1,8 +1,7 @@
-"""Which passes over DisaggregatedSets does a change start?
+"""Map a change to the passes over DisaggregatedSets that it wakes, and the delay of each.
 
-In: one object before and after a change, the store, and whether the change is a write of ours. Out: keys,
-each with the seconds for which the pass can be put off. Ownership decides, by controller reference; labels
-only say whom an orphan could concern.
+Ownership decides, by controller reference; labels only show which set an orphan may concern. Writes of ours
+wake nothing that already knows of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Which fields do passes over DisaggregatedSets read, beside those that passes over sets and groups read?
-
-In: objects as the API server sends them. Out: what the store keeps of them, and which changes are news.
+"""Fields of objects that passes over DisaggregatedSets read: what the store keeps, and which changes are
+news.
 """
 
 from __future__ import annotations

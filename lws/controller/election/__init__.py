@@ -1,1 +1,1 @@
-"""Does this process act, and on what?"""
+"""Leader election: whether this process acts, and for which namespaces."""

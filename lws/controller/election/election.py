@@ -1,7 +1,6 @@
-"""For which namespaces does this process act? For all or none, by one Lease; or, without election, always.
+"""Decide for which namespaces this process acts: all or none, by one Lease; without election, all of them.
 
-In: a Lease, and who is told. Out: the answer at the moment of each write, and calls when it changes. Where
-the work is shared: `shard_election.py`.
+Out: the answer at the moment of each write, and calls when it changes. `shard_election.py` shares the work.
 """
 
 from __future__ import annotations

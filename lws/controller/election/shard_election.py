@@ -1,6 +1,6 @@
-"""For which shards of namespaces does this process act, beside others that act for the rest?
+"""Decide for which shards of namespaces this process acts, beside other managers.
 
-In: a roll call of those who take part, one Lease for each shard. Out: the answer at the moment of each write,
+In: a roll call of the managers, and one Lease for each shard. Out: the answer at the moment of each write,
 and calls when shards are gained and lost.
 """
 

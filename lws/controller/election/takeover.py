@@ -1,9 +1,7 @@
-"""When does a manager act on namespaces that it has gained? Once it has seen what the former one wrote.
+"""Delay passes over namespaces that this process gained until it has seen what the former manager wrote.
 
-In: namespaces that are gained with a Lease; a way to bring all streams up to date. Out: whether passes may be
-made there, and a call when they may begin. The Lease is taken first and everything listed after that, so the
-lists have every write that came before: also where kinds have an etcd of their own, whose versions cannot be
-compared with the Lease's.
+The Lease is taken first and everything is listed after that, so the lists contain every earlier write. That
+also holds for kinds with an etcd of their own, whose versions cannot be compared with the Lease's.
 """
 
 from __future__ import annotations

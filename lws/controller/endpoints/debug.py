@@ -1,7 +1,6 @@
-"""What is this process doing? Asked by somebody who has a shell or a port-forward to its pod.
+"""Serve /debug over plain HTTP, on loopback only: queue, caches, stacks and profiles of this process.
 
-In: functions that tell of queue and caches. Out: /debug over plain HTTP, on loopback only: the configuration
-refuses any other address.
+The configuration rejects any other address.
 """
 
 from __future__ import annotations

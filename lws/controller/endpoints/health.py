@@ -1,7 +1,6 @@
-"""Is this process alive, and is it ready? Two questions of the kubelet, answered over plain HTTP.
+"""Serve /healthz and /readyz over plain HTTP, with the names and messages of checks that fail.
 
-In: named checks, each a function that returns what is wrong, or None. Out: /healthz and /readyz with the
-names and words of what fails.
+In: named checks, each a function that returns what is wrong, or None.
 """
 
 from __future__ import annotations

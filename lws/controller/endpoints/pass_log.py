@@ -1,8 +1,4 @@
-"""To which pass does a line of the log belong?
-
-In: what a pass is about, told by the loop. Out: fields that the formatters of the log add to each line that
-is written within it, also by tasks that it starts.
-"""
+"""Add the fields of the current pass to each log line, also in tasks that the pass starts."""
 
 from __future__ import annotations
 

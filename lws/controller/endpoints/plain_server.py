@@ -1,7 +1,4 @@
-"""How is something served over plain HTTP at an address of the configuration?
-
-In: host:port, as Go programs spell it, and an application. Out: a port that is open, and closed again.
-"""
+"""Serve an application over plain HTTP at host:port, as Go programs spell it."""
 
 from __future__ import annotations
 

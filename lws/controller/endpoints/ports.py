@@ -1,7 +1,5 @@
-"""Can the manager listen where it is told to? Asked before anything else is done, so that the answer is a
-sentence.
-
-In: settings. Out: nothing, or an OSError that names the setting. Each server opens its port by itself, later.
+"""Check before anything else that the manager can listen on its addresses; raise an OSError that names the
+setting.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Has a stream fallen silent? What the liveness probe asks of each of them.
-
-In: streams, and since when they are expected to speak. Out: checks for the probe.
-"""
+"""Checks for the liveness probe that find a stream which has fallen silent."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""How do our servers speak TLS, and which certificate do they show?
-
-In: the TLS part of the configuration; a certificate and its key, again whenever they are renewed. Out: one
-SSL context that lives as long as the server and shows the newest certificate to every new connection.
-"""
+"""Build the SSL context of our servers, which shows the newest certificate to every new connection."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
-"""Who may be connected to a port with TLS? So many that nobody who reaches it can fill the memory or the list
-of open files, nor keep others waiting.
-
-In: an address, a TLS context, who speaks behind it (aiohttp's server). Out: a port that is open.
+"""Open a port with TLS that clients cannot use to exhaust memory or file descriptors, or to block each other.
 
 A connection with TLS costs 0.4 MB, which glibc keeps: 2,000 at once took a process from 75 MB to 930, for
-good. So a caller that has said nothing has a descriptor and no more, and few of the others are served at a
-time. Those that say nothing, or too little for too long, make room for the next.
+good. So a client that has sent nothing yet holds a descriptor and no more, and few of the others are served
+at a time. Clients that send nothing, or too little for too long, make room for the next.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Which admission webhooks of LeaderWorkerSet are there, and which decision answers which?
+"""The admission webhooks of LeaderWorkerSet: each handler calls one function of `lws.admission`.
 
-In: reviews, by way of kopf. Out: nothing of its own: each handler is a line to `lws.admission`. The ids are
-the paths that webhook configurations have always called.
+The ids are the paths that webhook configurations have always called.
 """
 
 from __future__ import annotations

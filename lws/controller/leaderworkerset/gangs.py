@@ -1,8 +1,4 @@
-"""When are gangs served? For as long as the API of their scheduler is there.
-
-In: the provider that is configured, the API server. Out: a stream of PodGroups, and the provider while it is
-served.
-"""
+"""Watch PodGroups, and serve gangs, while the API of their scheduler exists."""
 
 from __future__ import annotations
 

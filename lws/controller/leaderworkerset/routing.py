@@ -1,7 +1,4 @@
-"""Which passes over sets and groups does a change start, and for how long can each be put off?
-
-In: changes of the store, and the store. Out: keys with seconds.
-"""
+"""Map a change to the passes over sets and groups that it wakes, and the delay of each."""
 
 from __future__ import annotations
 

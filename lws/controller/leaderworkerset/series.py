@@ -1,7 +1,4 @@
-"""Which series do metrics have of LeaderWorkerSets?
-
-In: the words of figures and tallies. Out: series for the registration.
-"""
+"""The metric series of LeaderWorkerSets."""
 
 from __future__ import annotations
 

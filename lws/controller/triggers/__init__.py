@@ -1,1 +1,1 @@
-"""Which change wakes which pass?"""
+"""Triggers: which change wakes which pass."""

@@ -1,8 +1,7 @@
-"""What do the mutating webhooks change? Handlers say it while kopf runs them; it is carried out afterwards.
+"""Collect the changes of mutating handlers while kopf runs them, and turn them into a JSON Patch afterwards.
 
-In: changes, each from an object to another one; an object. Out: a JSON Patch. kopf would copy the object and
-compare all of it, which took three quarters of the time of a review: a rollout asks for one for each of its
-pods. What two objects share, nobody compares.
+kopf would copy the object and compare all of it, which took three quarters of the time of a review: a rollout
+asks for one for each of its pods. Parts that two objects share are not compared.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""What does kopf get to see of an admission review, and what does the API server get to see of kopf's answer?
-
-In: the body of a request; kopf's response, or the error in its place. Out: a review that kopf can rely on;
-the bytes to answer with. Reviews are those of admission.k8s.io/v1.
-"""
+"""Translate an admission review for kopf, and kopf's response for the API server (admission.k8s.io/v1)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Where do the API server's admission reviews arrive?
+"""Serve admission reviews over HTTPS at /<handler id>, under kopf's server protocol.
 
-In: HTTPS requests at /<handler id>. Out: kopf's answers to them. kopf runs this server in place of its own
-one, which stops at 1 MiB, answers malformed reviews with 500 and refusals without a reason.
+It replaces kopf's own server, which stops at 1 MiB, answers malformed reviews with 500 and refusals without a
+reason.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What does the coscheduling plugin of scheduler-plugins read of a group (scheduling.x-k8s.io/v1alpha1)?
-
-In: labels of pods; the set as the group's revision had it, the leader pod. Out: labels of pods; the PodGroup.
+"""The PodGroup, and the labels of pods, for the coscheduling plugin of scheduler-plugins
+(scheduling.x-k8s.io/v1alpha1).
 """
 
 from __future__ import annotations

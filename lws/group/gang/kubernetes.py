@@ -1,7 +1,7 @@
-"""What does the scheduler of Kubernetes read of a group (scheduling.k8s.io, KEP-4671 and KEP-666)?
+"""The PodGroup, and `spec.schedulingGroup` of pods, for the scheduler of Kubernetes (scheduling.k8s.io,
+KEP-4671 and KEP-666).
 
-In: labels of pods; the set as the group's revision had it, the leader pod. Out: `spec.schedulingGroup` of
-pods; the PodGroup, in the version that the API server has.
+The version of the PodGroup is the one that the API server has.
 """
 
 from __future__ import annotations

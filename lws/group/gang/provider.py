@@ -1,7 +1,7 @@
-"""How does a group ask a scheduler to be placed as a whole, or not at all (KEP-407, KEP-666)?
+"""The interface of a gang provider: how a group asks a scheduler to be placed as a whole (KEP-407, KEP-666).
 
-In: the set as the group's revision had it, the leader pod. Out: what pods say of their gang; the PodGroup.
-A provider is one API of PodGroups; a scheduler reads both.
+In: the set as of the group's revision, the leader pod. Out: marks of pods; the PodGroup. A provider is one
+API of PodGroups; a scheduler reads both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which schedulers can place groups as a whole?
-
-In: the name that the configuration has for one. Out: its provider.
-"""
+"""The gang providers by the names that the configuration has for them, and the one for Volcano."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""How does a set stand: whose is its StatefulSet, which revision is wanted, where is its rollout?"""
+"""The assessment of a set, with which its plan and the commands begin."""

@@ -1,7 +1,7 @@
-"""Where does a set stand: whose is its leader StatefulSet, which revision does it want, how are its groups,
-and from which state is the next step of its rollout decided?
+"""Assess a set: ownership of the leader StatefulSet, target revision, state of the groups, and the position
+of its rollout.
 
-In: a SetSnapshot. Out: an `Assessment`. The plan of the controller and the commands both begin with it.
+The controller's plan and the commands both begin with the `Assessment`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Could the set have made this object that nobody controls? If not, does it do what one of ours would do?
+"""Decide whether a set could have created an object that has no controller, or whether the object does the
+same job.
 
-In: an object under a name that we give, and what would be made there. Out: its ownership. Labels prove
-nothing, because anybody copies them: what a set adopts is deleted with it, so it has to be of the shape that
-only we give.
+Labels prove nothing, because anyone can copy them. What a set adopts is deleted with it, so the object must
+have the shape that only this controller gives it.
 """
 
 from __future__ import annotations

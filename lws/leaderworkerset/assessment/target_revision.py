@@ -1,7 +1,6 @@
-"""Which revision does the set want now, and what must be written before anything acts on it?
+"""Decide the target revision of a set, and the writes that must precede any action on it.
 
-In: a SetSnapshot. Out: a Choice: the key, and the writes that record it and whatever runs unrecorded; and
-what may be pruned.
+Out: a Choice: the key, the writes that record it and whatever runs unrecorded, and what may be pruned.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Is something of a set yet to be made, recorded or adopted?
+"""Report whether anything of a set has yet to be created, recorded or adopted.
 
-In: what is known of it. Out: an answer; where it is yes, the set is read past every cache first.
+If so, the set is read past every cache first.
 """
 
 from __future__ import annotations

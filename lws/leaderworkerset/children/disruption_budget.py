@@ -1,14 +1,11 @@
-"""How many groups may evictions (the drain of a node, say) still take from a set?
-
-In: a SetSnapshot and the state of its groups. Out: one part of the plan: the set's PodDisruptionBudget is
-made, moved, put back or taken away.
+"""Plan the PodDisruptionBudget of a set, which counts whole groups.
 
 An eviction of one pod takes its whole group, so `maxUnavailable` counts groups that may go: all that the user
 grants while nothing is disrupted, none once that many are. In between the disruption controller itself counts
-at least one missing pod of every disrupted group; but for those without workers, because a StatefulSet that
-has no pods is not counted, and then a leader that is ready hides that its group is down. Adding the missing
-pods of disrupted groups would let groups go sooner. But pods come back one by one, and each of them would let
-another group go before anybody could take that back.
+at least one missing pod of every disrupted group. The exception is a group without workers: a StatefulSet
+that has no pods is not counted, so a ready leader hides that its group is down. Adding the missing pods of
+disrupted groups would let groups go sooner. But pods come back one by one, and each of them would let another
+group go before the budget could be lowered again.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What must the leader StatefulSet be told, and which leaders must go before it is?
+"""Plan the leader StatefulSet, and which leaders to delete before it is written.
 
-In: a SetSnapshot and its assessment. Out: one part of the plan: revision first, then what must be remembered,
-then leaders that go, then the StatefulSet.
+Out: writes in this order: revision, checkpoint, deletions of leaders, StatefulSet. Pods that the StatefulSet
+controller gave up creating are retried.
 """
 
 from __future__ import annotations

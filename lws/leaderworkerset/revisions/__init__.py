@@ -1,1 +1,1 @@
-"""What is the history of a set, and which revision does it want?"""
+"""The history of a set: bytes, keys and ControllerRevisions."""

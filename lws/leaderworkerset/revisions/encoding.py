@@ -1,7 +1,7 @@
-"""Which text stands for the part of a set that a rollout depends on, and when do two parts mean the same?
+"""Encode the part of a set that a rollout depends on, and decide when two encodings mean the same.
 
-In: the spec of a LeaderWorkerSet as anyone spelled it. Out: canonical text, byte for byte that of the
-original controller, the key that follows from it, and the form in which equal specs are equal texts.
+In: the spec of a LeaderWorkerSet in any spelling. Out: upstream's canonical text, byte for byte; the key, its
+hash; and the form in which equal specs are equal texts.
 """
 
 from __future__ import annotations

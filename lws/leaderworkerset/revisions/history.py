@@ -1,7 +1,6 @@
-"""What does the history of a set hold, and what would be added to it or restored out of it?
+"""Parse, build, recognise, restore and compare the ControllerRevisions of a set.
 
-In: a set as stored and its ControllerRevisions. Out: parsed revisions, verdicts about them, new objects.
-The data of a ControllerRevision is never changed once it is recorded; only its number may be raised.
+The data of a ControllerRevision never changes once it is recorded; only its number may be raised.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Which key does a revision have whose label is not the hash in its name?
+"""Determine the key of revisions whose label is not the hash in their name.
 
-In: the parsed revisions of a set, and keys that something carries. Out: the same with the keys that they were
-recorded with, and what was edited. Two kinds have another label: those that record what ran before there was
-a history, whose pods carry an older key, and those whose label was edited. A seal tells, or else what runs.
+Two kinds have another label: revisions that record what ran before there was a history, whose pods carry an
+older key, and revisions whose label was edited. A seal tells which, or else what runs.
 """
 
 from __future__ import annotations

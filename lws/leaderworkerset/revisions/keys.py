@@ -1,7 +1,7 @@
-"""From which revision was something made? Labels alone do not say it: anybody may edit them.
+"""Find the revision that an object was created from; its label may have been edited.
 
 In: leader pods, StatefulSets and the ControllerRevisions that StatefulSets keep, whole or trimmed. Out:
-revision keys; None where nothing shows one.
+revision keys; None if nothing shows one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""What did a revision hold that is not there any more? Read off the StatefulSets that were made from it.
+"""Reconstruct a lost revision from the StatefulSets that were created from it.
 
-In: the set, and the templates that StatefulSets have under the key. Out: a record of what runs, and whether
-that is what the set asks for anyway; or None where nothing shows it.
+Out: a record of what runs, and whether that is what the set asks for anyway; None if nothing shows it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What proves which data, key and placement a ControllerRevision was recorded with?
+"""Prove with which data, key and placement a ControllerRevision was recorded.
 
-In: its name, data and annotations. Out: whether the name is that of the data; the key and the placement as
-they were recorded; the patch that puts them back. The API server refuses edits of data, not of metadata.
+In: its name, data and annotations. Out: whether the name belongs to the data; key and placement as recorded;
+the patch that restores them. The API server rejects edits of data, but not of metadata.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Can be read what is stored of a set: its spec, what its revisions recorded of it, its status?
+"""Validate the stored spec, revisions and status of a set.
 
-In: plain data that an older definition, another controller or a hand may have written. Out: what is wrong, in
-words, empty where nothing is; of a status the part that can be read. Whatever passes here, no decision
-stumbles over.
+An older definition, another controller or a person may have written anything. Out: what is wrong, in words;
+of a status the readable part. No decision fails on data that passes here.
 """
 
 from __future__ import annotations

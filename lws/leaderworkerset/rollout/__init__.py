@@ -1,1 +1,1 @@
-"""How does a set get from one revision, or number of groups, to another?"""
+"""The rollout of a set, in numbers only."""

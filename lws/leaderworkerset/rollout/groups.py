@@ -1,8 +1,4 @@
-"""How does each group stand, and what was the leader StatefulSet told?
-
-In: facts about groups and the leader StatefulSet as plain objects. Out: the small frozen values that rollout
-and status decide from, without any object in them.
-"""
+"""Reduce groups and the leader StatefulSet to the small frozen values that rollout and status decide from."""
 
 from __future__ import annotations
 

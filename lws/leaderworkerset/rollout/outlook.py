@@ -1,8 +1,4 @@
-"""How does it read which groups a change of a set restarts?
-
-In: groups by index, and what a rollout may use up. Out: phrases, the same for the commands and for the
-webhook.
-"""
+"""Describe which groups a change restarts, for commands and webhook alike."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How far may a set roll at this moment: which partition, how many replicas, whom to replace, and why?
+"""Decide the next step of a rollout: partition, replicas, leaders to replace, and why.
 
 In: a `RolloutState`. Out: a `Rollout`.
 
-Partition and replicas are those of the original controller, except that
+Partition and replicas are upstream's, except that
 - with a surge one group always stays: maxUnavailable acts as at most replicas - 1;
 - a budget of nothing at all acts as one unavailable group;
 - no step of ours leaves fewer groups ready than replicas - maxUnavailable, counted over all groups. Below

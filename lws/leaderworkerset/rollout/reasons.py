@@ -1,7 +1,4 @@
-"""What does a step of a rollout say to people: why it is taken, and what has to happen before the next one?
-
-In: a moment of a rollout and what was decided for it. Out: one line of plain words each, for logs and plans.
-"""
+"""Describe a step of a rollout for logs and plans: why it is taken, and what the next one waits for."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Which groups stay when a set is scaled down although users would rather have them go?
+"""Find unready groups that a scale-down keeps.
 
-In: how groups stand, before and after. Out: what users are told. StatefulSets take the highest index first,
-ready or not: `ordinals.start` could let go of the lowest ones only, and would give every group that comes
-after another name.
+StatefulSets delete the highest index first, ready or not. `ordinals.start` could only release the lowest
+indices, and would rename every group created after that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Which steps would a rollout take from here to its end, if every new group gets ready?
+"""List the steps of a rollout from here to its end, if every new group becomes ready.
 
-In: the state that a rollout would be decided from. Out: the steps of the planner, in order, played against a
-model of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy Parallel).
+The planner plays against a model of the StatefulSet controller (Kubernetes 1.37, podManagementPolicy
+Parallel).
 
 The model has no time: both controllers do what they can, then every pod makes one move. Outdated groups that
 are not ready stay so.

@@ -1,7 +1,7 @@
-"""What goes into the decision about a rollout, what comes out, and what is counted in between?
+"""Input, output and counts of the decision about a rollout.
 
-In: the state of every group, the position that the leader StatefulSet keeps, and the budget. Out: counts and
-answers about groups by index; the decision itself is made elsewhere.
+In: the state of every group, the position that the leader StatefulSet keeps, and the budget. The decision
+itself is made in `plan`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What does a set say of itself?"""
+"""The status of a set."""

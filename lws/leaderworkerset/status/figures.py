@@ -1,7 +1,4 @@
-"""Which numbers do metrics show of a set, and what do they count?
-
-In: what a pass has found. Out: figures, and the words in which passes and series speak of them.
-"""
+"""Numbers of a set for metrics, and the names that passes and series use for them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""What keeps a set from getting its groups?
+"""Collect what keeps a set from getting its groups, worst first.
 
-In: a SetSnapshot, and what the parts of the pass ran into. Out: problems, worst first, for the condition
-ReplicaFailure and for Events.
+The result goes into the condition ReplicaFailure and into Events.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""When did a set last come closer to what it asks for, and is that too long ago?
+"""Remember when a set last made progress, and decide whether it is stalled.
 
-In: the stored status, and what this pass has found. Out: the moment to remember, and whether the set is
-stalled. Losing that memory delays the verdict, nothing else; nothing follows from the verdict.
+Losing that memory delays the verdict, nothing else; nothing follows from the verdict.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""What is the status of a set: counters, conditions, and what is announced when a condition becomes true?
+"""Build the status of a set: counters, conditions, and Events for conditions that become true.
 
-In: the set as stored, the state of its groups, and what the pass has found out. Out: the whole intended
-status, the smallest patch that leads to it, and announcements.
+Out: the whole intended status, the smallest patch that leads to it, and announcements.
 
-Types and reasons of conditions, messages of true ones and the notes of announcements are those of the
-original controller. Available excludes Progressing and UpdateInProgress, and nothing else ends these two; a
-condition that was never true is absent. One that turns False keeps its reason: its message says why.
+Types and reasons of conditions, messages of true ones and the notes of announcements are upstream's.
+Available excludes Progressing and UpdateInProgress, and nothing else ends these two; a condition that was
+never true is absent. One that turns False keeps its reason: its message says why.
 """
 
 from __future__ import annotations

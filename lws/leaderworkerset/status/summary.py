@@ -1,8 +1,7 @@
-"""How do the groups of a set stand, and why is one not where it should be?
+"""Describe the state of each group, and why it is not ready on the target revision.
 
-In: the state of every group that has a leader pod. Out: how each group stands, with the reason that both the
-status and the commands give; and `status.groups`: counts, and a few of those that are not where they
-should be. Only coarse states, so that no pod costs a write of its own.
+Status and commands give the same reasons. `status.groups` has counts, and a few of the groups that are not
+where they should be; only coarse states, so that no pod costs a write of its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Can a change of the status wait for more of its kind?
+"""Decide whether a change of the status can be batched with later ones.
 
-In: the stored status, and the patch of it. Out: an answer; how long it waits is not decided here. Nothing
-waits that anybody acts on: conditions, generations, names of revisions, groups on top of those asked for.
+How long it waits is decided elsewhere. Conditions, generations, names of revisions and groups above
+`spec.replicas` are never delayed.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What are the objects of a set built from?"""
+"""Builders for the objects of a set."""

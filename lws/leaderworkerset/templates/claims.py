@@ -1,7 +1,7 @@
-"""Which claims do the pods of a set get, and what becomes of them (KEP-622)?
+"""Build the claim templates of StatefulSets, and decide what becomes of claims (KEP-622).
 
-In: a set; a StatefulSet that exists, because its claim templates can never change; claims of workers. Out:
-parts of StatefulSet specs; writes that say whose the claims are.
+The claim templates of a StatefulSet that exists can never change. Out: parts of StatefulSet specs; writes
+that set the owners of claims.
 """
 
 from __future__ import annotations

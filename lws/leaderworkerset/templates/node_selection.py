@@ -1,8 +1,7 @@
-"""Which nodes does a group ask for that others of its set do not: selector and tolerations by its index?
+"""Compute node selectors and tolerations that depend on the index of a group.
 
-In: annotations of a set or of a pod template, and which group it is. Out: what its pods get. The StatefulSet
-of leaders has one template for all groups, so leaders get theirs by the pod webhook, workers by the template
-of their own StatefulSet.
+The leader StatefulSet has one template for all groups, so leaders get theirs from the pod webhook, workers
+from the template of their own StatefulSet.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""How are sets changed by commands?"""
+"""Changes that commands make to sets."""

@@ -1,7 +1,6 @@
-"""How does every group of a set come to be made anew, by one rollout?
+"""Build the merge patch that restarts every group of a set in one rollout.
 
-In: a set as stored. Out: a merge patch that gives its pod templates the annotation of `kubectl rollout
-restart`, or a `Refusal`; nothing is read or written.
+It sets the annotation of `kubectl rollout restart` in the pod templates; a `Refusal` if that is not possible.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""How is a set written that was read a moment ago, while its controller keeps writing its status?
+"""Retry a write to a set while its controller keeps writing its status.
 
-In: the set as read, and a write that fails when the set is another by then. Out: the set as stored, or a
-`Refusal` if somebody has changed what it asks for.
+Raises a `Refusal` if the spec has changed since it was read.
 """
 
 from __future__ import annotations

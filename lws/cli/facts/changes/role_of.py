@@ -1,7 +1,4 @@
-"""Is a LeaderWorkerSet a role of a DisaggregatedSet, and what does a change of it by itself come to?
-
-In: a set, and what a command is about to do. Out: a sentence, or a refusal.
-"""
+"""Warn about, or refuse, a change of a LeaderWorkerSet that is a role of a DisaggregatedSet."""
 
 from __future__ import annotations
 

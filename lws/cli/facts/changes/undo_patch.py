@@ -1,7 +1,4 @@
-"""How does a set get back to an earlier revision, and when must it not?
-
-In: a set as stored and a recorded revision. Out: a JSON patch, or a `Refusal`; nothing is read or written.
-"""
+"""Build the JSON Patch that rolls a set back to a recorded revision, or raise a `Refusal`."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What do commands find out about DisaggregatedSets?"""
+"""What commands find out about DisaggregatedSets."""

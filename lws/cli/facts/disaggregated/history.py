@@ -1,6 +1,5 @@
-"""What is the history of a DisaggregatedSet, which revision of it is meant, and how does it get back there?
-
-In: a session and a name. Out: revisions and who runs them, one of them, a JSON patch; or a `Refusal`.
+"""Read the history of a DisaggregatedSet, resolve a revision in it, and build the patch that rolls back to
+it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What does a change of a DisaggregatedSet do to its groups: which restart, which come, which go?
-
-In: the set as it stands and as it would be. Out: a `DisaggregatedImpact`, and how it reads.
-"""
+"""Predict which groups of a DisaggregatedSet a change restarts, adds and removes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How does a DisaggregatedSet stand: each of its LeaderWorkerSets, and whether everything is as it asks?
-
-In: a snapshot. Out: plain facts; how they look is another question.
-"""
+"""Collect the state of a DisaggregatedSet and of each of its LeaderWorkerSets, as plain facts."""
 
 from __future__ import annotations
 

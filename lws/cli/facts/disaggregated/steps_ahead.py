@@ -1,7 +1,7 @@
-"""Which steps does a DisaggregatedSet take from here to its end, if every new group gets ready?
+"""List the steps of a DisaggregatedSet from here to its end, if every new group becomes ready.
 
-In: what a pass over the set would see. Out: the steps of the product's own passes, in order, played against a
-model of everybody else. Passes do what they can, and then everybody else does.
+The product's own passes play against a model of all other controllers. Passes do what they can, then the
+other controllers do.
 """
 
 from __future__ import annotations

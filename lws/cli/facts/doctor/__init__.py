@@ -1,1 +1,1 @@
-"""What is wrong with an installation, and what to do about it? One file per check."""
+"""Checks of an installation."""

@@ -1,6 +1,6 @@
-"""What is there of an installation: where is the manager, and what has it been given?
+"""Read an installation: where the manager is, its configuration, and its objects.
 
-In: a connection, a namespace if one was named. Out: one frozen picture that all checks judge.
+Out: one frozen value that all checks judge.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""May the manager do all that it has to?
-
-In: an installation, and what the API server answers to reviews. Out: findings.
-"""
+"""Check the permissions of the manager, by access reviews."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How does the history of a DisaggregatedSet read, and the difference between two of its revisions?
-
-In: a `DisaggregatedPast`. Out: blocks to show, or plain data for `-o`.
-"""
+"""Show the history of a DisaggregatedSet, and the difference between two of its revisions."""
 
 from __future__ import annotations
 

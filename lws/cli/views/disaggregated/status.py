@@ -1,7 +1,4 @@
-"""How does the standing of a DisaggregatedSet look: its LeaderWorkerSets, its conditions, what it waits for?
-
-In: the facts. Out: blocks to show, or plain data for `-o`.
-"""
+"""Show the state of a DisaggregatedSet: LeaderWorkerSets, conditions, and what it waits for."""
 
 from __future__ import annotations
 
