@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from lws.cluster.cache.fields import Table
+from lws.cluster.cache.fields import StoredFields
 from lws.cluster.cache.informer import Source
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
@@ -23,7 +23,7 @@ from lws.cluster.write.owner_locks import Turns
 from lws.config import Settings
 from lws.controller.election.election import Scope
 from lws.controller.endpoints.health import Check
-from lws.controller.endpoints.metrics import Standing
+from lws.controller.endpoints.metrics import KeyState
 from lws.controller.endpoints.workloads import WorkloadSeries
 from lws.controller.loop import Kind, Term
 from lws.controller.triggers.keys import Key, Route
@@ -89,9 +89,9 @@ class Registration:
     build: Callable[[Parts], Controller]
     endpoints: Mapping[str, Resource] = field(default_factory=dict)
     handlers: Callable[[Settings, Store], Mapping[str, Handler]] = _unreviewed
-    reads: tuple[Table, ...] = ()
+    reads: tuple[StoredFields, ...] = ()
     is_optional: bool = False
-    standings: tuple[Standing, ...] = ()
+    standings: tuple[KeyState, ...] = ()
     series: tuple[WorkloadSeries, ...] = ()
 
 

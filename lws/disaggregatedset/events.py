@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lws.actions import Announce, Fold, Object, Problem, Reference
-from lws.disaggregatedset.revisions.record import Recorded
+from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.snapshot import ChildFacts
 
 
@@ -58,7 +58,7 @@ def failed_create(obj: Object, what: str) -> Announce:
     return _warning(obj, "FailedCreate", "Create", f"Failed to create {what}")
 
 
-def broken_revisions(obj: Object, revisions: Iterable[Recorded]) -> tuple[Announce, ...]:
+def broken_revisions(obj: Object, revisions: Iterable[RecordedRoles]) -> tuple[Announce, ...]:
     """Revisions that nothing can be made from, each once."""
     return tuple(
         replace(_warning(obj, "BrokenRevision", "Read", each.broken, each.reference), once=True)

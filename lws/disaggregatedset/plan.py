@@ -19,18 +19,18 @@ from lws.disaggregatedset.children.scalers import plan_scalers
 from lws.disaggregatedset.children.services import plan_services
 from lws.disaggregatedset.children.upkeep import LiveRole, plan_upkeep, waiting_edits
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions.target import Target, target_revision
+from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
 from lws.disaggregatedset.revisions.upkeep import plan_pruning
 from lws.disaggregatedset.revisions.upkeep import plan_upkeep as plan_history_upkeep
 from lws.disaggregatedset.slices.course import Course, courses, waiting_slices
 from lws.disaggregatedset.slices.leftovers import plan_removed_slices
 from lws.disaggregatedset.slices.state import newest_first
-from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.slices.targets import RoleTargets
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
 from lws.disaggregatedset.status.figures import figures_of
 from lws.disaggregatedset.status.problems import look_again, plan_left_alone, problems_of, without_nodes
-from lws.disaggregatedset.status.status import IN_ROLLOUT, Observed, can_wait, disaggregated_status
+from lws.disaggregatedset.status.status import IN_ROLLOUT, ObservedRoles, can_wait, disaggregated_status
 from lws.kube.metadata import is_terminating
 from lws.leaderworkerset.status.progress import STALLED
 
@@ -43,7 +43,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     if snapshot.fault:
         return plan_left_alone(snapshot)
     target = target_revision(snapshot)
-    wanted = Wanted(snapshot, parse(snapshot.obj), target.key, target.records)
+    wanted = RoleTargets(snapshot, parse(snapshot.obj), target.key, target.records)
     if target.actions and not _may_follow(wanted, target):
         return _plan_record(wanted, target)
     if snapshot.orphans:
@@ -51,7 +51,7 @@ def plan(snapshot: DisaggregatedSnapshot) -> Plan:
     return _plan_whole(wanted, target)
 
 
-def _may_follow(wanted: Wanted, target: Target) -> bool:
+def _may_follow(wanted: RoleTargets, target: TargetRevision) -> bool:
     """Whether the first step may be taken in the pass that records what it leads to: in one sequence behind
     it, which stops at its first failure. Slices wait for nothing that fails in another one.
     """
@@ -60,7 +60,7 @@ def _may_follow(wanted: Wanted, target: Target) -> bool:
     return target.is_all_that_is_recorded and not snapshot.orphans and len(slices) == 1
 
 
-def _plan_record(wanted: Wanted, target: Target) -> Plan:
+def _plan_record(wanted: RoleTargets, target: TargetRevision) -> Plan:
     """Nothing but what is recorded: a look at the history that there is then shows what comes next."""
     snapshot = wanted.snapshot
     broken = events.broken_revisions(snapshot.obj, snapshot.revisions)
@@ -72,7 +72,7 @@ def _plan_record(wanted: Wanted, target: Target) -> Plan:
     return together(recording, told)
 
 
-def _plan_adoption(wanted: Wanted, target: Target) -> Plan:
+def _plan_adoption(wanted: RoleTargets, target: TargetRevision) -> Plan:
     """Orphans count in every step: nothing else is done before they are ours, but to say what is refused."""
     snapshot = wanted.snapshot
     adoption = together(*(adopt(snapshot.owner, each) for each in snapshot.orphans))
@@ -81,7 +81,7 @@ def _plan_adoption(wanted: Wanted, target: Target) -> Plan:
     return together(adoption, _status(wanted, target, courses(wanted), adoption))
 
 
-def _plan_whole(wanted: Wanted, target: Target) -> Plan:
+def _plan_whole(wanted: RoleTargets, target: TargetRevision) -> Plan:
     snapshot, spec = wanted.snapshot, wanted.spec
     steps = courses(wanted)
     roles = {key: tuple(each.roles) for key, each in target.records.items()}
@@ -100,7 +100,7 @@ def _plan_whole(wanted: Wanted, target: Target) -> Plan:
     return together(planned, _status(wanted, target, steps, planned))
 
 
-def _history(wanted: Wanted, target: Target, steps: Sequence[Course]) -> Iterator[Plan]:
+def _history(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> Iterator[Plan]:
     """What is put back on revisions, and which go. What is yet to be recorded is none of them."""
     if not target.actions:
         yield plan_history_upkeep(wanted.snapshot, target)
@@ -110,7 +110,7 @@ def _history(wanted: Wanted, target: Target, steps: Sequence[Course]) -> Iterato
         yield plan_pruning(wanted.snapshot, target, wanted.spec.history_limit, remembered)
 
 
-def _upkeep(wanted: Wanted, target: Target) -> Iterator[Plan]:
+def _upkeep(wanted: RoleTargets, target: TargetRevision) -> Iterator[Plan]:
     """What of edited roles takes effect on children as they are."""
     snapshot, spec = wanted.snapshot, wanted.spec
     # What was taken over as it ran stays so until the first edit.
@@ -124,7 +124,7 @@ def _upkeep(wanted: Wanted, target: Target) -> Iterator[Plan]:
         yield plan_upkeep(snapshot.owner.name, child.obj, live.get(child.role), former)
 
 
-def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Plan) -> Plan:
+def _status(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course], planned: Plan) -> Plan:
     """The status after this pass, and what users are told with it."""
     snapshot, spec = wanted.snapshot, wanted.spec
     obj = snapshot.obj
@@ -132,7 +132,7 @@ def _status(wanted: Wanted, target: Target, steps: Sequence[Course], planned: Pl
     rolling = frozenset(each.index for each in steps if each.is_rolling)
     status = disaggregated_status(
         obj,
-        Observed(
+        ObservedRoles(
             now=snapshot.now,
             desired=wanted.in_all(),
             children=snapshot.children,
@@ -174,7 +174,7 @@ def _written(
     return (Status(Reference.to(obj), patch, announce, can_wait(stored, patch, slices), before=stored),)
 
 
-def _pending(wanted: Wanted, target: Target, steps: Sequence[Course]) -> tuple[str, ...]:
+def _pending(wanted: RoleTargets, target: TargetRevision, steps: Sequence[Course]) -> tuple[str, ...]:
     """What users wait for without anything being wrong."""
     snapshot, recorded = wanted.snapshot, wanted.recorded(target.key)
     edits = waiting_edits(wanted.spec, recorded) if recorded else ()
@@ -182,7 +182,7 @@ def _pending(wanted: Wanted, target: Target, steps: Sequence[Course]) -> tuple[s
     return (*edits, *waiting_slices(steps), *wanted.without_groups, *nodes)
 
 
-def _has_ended(stored: Object, target: Target, rolling: frozenset[int]) -> bool:
+def _has_ended(stored: Object, target: TargetRevision, rolling: frozenset[int]) -> bool:
     """A rollout that the status speaks of has come to its end. One that was taken back before it was recorded
     has never begun.
     """
@@ -190,7 +190,7 @@ def _has_ended(stored: Object, target: Target, rolling: frozenset[int]) -> bool:
     return not rolling and was != goal == target.name
 
 
-def _current(snapshot: DisaggregatedSnapshot, target: Target, is_rolling: bool) -> str:
+def _current(snapshot: DisaggregatedSnapshot, target: TargetRevision, is_rolling: bool) -> str:
     """The name of the revision that the set was on before; of the wanted one once nothing else is left."""
     if not is_rolling:
         return target.name
@@ -202,6 +202,6 @@ def _current(snapshot: DisaggregatedSnapshot, target: Target, is_rolling: bool) 
     return next((names[key] for key in old if key in names), target.name)
 
 
-def _collisions(obj: Object, target: Target) -> int:
+def _collisions(obj: Object, target: TargetRevision) -> int:
     stored = (obj.get("status") or {}).get("collisionCount")
     return max(stored if type(stored) is int else 0, target.collisions or 0)

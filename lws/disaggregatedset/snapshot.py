@@ -12,7 +12,7 @@ from functools import cached_property
 
 from lws.actions import Object
 from lws.children import Owner
-from lws.disaggregatedset.revisions.record import Recorded
+from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.kube.conditions import Obstruction
 from lws.kube.metadata import is_terminating, owner_reference
 from lws.kube.ownership import may_adopt
@@ -97,7 +97,7 @@ class DisaggregatedSnapshot:
     services: tuple[Object, ...] = ()
     scalers: tuple[Object, ...] = ()
     strangers: Mapping[tuple[str, str], Object] = field(default_factory=dict)
-    revisions: tuple[Recorded, ...] = ()
+    revisions: tuple[RecordedRoles, ...] = ()
     taken: tuple[Object, ...] = ()
     lingering: Mapping[str, int] = field(default_factory=dict)
     orphaned: Mapping[str, int] = field(default_factory=dict)

@@ -26,7 +26,7 @@ from lws.leaderworkerset.memory import (
     memory_of,
     restarts_of,
 )
-from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states
+from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states
 from lws.leaderworkerset.rollout.state import budget_of
 from lws.leaderworkerset.snapshot import GroupFacts
 from lws.leaderworkerset.status.figures import delayed, recreated
@@ -130,7 +130,7 @@ def _left_as_it_is(group: GroupSnapshot, incident: Incident, past: Restarts, is_
 def _unaffordable(group: GroupSnapshot, incident: Incident) -> Plan | None:
     """Waits for the budget of a rollout, None where there is room."""
     # Looked through once: there may be a thousand of them.
-    states = group_states(group.siblings, Wanted(group.wanted_key, {}))
+    states = group_states(group.siblings, DesiredGroups(group.wanted_key, {}))
     if _is_affordable(group, states):
         return None
     until = _at_the_latest(group, incident, states)

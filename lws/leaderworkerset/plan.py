@@ -27,7 +27,7 @@ from lws.leaderworkerset.assessment.target_revision import (
     plan_pruning,
 )
 from lws.leaderworkerset.children.disruption_budget import plan_disruption_budget
-from lws.leaderworkerset.children.leader_statefulset import Step, plan_leaders, plan_retries
+from lws.leaderworkerset.children.leader_statefulset import LeaderStep, plan_leaders, plan_retries
 from lws.leaderworkerset.children.services import plan_leader_service, plan_service
 from lws.leaderworkerset.left_alone import plan_left_alone, why_left_alone
 from lws.leaderworkerset.memory import current_members, given_up
@@ -119,7 +119,7 @@ def _written(snapshot: SetSnapshot, status: SetStatus, rollout: RolloutState) ->
     return (Status(Reference.to(lws), patch, status.announce, *urgency, before=stored),)
 
 
-def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: Step, is_done: bool) -> Revisions:
+def _revisions_to_tell(snapshot: SetSnapshot, choice: Choice, step: LeaderStep, is_done: bool) -> Revisions:
     # Otherwise nothing of that name exists.
     (written, *_) = step.plan.sequences or ((),)
     if written[: len(choice.actions)] != choice.actions:
@@ -139,7 +139,7 @@ def _status(
     rollout: RolloutState,
     problems: Sequence[Problem],
     revisions: Revisions,
-    step: Step,
+    step: LeaderStep,
 ) -> SetStatus:
     lws = snapshot.lws
     leader_status = (snapshot.leader or {}).get("status") or {}
@@ -177,7 +177,7 @@ def _taken_over(snapshot: SetSnapshot, revisions: Revisions) -> tuple[Announce, 
     return (events.claims_at_risk(snapshot.lws, found),) if found else ()
 
 
-def _position_to_tell(lws: Object, revisions: Revisions, step: Step) -> Mapping[str, Any] | None:
+def _position_to_tell(lws: Object, revisions: Revisions, step: LeaderStep) -> Mapping[str, Any] | None:
     """The position of a rollout under way that nothing remembers: another controller began it."""
     position = step.position
     if position is None or step.has_moved or position == remembered_position(lws):

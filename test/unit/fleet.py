@@ -10,13 +10,13 @@ from datetime import datetime
 from typing import Any
 
 from lws.actions import Announce, Create, Merge, Object, Plan, Reference, Status
-from lws.cluster.cache.fields import Field, Table, Wakes
+from lws.cluster.cache.fields import StoredField, StoredFields, Wakes
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.resources import LEADERWORKERSETS, Resource
 from lws.cluster.observe.lookup import Lookup
 from lws.cluster.workloads import Workload
-from lws.cluster.write.apply import Applier, Memory
+from lws.cluster.write.apply import Applier, WriteHooks
 from lws.config import Settings
 from lws.controller.election.election import Scope
 from lws.controller.loop import Kind, Term
@@ -133,7 +133,7 @@ def _build(parts: Parts) -> Controller:
                 yield Key("fleet", fleet["metadata"]["namespace"], fleet["metadata"]["name"])
 
     def begin(cluster: Cluster) -> Term:
-        applier = Applier(cluster, parts.recorder, Memory(parts.store.put), parts.turns)
+        applier = Applier(cluster, parts.recorder, WriteHooks(parts.store.put), parts.turns)
         return Term({"fleet": Kind(_Observer(parts, cluster).observe, plan, applier.apply, "fleet")}, routes)
 
     routes = {"Fleet": _of_fleet, SET: _of_child}
@@ -155,5 +155,5 @@ REGISTRATION = Registration(
     endpoints={VALIDATE: FLEETS},
     handlers=_handlers,
     # Of a LeaderWorkerSet its own passes read no counts.
-    reads=(Table(SET, (Field("status.readyReplicas"),), others=Wakes.NOBODY),),
+    reads=(StoredFields(SET, (StoredField("status.readyReplicas"),), others=Wakes.NOBODY),),
 )

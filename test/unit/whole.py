@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
-from lws.cluster.cache.fields import Table
+from lws.cluster.cache.fields import StoredFields
 from lws.cluster.cache.store import Store
 from lws.cluster.cache.tables import table_of
 from lws.cluster.observe.observer import Observer
@@ -182,7 +182,7 @@ class Reads:
     """What was read. tables: by kind, or part of a kind, and how many plans were compared."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, Table] = {}
+        self.tables: dict[str, StoredFields] = {}
         self.paths: defaultdict[str, set[Path]] = defaultdict(set)
         self.compared: Counter[str] = Counter()
 
@@ -206,7 +206,7 @@ class Reads:
         )
 
 
-def is_kept(table: Table, path: Path) -> bool:
+def is_kept(table: StoredFields, path: Path) -> bool:
     """Does a row keep this field, a part of it, or what it is part of?"""
     if table.others is not None or path in (("apiVersion",), ("kind",)):
         return True

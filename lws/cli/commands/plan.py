@@ -32,7 +32,7 @@ _WORDS = {"created": "would be created", "configured": "would be changed", "unch
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class PlanOptions:
     """How it would be applied, and whether its steps are asked for."""
 
     steps: bool = False
@@ -63,7 +63,7 @@ def plan(
     Nothing is changed: the API server gets a dry run. Without a cluster, plan shows what would be created,
     and --steps shows a later update of all groups.
     """
-    how = Manner(steps=steps, **manner)
+    how = PlanOptions(steps=steps, **manner)
     if (name is None) == (filename is None):
         raise click.UsageError("either NAME or '-f' / '--filename' is required")
     if how.server_side and filename is None:
@@ -77,7 +77,7 @@ def plan(
     return 0
 
 
-def _of_manifest(filename: BinaryIO, manner: Manner, target: Target) -> Sequence[Planned]:
+def _of_manifest(filename: BinaryIO, manner: PlanOptions, target: Target) -> Sequence[Planned]:
     manifests = list(sets_in(filename, RESOURCES))
     if not manifests:
         raise Refusal(f"{title_of(filename)} holds no {' and no '.join(each.kind for each in RESOURCES)}")
@@ -109,12 +109,12 @@ async def _ahead(session: Session, name: NamedSet, steps: bool) -> Planned:
 
 
 async def _plan_all(
-    session: Session, manifests: Iterable[dict[str, Any]], manner: Manner
+    session: Session, manifests: Iterable[dict[str, Any]], manner: PlanOptions
 ) -> Sequence[Planned]:
     return [await _planned(session, _placed(manifest, session), manner) for manifest in manifests]
 
 
-async def _planned(session: Session, manifest: Object, manner: Manner) -> Planned:
+async def _planned(session: Session, manifest: Object, manner: PlanOptions) -> Planned:
     kind = kind_of_object(manifest)
     try:
         stored = await session.cluster.get(
@@ -127,7 +127,9 @@ async def _planned(session: Session, manifest: Object, manner: Manner) -> Planne
     return await kind.changed(session, stored, after, manner.steps)
 
 
-async def _tried(session: Session, manifest: Object, stored: Object | None, manner: Manner) -> dict[str, Any]:
+async def _tried(
+    session: Session, manifest: Object, stored: Object | None, manner: PlanOptions
+) -> dict[str, Any]:
     """The set as the server would store it."""
     try:
         if manner.server_side:

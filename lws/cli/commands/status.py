@@ -17,7 +17,7 @@ from lws.cli.arguments.options import all_namespaces_option, cluster_options, ou
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.blocks import Block, Text
 from lws.cli.facts.names import UnknownKind, find_sets
-from lws.cli.kinds.kind import SetKind, Standing
+from lws.cli.kinds.kind import SetKind, SetState
 from lws.cli.kinds.registry import KINDS, kind_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session, Target, run, worded
@@ -90,7 +90,7 @@ async def _list(session: Session, output: str | None) -> int:
     found = [(kind, await _sets_of(session, kind)) for kind in KINDS]
     sets = [obj for _, listed in found for obj in listed or ()]
     slots = asyncio.Semaphore(_AT_ONCE)
-    judged: list[tuple[SetKind, list[Standing]]] = []
+    judged: list[tuple[SetKind, list[SetState]]] = []
     for kind, listed in found:
         looks = await asyncio.gather(*(_judged(session, kind, obj, slots) for obj in listed or ()))
         judged.append((kind, [each for each in looks if each is not None]))
@@ -124,7 +124,7 @@ async def _sets_of(session: Session, kind: SetKind) -> Sequence[Object] | None:
 
 
 def _tables(
-    judged: Sequence[tuple[SetKind, Sequence[Standing]]], with_namespace: bool, wide: bool
+    judged: Sequence[tuple[SetKind, Sequence[SetState]]], with_namespace: bool, wide: bool
 ) -> Iterator[Block]:
     is_first = True
     for kind, standings in judged:
@@ -135,7 +135,7 @@ def _tables(
             is_first = False
 
 
-async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.Semaphore) -> Standing | None:
+async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.Semaphore) -> SetState | None:
     try:
         async with slots:
             return await kind.standing(session, obj)
@@ -147,7 +147,7 @@ async def _judged(session: Session, kind: SetKind, obj: Object, slots: asyncio.S
     return None
 
 
-async def _look(session: Session, name: NamedSet) -> Standing:
+async def _look(session: Session, name: NamedSet) -> SetState:
     kind = kind_of(name)
     return await kind.standing(session, await kind.find(session, name))
 

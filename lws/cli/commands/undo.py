@@ -27,7 +27,7 @@ _NO_DRY_RUN, _DRY_RUN = "none", "server"
 
 
 @dataclass(frozen=True, slots=True)
-class Manner:
+class UndoOptions:
     """How it is undone. number: of the revision, None for the one before the current one."""
 
     number: int | None
@@ -66,11 +66,11 @@ def undo(name: NamedSet, number: int, dry_run: str, output: str | None, target: 
 
     Groups that still run that revision are not restarted; the others follow in a rollout.
     """
-    manner = Manner(number or None, dry_run == _DRY_RUN, output)
+    manner = UndoOptions(number or None, dry_run == _DRY_RUN, output)
     return run(target, lambda session: _undo(session, name, manner))
 
 
-async def _undo(session: Session, name: NamedSet, manner: Manner) -> int:
+async def _undo(session: Session, name: NamedSet, manner: UndoOptions) -> int:
     history = await kind_of(name).history(session, name)
     obj, number = history.obj, manner.number
     target = history.numbered(number) if number is not None else history.before(history.wanted)

@@ -19,7 +19,7 @@ from lws.cli.facts.disaggregated import history
 from lws.cli.facts.disaggregated import impact as effects
 from lws.cli.facts.disaggregated.status import DisaggregatedReport, report_on
 from lws.cli.facts.disaggregated.steps_ahead import steps_ahead
-from lws.cli.kinds.kind import History, Planned, SetKind, Standing
+from lws.cli.kinds.kind import History, Planned, SetKind, SetState
 from lws.cli.refusal import Refusal, Unreadable
 from lws.cli.session import Session
 from lws.cli.views.disaggregated import history as views
@@ -31,7 +31,7 @@ from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
 from lws.controller.disaggregatedset.tables import TABLES
 from lws.disaggregatedset.key import hashed_text, key_of
 from lws.disaggregatedset.revisions.diff import describe
-from lws.disaggregatedset.revisions.record import Recorded, record
+from lws.disaggregatedset.revisions.record import RecordedRoles, record
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import fault_of, parse
 from lws.kube.differences.patches import with_merged
@@ -40,7 +40,7 @@ from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 from lws_api.leaderworkerset.v1 import NAME_LABEL as CHILD_LABEL
 
 
-class _Standing(Standing):
+class _Standing(SetState):
     def __init__(self, facts: DisaggregatedReport) -> None:
         self.facts = facts
 
@@ -71,49 +71,49 @@ class _History(History):
         return self._past.obj
 
     @property
-    def revisions(self) -> Sequence[Recorded]:
+    def revisions(self) -> Sequence[RecordedRoles]:
         return self._past.revisions
 
     @property
-    def wanted(self) -> Recorded | None:
+    def wanted(self) -> RecordedRoles | None:
         return self._past.wanted
 
     @property
     def complaints(self) -> Sequence[str]:
         return [each.broken for each in self._past.revisions if each.broken]
 
-    def numbered(self, number: int) -> Recorded:
+    def numbered(self, number: int) -> RecordedRoles:
         return self._past.numbered(number)
 
-    def before(self, revision: Recorded | None) -> Recorded:
+    def before(self, revision: RecordedRoles | None) -> RecordedRoles:
         return self._past.before(revision)
 
     def table(self, now: datetime, wide: bool) -> Table:
         return views.history_table(self._past, now, wide)
 
-    def one(self, revision: Recorded, now: datetime) -> Iterable[Block]:
+    def one(self, revision: RecordedRoles, now: datetime) -> Iterable[Block]:
         return views.one_revision(self._past, revision, now, yaml_text(self.compared(revision)))
 
-    def data(self, revisions: Sequence[Recorded], *, whole: bool) -> dict[str, Any]:
+    def data(self, revisions: Sequence[RecordedRoles], *, whole: bool) -> dict[str, Any]:
         return views.history_data(self._past, revisions, with_roles=whole)
 
-    def differences(self, old: Recorded, new: Recorded) -> Sequence[str]:
+    def differences(self, old: RecordedRoles, new: RecordedRoles) -> Sequence[str]:
         return describe(old.record, new.record)
 
-    def compared(self, revision: Recorded) -> Any:
+    def compared(self, revision: RecordedRoles) -> Any:
         return list(revision.record.parts)
 
-    def is_wanted(self, revision: Recorded) -> bool:
+    def is_wanted(self, revision: RecordedRoles) -> bool:
         wanted = self._past.wanted
         return wanted is not None and wanted.record.forms == revision.record.forms
 
-    def check(self, target: Recorded) -> None:
+    def check(self, target: RecordedRoles) -> None:
         history.check(self._past)
 
-    def operations(self, read: Object, target: Recorded) -> list[dict[str, Any]]:
+    def operations(self, read: Object, target: RecordedRoles) -> list[dict[str, Any]]:
         return history.operations(self._past, read, target)
 
-    def consequences(self, after: Object, target: Recorded) -> Iterator[Text]:
+    def consequences(self, after: Object, target: RecordedRoles) -> Iterator[Text]:
         for role in history.returning(self._past, target):
             yield Text(f"role {role} comes back; look at its replicas")
 

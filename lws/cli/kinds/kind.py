@@ -14,7 +14,7 @@ from lws.cli.session import Session
 from lws_api.meta import ResourceKind
 
 
-class Standing(ABC):
+class SetState(ABC):
     """How one set stands."""
 
     @property
@@ -132,7 +132,7 @@ class SetKind(ABC):
         """The set of this name; a Refusal if there is none, or if it cannot be read."""
 
     @abstractmethod
-    async def standing(self, session: Session, obj: Object) -> Standing:
+    async def standing(self, session: Session, obj: Object) -> SetState:
         """How a set stands, read from the API server at one go."""
 
     @abstractmethod

@@ -17,7 +17,7 @@ from lws.cli.facts.changes import restart, undo_patch
 from lws.cli.facts.impact import impact, impact_lines
 from lws.cli.facts.revisions import is_same, past_of
 from lws.cli.facts.set_status import StatusReport, report_on
-from lws.cli.kinds.kind import History, Planned, SetKind, Standing
+from lws.cli.kinds.kind import History, Planned, SetKind, SetState
 from lws.cli.session import Session
 from lws.cli.views import diff, plan, status
 from lws.cli.views import history as views
@@ -29,7 +29,7 @@ from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import LEADER_WORKER_SET
 
 
-class _Standing(Standing):
+class _Standing(SetState):
     def __init__(self, facts: StatusReport) -> None:
         self.facts = facts
 

@@ -11,7 +11,7 @@ from lws.cli.blocks import Block, Table, Text, row
 from lws.cli.facts.creation import creation
 from lws.cli.facts.impact import Impact, impact_lines
 from lws.leaderworkerset.revisions.history import record
-from lws.leaderworkerset.rollout.simulation import Simulation, Step
+from lws.leaderworkerset.rollout.simulation import SimulatedStep, Simulation
 from lws.leaderworkerset.spec import SetSpec
 
 
@@ -96,7 +96,7 @@ def steps_data(simulation: Simulation) -> dict[str, Any]:
     return {"steps": steps, "waitingFor": simulation.waiting_for}
 
 
-def _row(number: int, step: Step) -> tuple[Text, ...]:
+def _row(number: int, step: SimulatedStep) -> tuple[Text, ...]:
     return row(
         str(number),
         str(sum(group.ready for group in step.groups)),

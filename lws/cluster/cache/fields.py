@@ -37,7 +37,7 @@ Rule = Callable[[Object, Object], Wakes]
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class StoredField:
     """One field that is read.
 
     path: where it is, as `section.name`, or `name` at the top of the object. wakes: the passes that a change
@@ -61,7 +61,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Table:
+class StoredFields:
     """All that is read of one kind.
 
     others: whom changes of fields without a row wake; None where such fields are not kept at all.
@@ -70,12 +70,12 @@ class Table:
     """
 
     kind: str
-    fields: tuple[Field, ...]
+    fields: tuple[StoredField, ...]
     others: Wakes | None = None
     is_undisturbed: Callable[[Object], bool] | None = None
-    variant: tuple[Callable[[Mapping[str, Any]], bool], Table] | None = None
+    variant: tuple[Callable[[Mapping[str, Any]], bool], StoredFields] | None = None
 
-    def of(self, obj: Mapping[str, Any]) -> Table:
+    def of(self, obj: Mapping[str, Any]) -> StoredFields:
         """The table of this very object."""
         return self.variant[1] if self.variant is not None and self.variant[0](obj) else self
 
@@ -158,7 +158,7 @@ class Table:
         sections: dict[str, Wakes | Rule] = {} if section else dict.fromkeys(self._sections, NOBODY)
         return {each.name: each.wakes for each in self._rows(section)} | sections
 
-    def _rows(self, section: str) -> list[Field]:
+    def _rows(self, section: str) -> list[StoredField]:
         return [each for each in self.fields if each.section == section]
 
     @property
@@ -167,7 +167,7 @@ class Table:
 
 
 def _copier(
-    rows: list[Field], is_whole: bool
+    rows: list[StoredField], is_whole: bool
 ) -> Callable[[Mapping[str, Any], Mapping[str, Any]], dict[str, Any]]:
     """What copies a part of an object: the rows, and all else too where the kind is kept whole."""
     parts = [

@@ -13,7 +13,7 @@ from typing import Any
 
 from lws.actions import Object
 from lws.cluster.cache import tables
-from lws.cluster.cache.fields import Table
+from lws.cluster.cache.fields import StoredFields
 from lws.kube.metadata import controller_of, labels_of, version_number
 from lws.kube.nodes import waits_for_kubelet
 from lws.kube.pods import disruption_of
@@ -73,7 +73,7 @@ class Store:
     passes over sets and groups read.
     """
 
-    def __init__(self, on_change: OnChange, reads: Sequence[Table] = ()) -> None:
+    def __init__(self, on_change: OnChange, reads: Sequence[StoredFields] = ()) -> None:
         self._on_change = on_change
         shared = SharedKinds(reads) if reads else tables
         self._trim, self._is_same = shared.trim, shared.is_same
@@ -264,8 +264,8 @@ def _version(obj: Mapping[str, Any]) -> int:
 class SharedKinds:
     """reads: the tables that come beside, any number of them."""
 
-    def __init__(self, reads: Iterable[Table] = ()) -> None:
-        self._tables: dict[str, list[Table]] = {}
+    def __init__(self, reads: Iterable[StoredFields] = ()) -> None:
+        self._tables: dict[str, list[StoredFields]] = {}
         for table in reads:
             self._tables.setdefault(table.kind, []).append(table)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from lws.actions import Object
 from lws.cluster.cache import pod_start
-from lws.cluster.cache.fields import ALL, NOBODY, SET, Field, Table, Wakes
+from lws.cluster.cache.fields import ALL, NOBODY, SET, StoredField, StoredFields, Wakes
 from lws.group.tpu import tpu_containers
 from lws.kube.metadata import annotations_of, controller_of, is_tools_own, labels_of
 from lws.kube.pods import DISRUPTED, SCHEDULED, wait_for_node
@@ -261,107 +261,109 @@ def _on_annotations(before: Object, after: Object) -> Wakes:
 
 
 _IDENTITY = (
-    *(Field(f"metadata.{name}") for name in ("name", "namespace", "uid")),
-    Field("metadata.resourceVersion", NOBODY),
-    *(Field(f"metadata.{name}") for name in ("generation", "creationTimestamp", "deletionTimestamp")),
-    Field("metadata.deletionGracePeriodSeconds"),
-    Field("metadata.ownerReferences"),
+    *(StoredField(f"metadata.{name}") for name in ("name", "namespace", "uid")),
+    StoredField("metadata.resourceVersion", NOBODY),
+    *(StoredField(f"metadata.{name}") for name in ("generation", "creationTimestamp", "deletionTimestamp")),
+    StoredField("metadata.deletionGracePeriodSeconds"),
+    StoredField("metadata.ownerReferences"),
 )
 _METADATA = (
     *_IDENTITY,
-    Field("metadata.labels", excerpt=ours),
-    Field("metadata.annotations", excerpt=ours),
+    StoredField("metadata.labels", excerpt=ours),
+    StoredField("metadata.annotations", excerpt=ours),
 )
 # They move with every write, whatever it changes.
-_WRITERS_OF_ORPHAN = Field("metadata.managedFields", NOBODY, writers_of_orphan)
+_WRITERS_OF_ORPHAN = StoredField("metadata.managedFields", NOBODY, writers_of_orphan)
 
 # Kept whole, because it is what users ask for. The generation tells of the spec. A status is news unless our
 # last write has left it so, which is known where changes are routed.
-_SET = Table(
+_SET = StoredFields(
     "LeaderWorkerSet",
     (
-        Field("metadata.managedFields", NOBODY, nothing),
-        *(Field(f"metadata.{name}") for name in ("uid", "generation", "labels", "deletionTimestamp")),
-        Field("metadata.annotations", _on_annotations),
-        Field("status", SET, set_status),
+        StoredField("metadata.managedFields", NOBODY, nothing),
+        *(StoredField(f"metadata.{name}") for name in ("uid", "generation", "labels", "deletionTimestamp")),
+        StoredField("metadata.annotations", _on_annotations),
+        StoredField("status", SET, set_status),
     ),
     others=NOBODY,
 )
-_POD = Table(
+_POD = StoredFields(
     "Pod",
     (
         *_METADATA,
-        Field("spec.nodeName", pod_start.on_node),
-        Field("spec.schedulingGates", SET, first),
-        Field("spec.schedulingGroup"),
-        Field("spec.containers", excerpt=tpu_requests),
-        Field("spec.initContainers", excerpt=restarted_sidecars),
-        Field("status.phase", pod_start.on_phase, default="Pending"),
-        Field("status.conditions", pod_start.on_conditions, conditions, []),
-        Field("status.reason"),
-        Field("status.initContainerStatuses", SET, eventful),
-        Field("status.containerStatuses", SET, eventful_or_last),
+        StoredField("spec.nodeName", pod_start.on_node),
+        StoredField("spec.schedulingGates", SET, first),
+        StoredField("spec.schedulingGroup"),
+        StoredField("spec.containers", excerpt=tpu_requests),
+        StoredField("spec.initContainers", excerpt=restarted_sidecars),
+        StoredField("status.phase", pod_start.on_phase, default="Pending"),
+        StoredField("status.conditions", pod_start.on_conditions, conditions, []),
+        StoredField("status.reason"),
+        StoredField("status.initContainerStatuses", SET, eventful),
+        StoredField("status.containerStatuses", SET, eventful_or_last),
     ),
     is_undisturbed=pod_start.is_undisturbed,
 )
-_STATEFULSET_OF_GROUP = Table(
+_STATEFULSET_OF_GROUP = StoredFields(
     "StatefulSet",
     (
         *_IDENTITY,
-        Field("metadata.labels", excerpt=ours_and_tools),
-        Field("metadata.annotations", _on_annotations, ours_and_tools),
-        Field("spec.replicas"),
-        Field("spec.ordinals"),
-        Field("spec.persistentVolumeClaimRetentionPolicy", excerpt=claims_go_too),
-        Field("spec.selector", excerpt=unlike_selector),
-        Field("spec.template", excerpt=unlike_template),
-        *(Field(f"status.{name}", _on_count) for name in ("observedGeneration", "replicas")),
-        *(Field(f"status.{name}", _on_count) for name in ("availableReplicas", "currentRevision")),
-        Field("status.updateRevision", _on_count),
+        StoredField("metadata.labels", excerpt=ours_and_tools),
+        StoredField("metadata.annotations", _on_annotations, ours_and_tools),
+        StoredField("spec.replicas"),
+        StoredField("spec.ordinals"),
+        StoredField("spec.persistentVolumeClaimRetentionPolicy", excerpt=claims_go_too),
+        StoredField("spec.selector", excerpt=unlike_selector),
+        StoredField("spec.template", excerpt=unlike_template),
+        *(StoredField(f"status.{name}", _on_count) for name in ("observedGeneration", "replicas")),
+        *(StoredField(f"status.{name}", _on_count) for name in ("availableReplicas", "currentRevision")),
+        StoredField("status.updateRevision", _on_count),
     ),
 )
 # Kept whole, because an intent is compared with it.
-_STATEFULSET = Table(
+_STATEFULSET = StoredFields(
     "StatefulSet",
     (
-        Field("metadata.resourceVersion", NOBODY),
-        Field("metadata.managedFields", NOBODY, our_applies, []),
-        Field("metadata.annotations", _on_annotations),
-        *(Field(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
-        *(Field(f"status.{name}", SET) for name in ("currentRevision", "updateRevision")),
+        StoredField("metadata.resourceVersion", NOBODY),
+        StoredField("metadata.managedFields", NOBODY, our_applies, []),
+        StoredField("metadata.annotations", _on_annotations),
+        *(StoredField(f"status.{name}", SET) for name in ("observedGeneration", "replicas")),
+        *(StoredField(f"status.{name}", SET) for name in ("currentRevision", "updateRevision")),
         # Groups are judged by their pods, which come sooner.
-        *(Field(f"status.{name}", NOBODY) for name in ("readyReplicas", "availableReplicas")),
-        *(Field(f"status.{name}", NOBODY) for name in ("currentReplicas", "updatedReplicas")),
+        *(StoredField(f"status.{name}", NOBODY) for name in ("readyReplicas", "availableReplicas")),
+        *(StoredField(f"status.{name}", NOBODY) for name in ("currentReplicas", "updatedReplicas")),
     ),
     others=ALL,
     variant=(_is_of_group, _STATEFULSET_OF_GROUP),
 )
-_SERVICE = Table(
+_SERVICE = StoredFields(
     "Service",
     (
         *_METADATA,
         _WRITERS_OF_ORPHAN,
-        Field("spec.selector", default={}),
-        Field("spec.ports", excerpt=ports),
-        Field("spec.publishNotReadyAddresses"),
-        Field("spec.type", excerpt=unlike_type),
-        Field("spec.clusterIP", excerpt=unlike_address),
+        StoredField("spec.selector", default={}),
+        StoredField("spec.ports", excerpt=ports),
+        StoredField("spec.publishNotReadyAddresses"),
+        StoredField("spec.type", excerpt=unlike_type),
+        StoredField("spec.clusterIP", excerpt=unlike_address),
     ),
 )
 # What its own controller reports of it changes with every pod, and decides nothing here.
-_DISRUPTION_BUDGET = Table("PodDisruptionBudget", (*_METADATA, _WRITERS_OF_ORPHAN, Field("spec", default={})))
-_REVISION = Table(
+_DISRUPTION_BUDGET = StoredFields(
+    "PodDisruptionBudget", (*_METADATA, _WRITERS_OF_ORPHAN, StoredField("spec", default={}))
+)
+_REVISION = StoredFields(
     "ControllerRevision",
     (
         *_IDENTITY,
-        Field("metadata.labels"),
-        Field("metadata.annotations"),
-        Field("revision", default=0),
-        Field("data", excerpt=recorded_data),
+        StoredField("metadata.labels"),
+        StoredField("metadata.annotations"),
+        StoredField("revision", default=0),
+        StoredField("data", excerpt=recorded_data),
     ),
 )
 # Nothing matters but that they are there, and whose they are.
-_CLAIM, _POD_GROUP = Table("PersistentVolumeClaim", _METADATA), Table("PodGroup", _METADATA)
+_CLAIM, _POD_GROUP = StoredFields("PersistentVolumeClaim", _METADATA), StoredFields("PodGroup", _METADATA)
 
 _TABLES = {
     table.kind: table
@@ -369,7 +371,7 @@ _TABLES = {
 }
 
 
-def table_of(obj: Mapping[str, Any]) -> Table | None:
+def table_of(obj: Mapping[str, Any]) -> StoredFields | None:
     """The fields that are read of such an object; None of a kind that is not watched."""
     table = _TABLES.get(obj["kind"])
     return table.of(obj) if table is not None else None

@@ -38,7 +38,7 @@ _ATTEMPTS = 10
 log = logging.getLogger(__name__)
 
 
-class Cluster(Protocol):
+class CertificateClient(Protocol):
     """What we need of the connection; all raise ClusterError."""
 
     async def get(self, kind: str, namespace: str, name: str) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Cluster(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SecretReference:
     """Where certificates are kept, and for whom. names: DNS names and IP addresses that callers use."""
 
     namespace: str
@@ -72,8 +72,8 @@ class InternalCertificates:
 
     def __init__(
         self,
-        cluster: Cluster,
-        place: Place,
+        cluster: CertificateClient,
+        place: SecretReference,
         install: Callable[[bytes, bytes], None],
         clock: Callable[[], datetime],
         on_check: Callable[[bool, float], None] = lambda is_good, seconds: None,

@@ -17,7 +17,7 @@ from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
 from lws.disaggregatedset import spec
 from lws.disaggregatedset.groups import child_facts
 from lws.disaggregatedset.names import Identity, child_name, identity_of, scaler_name, service_name
-from lws.disaggregatedset.revisions.record import Recorded, is_ours
+from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours
 from lws.disaggregatedset.slices.state import remembered, remembered_children
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.kube.metadata import controller_of, is_controlled_by, is_terminating
@@ -131,7 +131,7 @@ class DisaggregatedObserver:
             and identity_of(place[1], each["metadata"]["name"]) is not None
         )
 
-    def _revisions(self, obj: Object) -> tuple[Recorded, ...]:
+    def _revisions(self, obj: Object) -> tuple[RecordedRoles, ...]:
         namespace, name = obj["metadata"]["namespace"], obj["metadata"]["name"]
         own = self._store.controlled_by(obj["metadata"]["uid"], "ControllerRevision")
         nobodys = self._store.labelled(NAME_LABEL, namespace, name, "ControllerRevision")
@@ -152,7 +152,9 @@ class DisaggregatedObserver:
 class _Wanted:
     """Which names the set gives, as far as its spec, its children and its history show."""
 
-    def __init__(self, obj: Object, children: Iterable[ChildFacts], revisions: Collection[Recorded]) -> None:
+    def __init__(
+        self, obj: Object, children: Iterable[ChildFacts], revisions: Collection[RecordedRoles]
+    ) -> None:
         self._obj, self._name = obj, obj["metadata"]["name"]
         self._spec = spec.parse(obj)
         self._recorded = {each.name for each in revisions}

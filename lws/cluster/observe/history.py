@@ -32,7 +32,7 @@ from lws.leaderworkerset.snapshot import GroupFacts
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
 
 
-class History:
+class RevisionReader:
     """The history of sets; reads live only where a revision is missing."""
 
     def __init__(self, cluster: Cluster, store: Store, memory: WriteMemory, members: Membership) -> None:

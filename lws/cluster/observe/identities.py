@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from lws.actions import Object
 from lws.cluster.cache.store import Store
-from lws.cluster.observe.history import History
+from lws.cluster.observe.history import RevisionReader
 from lws.cluster.observe.lookup import Lookup
 from lws.cluster.observe.membership import Membership, own_workers
 from lws.group.labels import (
@@ -40,7 +40,7 @@ class Identities:
 
     store: Store
     members: Membership
-    history: History
+    history: RevisionReader
     lookup: Lookup
 
     async def of_group(self, group: GroupSnapshot, leaders: Object, workers: Object | None) -> GroupSnapshot:

@@ -15,7 +15,7 @@ from lws.actions import Object
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.observe.failed_creates import NOBODY, Beside, FailedCreates
-from lws.cluster.observe.history import History, carried_keys
+from lws.cluster.observe.history import RevisionReader, carried_keys
 from lws.cluster.observe.identities import Identities
 from lws.cluster.observe.lookup import Lookup
 from lws.cluster.observe.membership import Membership
@@ -98,7 +98,7 @@ class Observer:
         self._lookup = Lookup(cluster, store, LEADER_WORKER_SET.label)
         self.members = Membership(store, memory.going)
         """Which pods make up groups, as far as the store knows."""
-        self._history = History(cluster, store, memory, self.members)
+        self._history = RevisionReader(cluster, store, memory, self.members)
         self._identities = Identities(store, self.members, self._history, self._lookup)
         self._groups = GroupMemory(store.last_disrupted)
         self._shortages = Shortages(FailedCreates(cluster, self._environment.beside))

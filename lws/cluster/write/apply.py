@@ -61,7 +61,7 @@ class Statuses(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class WriteHooks:
     """Who is told what the API server returned, so that the next plan is never older than our own writes, and
     what it refused.
 
@@ -103,7 +103,7 @@ class Applier:
     """Carries plans out on one cluster. turns: of all who make or delete things of the same owners."""
 
     def __init__(
-        self, cluster: Cluster, recorder: Recorder, memory: Memory, turns: Turns | None = None
+        self, cluster: Cluster, recorder: Recorder, memory: WriteHooks, turns: Turns | None = None
     ) -> None:
         self._cluster = cluster
         self._recorder = recorder

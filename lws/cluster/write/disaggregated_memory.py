@@ -18,7 +18,7 @@ from lws.cluster.write.recent_writes import OwnStatuses
 from lws.cluster.write.refusals import Refusals
 from lws.cluster.write.taken_names import TakenNames
 from lws.cluster.write.throttle import Moving, Throttle
-from lws.disaggregatedset.revisions.record import Recorded, read
+from lws.disaggregatedset.revisions.record import RecordedRoles, read
 from lws.disaggregatedset.spec import fault_of
 from lws.kube.metadata import name_of, namespace_of, uid_of
 from lws.leaderworkerset.revisions.shape import spec_fault
@@ -43,7 +43,7 @@ class DisaggregatedMemory:
         shortest = {KIND: timing.DISAGGREGATED_STATUS_SECONDS}
         self.throttle = Throttle(clock, shortest, self.statuses.is_edited, moving)
         self._store = store
-        self._parsed = Computed[Recorded](_PARSED)
+        self._parsed = Computed[RecordedRoles](_PARSED)
         self._checked = Computed[str](_CHECKED)
         self._taken_in: Object | None = None
 
@@ -106,7 +106,7 @@ class DisaggregatedMemory:
         finally:
             self._taken_in = None
 
-    def parsed(self, revision: Object) -> Recorded:
+    def parsed(self, revision: Object) -> RecordedRoles:
         """The revision, decoded once: its data never changes, only its number and owners do."""
         metadata = revision["metadata"]
         return self._parsed.of(metadata["uid"], metadata["resourceVersion"], lambda: read(revision))

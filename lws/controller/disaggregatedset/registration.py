@@ -17,13 +17,13 @@ from lws.cluster.client.resources import DISAGGREGATED_SETS, Resource
 from lws.cluster.errors import ApiError
 from lws.cluster.observe.disaggregatedsets import DisaggregatedObserver
 from lws.cluster.workloads import DISAGGREGATED_SET
-from lws.cluster.write.apply import Applier, Memory
+from lws.cluster.write.apply import Applier, WriteHooks
 from lws.cluster.write.disaggregated_memory import DisaggregatedMemory
 from lws.cluster.write.throttle import Moving
 from lws.config import Settings
 from lws.controller.disaggregatedset.routes import PASS, Routes
 from lws.controller.disaggregatedset.tables import TABLES
-from lws.controller.endpoints.metrics import Standing
+from lws.controller.endpoints.metrics import KeyState
 from lws.controller.endpoints.workloads import WorkloadSeries, series_of_rollouts
 from lws.controller.loop import Kind, Term
 from lws.controller.registration import Controller, Parts, Registration
@@ -86,7 +86,7 @@ def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> App
         if memory.refusals.forget(action, owner):
             parts.add(Key(PASS, owner.namespace, owner.name))
 
-    written = Memory(
+    written = WriteHooks(
         memory.put,
         refused=refused,
         taken=memory.taken.remember,
@@ -98,13 +98,13 @@ def _applier(parts: Parts, memory: DisaggregatedMemory, cluster: Cluster) -> App
 
 
 _STANDINGS = (
-    Standing(
+    KeyState(
         PASS,
         IN_ROLLOUT,
         "lws_disaggregatedsets_in_rollout",
         "DisaggregatedSets that are being moved to another revision.",
     ),
-    Standing(
+    KeyState(
         PASS,
         STALLED,
         "lws_disaggregatedsets_stalled",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lws.cluster.cache.fields import NOBODY, Field, Table
+from lws.cluster.cache.fields import NOBODY, StoredField, StoredFields
 from lws.kube.metadata import controller_of, is_mapping
 from lws.kube.types.shapes import Shapes, is_deep
 from lws_api.disaggregatedset.v1 import GROUP, KIND, SCALER_KIND
@@ -80,24 +80,24 @@ def _own_labels(labels: Mapping[str, str], obj: Mapping[str, Any]) -> dict[str, 
 # is known where changes are routed.
 _METADATA = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
 _WHOLE = (
-    Field("metadata.managedFields", NOBODY, _nothing),
-    *(Field(f"metadata.{name}") for name in _METADATA),
-    Field("status", excerpt=readable_status),
+    StoredField("metadata.managedFields", NOBODY, _nothing),
+    *(StoredField(f"metadata.{name}") for name in _METADATA),
+    StoredField("status", excerpt=readable_status),
 )
 _COUNTS = ("observedGeneration", "replicas", "readyReplicas", "updatedReplicas", "conditions")
 
-CHILDREN = Table(
+CHILDREN = StoredFields(
     CHILD_KIND,
-    (Field("metadata.ownerReferences"), *(Field(f"status.{name}") for name in _COUNTS)),
+    (StoredField("metadata.ownerReferences"), *(StoredField(f"status.{name}") for name in _COUNTS)),
     others=NOBODY,
 )
 """What is read of LeaderWorkerSets, beside all that passes over them read."""
 
 TABLES = (
-    Table(KIND, _WHOLE, others=NOBODY),
-    Table(SCALER_KIND, _WHOLE, others=NOBODY),
+    StoredFields(KIND, _WHOLE, others=NOBODY),
+    StoredFields(SCALER_KIND, _WHOLE, others=NOBODY),
     CHILDREN,
-    Table("Service", (Field("metadata.labels", excerpt=_own_labels),)),
-    Table("ControllerRevision", (Field("data", excerpt=_own_data),)),
+    StoredFields("Service", (StoredField("metadata.labels", excerpt=_own_labels),)),
+    StoredFields("ControllerRevision", (StoredField("data", excerpt=_own_data),)),
 )
 """What is read of these kinds, also where others read them."""

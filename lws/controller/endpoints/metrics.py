@@ -32,7 +32,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class KeyState:
     """How keys of a kind may stand, and the gauge that says how many do. word: as plans have it."""
 
     kind: str
@@ -56,7 +56,7 @@ class Metrics:
         self.reviews = ReviewSeries(registry)
         self.process = ProcessSeries(registry)
         self.workloads = Workloads(registry, is_each_set_shown)
-        self._standings: dict[Standing, Gauge] = {}
+        self._standings: dict[KeyState, Gauge] = {}
         self._stuck_pods = Gauge(
             "lws_pods_held_by_lost_nodes",
             "Pods that cannot go because the node that would end them is lost.",
@@ -72,7 +72,7 @@ class Metrics:
         """A pass has found another number of pods that lost nodes hold, all groups together."""
         self._stuck_pods.set(pods)
 
-    def count(self, standings: Iterable[Standing]) -> None:
+    def count(self, standings: Iterable[KeyState]) -> None:
         """Have a gauge for each from now on; those that are there already go on."""
         for each in standings:
             if each not in self._standings:

@@ -16,7 +16,7 @@ from lws.cluster.observe.membership import leader_pods_of
 from lws.cluster.observe.observer import Environment, Observer
 from lws.cluster.observe.webhook_coverage import WebhookCoverage
 from lws.cluster.workloads import LEADER_WORKER_SET
-from lws.cluster.write.apply import Applier, Memory
+from lws.cluster.write.apply import Applier, WriteHooks
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.cluster.write.throttle import Moving
 from lws.controller.endpoints.pass_log import Fields
@@ -111,7 +111,7 @@ def _applier(parts: Parts, memory: WriteMemory, cluster: Cluster) -> Applier:
         if memory.refusals.forget(action, owner):
             parts.add(Key("set", owner.namespace, owner.name))
 
-    written = Memory(
+    written = WriteHooks(
         memory.put,
         memory.remember_applied,
         refused,

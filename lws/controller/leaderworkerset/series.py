@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lws.controller.endpoints.metrics import Standing
+from lws.controller.endpoints.metrics import KeyState
 from lws.controller.endpoints.workloads import LAST_START, WorkloadSeries, series_of_rollouts
 from lws.leaderworkerset.status import figures
 from lws.leaderworkerset.status.progress import STALLED
@@ -79,13 +79,13 @@ SERIES = (
 )
 
 STANDINGS = (
-    Standing(
+    KeyState(
         "set",
         UPDATE_IN_PROGRESS,
         "lws_leaderworkersets_in_rollout",
         "LeaderWorkerSets that are being moved to another revision.",
     ),
-    Standing(
+    KeyState(
         "set",
         STALLED,
         "lws_leaderworkersets_stalled",

@@ -61,7 +61,7 @@ class _Refused(Exception):
         self.decision = decision
 
 
-class Observer(Protocol):
+class ReviewObserver(Protocol):
     """Who counts reviews."""
 
     def answered(self, webhook: str, code: int, seconds: float, decision: str) -> None:
@@ -82,7 +82,7 @@ class AdmissionServer:
         address: Address,
         endpoints: Mapping[str, Resource],
         tls: ServerTls,
-        observer: Observer | None = None,
+        observer: ReviewObserver | None = None,
     ) -> None:
         self._address = address
         self._endpoints = endpoints

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lws.cluster.certificates.directory import CertificateDirectory
-from lws.cluster.certificates.internal import InternalCertificates, Place
+from lws.cluster.certificates.internal import InternalCertificates, SecretReference
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.resources import Resource
 from lws.config import Settings
@@ -73,7 +73,7 @@ class Serving:
         host = settings.webhook.host
         if host and not _is_every_interface(host):
             names.append(host)
-        place = Place(settings.namespace, certificates.secret_name, tuple(names))
+        place = SecretReference(settings.namespace, certificates.secret_name, tuple(names))
         return InternalCertificates(cluster, place, self._install, lambda: datetime.now(UTC), self._checked)
 
     def _install(self, certificate: bytes, key: bytes) -> None:

@@ -10,7 +10,7 @@ from lws.actions import Object
 from lws.children import Owner
 
 
-class Child(Protocol):
+class ChildFacts(Protocol):
     """One LeaderWorkerSet of a set: a role of a slice at a revision.
 
     wanted: groups that it is to have. existing: groups that are there. ready: groups that serve.
@@ -36,7 +36,7 @@ class Child(Protocol):
     def is_leaving(self) -> bool: ...
 
 
-class Observed(Protocol):
+class ObservedSet(Protocol):
     """What a pass knows of a set. services, scalers: those that it controls. strangers: what else has a name
     that the set gives, by kind and name. owners_alive: UIDs of their controllers that live.
     """
@@ -48,7 +48,7 @@ class Observed(Protocol):
     @property
     def owner(self) -> Owner: ...
     @property
-    def children(self) -> Sequence[Child]: ...
+    def children(self) -> Sequence[ChildFacts]: ...
     @property
     def services(self) -> Sequence[Object]: ...
     @property

@@ -40,7 +40,7 @@ _ACTIONS = {"ScalerCreated": "Create", "ScalerDeleted": "Delete", "ScalerConflic
 _BOUND = Condition("Ready", True, "Bound", "Scaler bound to a live DisaggregatedSet role")
 
 
-def plan_scalers(seen: observed.Observed, spec: DisaggregatedSpec, key: str) -> Plan:
+def plan_scalers(seen: observed.ObservedSet, spec: DisaggregatedSpec, key: str) -> Plan:
     """Each role that is scaled from outside has a scaler, no other has one. key: of the target revision."""
     external = [role.name for role in spec.roles if role.is_external]
     standing = _standing(seen)
@@ -52,7 +52,7 @@ def plan_scalers(seen: observed.Observed, spec: DisaggregatedSpec, key: str) -> 
     return together(*kept, *made, *gone)
 
 
-def scaler_counts(seen: observed.Observed) -> dict[str, int]:
+def scaler_counts(seen: observed.ObservedSet) -> dict[str, int]:
     """What scalers ask for, by role: groups over all slices."""
     counts = {role: _replicas(scaler) for role, scaler in _standing(seen).items()}
     return {role: count for role, count in counts.items() if count is not None}
@@ -66,7 +66,7 @@ def share(total: int, slices: int, index: int) -> int:
     return min(total // slices + (index < total % slices), MOST_REPLICAS)
 
 
-def seed(seen: observed.Observed, slices: int, role: str, key: str) -> int:
+def seed(seen: observed.ObservedSet, slices: int, role: str, key: str) -> int:
     """With how many groups a scaler begins: as many as the role is to have now, slices that are not wanted
     and surge left out.
 
@@ -108,7 +108,7 @@ def selector_of(set_name: str, role: str) -> str:
     return f"{NAME_LABEL}={set_name},{ROLE_LABEL}={role},{WORKER_INDEX_LABEL}=0"
 
 
-def _standing(seen: observed.Observed) -> dict[str, Object]:
+def _standing(seen: observed.ObservedSet) -> dict[str, Object]:
     """The scalers that the set controls, by role; their names say it, because labels can be edited."""
     prefix = scaler_name(seen.owner.name, "")
     return {
@@ -118,7 +118,7 @@ def _standing(seen: observed.Observed) -> dict[str, Object]:
     }
 
 
-def _keep(seen: observed.Observed, scaler: Object, role: str, replicas: int) -> Plan:
+def _keep(seen: observed.ObservedSet, scaler: Object, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     labels = missing_labels(scaler, intent["metadata"]["labels"], intent["metadata"]["labels"])
     edits = {
@@ -140,7 +140,7 @@ def _excess(role: str, scaler: Object, slices: int) -> Plan:
     return Plan(problems=(Problem("TooManyReplicas", told),))
 
 
-def _make(seen: observed.Observed, role: str, replicas: int) -> Plan:
+def _make(seen: observed.ObservedSet, role: str, replicas: int) -> Plan:
     intent = build_scaler(seen.obj, role, replicas)
     name = intent["metadata"]["name"]
     leaving = next((each for each in seen.scalers if each["metadata"]["name"] == name), None)
@@ -155,7 +155,7 @@ def _make(seen: observed.Observed, role: str, replicas: int) -> Plan:
     return plan_child(owner, Child(ownership, stored, f"the former scaler {name}"), create)
 
 
-def _conflict(seen: observed.Observed, name: str) -> Plan:
+def _conflict(seen: observed.ObservedSet, name: str) -> Plan:
     note = f"Scaler {name} exists but is not controlled by this DisaggregatedSet; not adopting"
     warning = replace(_event(seen, "ScalerConflict", note, "Warning"), once=True)
     return Plan(
@@ -166,7 +166,7 @@ def _conflict(seen: observed.Observed, name: str) -> Plan:
     )
 
 
-def _delete(seen: observed.Observed, scaler: Object, role: str) -> Plan:
+def _delete(seen: observed.ObservedSet, scaler: Object, role: str) -> Plan:
     name = scaler["metadata"]["name"]
     note = f"Deleted scaler {name} (role {role} is no longer External)"
     deleted = _event(seen, "ScalerDeleted", note)
@@ -174,7 +174,7 @@ def _delete(seen: observed.Observed, scaler: Object, role: str) -> Plan:
     return Plan(((Delete(Reference.to(scaler), "Background", why=why, announce=(deleted,)),),))
 
 
-def _status(seen: observed.Observed, scaler: Object, role: str) -> Plan:
+def _status(seen: observed.ObservedSet, scaler: Object, role: str) -> Plan:
     stored: Mapping[str, Any] = scaler.get("status") or {}
     conditions, generation = stored.get("conditions"), scaler["metadata"].get("generation", 0)
     wanted = {
@@ -192,7 +192,7 @@ def _status(seen: observed.Observed, scaler: Object, role: str) -> Plan:
     return Plan(statuses=(Status(Reference.to(scaler), patch, can_wait=can_wait, before=stored),))
 
 
-def _at_start(child: observed.Child) -> int:
+def _at_start(child: observed.ChildFacts) -> int:
     initial = initial_of(child.obj)
     return child.wanted if initial is None else initial
 
@@ -208,5 +208,5 @@ def _is_like(stored: Object, intent: Object) -> bool:
     return not missing_labels(stored, wanted, wanted)
 
 
-def _event(seen: observed.Observed, reason: str, note: str, kind: EventType = "Normal") -> Announce:
+def _event(seen: observed.ObservedSet, reason: str, note: str, kind: EventType = "Normal") -> Announce:
     return Announce(Reference.to(seen.obj), reason, _ACTIONS[reason], note, kind)

@@ -36,7 +36,7 @@ class _Slice:
     those of all revisions, by key.
     """
 
-    children: Sequence[observed.Child]
+    children: Sequence[observed.ChildFacts]
     services: Sequence[_Owned]
     key: str
     wanted: Collection[str]
@@ -44,7 +44,7 @@ class _Slice:
 
 
 def plan_services(
-    seen: observed.Observed,
+    seen: observed.ObservedSet,
     spec: DisaggregatedSpec,
     key: str,
     recorded: Mapping[str, Collection[str]] = MappingProxyType({}),
@@ -56,7 +56,7 @@ def plan_services(
     services: dict[int, list[_Owned]] = {}
     for each in owned:
         services.setdefault(each[1].slice_index, []).append(each)
-    children: dict[int, list[observed.Child]] = {}
+    children: dict[int, list[observed.ChildFacts]] = {}
     for child in seen.children:
         if not child.is_leaving:
             children.setdefault(child.slice_index, []).append(child)
@@ -73,9 +73,9 @@ def plan_services(
     return together(*plans, *_spare(seen, owned, spec.slices))
 
 
-def _plan_slice(seen: observed.Observed, within: _Slice, stored: Mapping[str, Object]) -> Plan:
+def _plan_slice(seen: observed.ObservedSet, within: _Slice, stored: Mapping[str, Object]) -> Plan:
     """stored: the Services that the set controls, by name."""
-    by_key: dict[str, dict[str, observed.Child]] = {}
+    by_key: dict[str, dict[str, observed.ChildFacts]] = {}
     for child in sorted(within.children, key=lambda each: not each.is_legacy):
         by_key.setdefault(child.key, {})[child.role] = child
     complete = {key for key, of_key in by_key.items() if _is_complete(key, of_key, within)}
@@ -90,7 +90,7 @@ def _plan_slice(seen: observed.Observed, within: _Slice, stored: Mapping[str, Ob
     return together(*made, *gone)
 
 
-def _spare(seen: observed.Observed, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
+def _spare(seen: observed.ObservedSet, owned: Iterable[_Owned], slices: int) -> Iterator[Plan]:
     """Services of slices that are not wanted, and those of earlier releases whose LeaderWorkerSet is gone:
     they know no slice, and would lead to all of them.
     """
@@ -119,7 +119,7 @@ def build_service(owner: Object, identity: Identity) -> dict[str, Any]:
     }
 
 
-def _is_complete(key: str, children: Mapping[str, observed.Child], within: _Slice) -> bool:
+def _is_complete(key: str, children: Mapping[str, observed.ChildFacts], within: _Slice) -> bool:
     """Whether all roles have a ready group, but for those that want none."""
     if key == within.key:
         needed = set(within.wanted)
@@ -129,7 +129,9 @@ def _is_complete(key: str, children: Mapping[str, observed.Child], within: _Slic
     return bool(needed) and all(role in children and children[role].ready for role in needed)
 
 
-def _plan_service(seen: observed.Observed, child: observed.Child, known: Mapping[str, Object]) -> Plan:
+def _plan_service(
+    seen: observed.ObservedSet, child: observed.ChildFacts, known: Mapping[str, Object]
+) -> Plan:
     identity = Identity(child.slice_index, child.key, child.role, child.is_legacy)
     name = service_name(child.obj["metadata"]["name"])
     stored = known.get(name) or seen.strangers.get((KIND, name))
@@ -153,7 +155,7 @@ def _is_whole(stored: Object, labels: Mapping[str, str]) -> bool:
     return is_like and labels_of(stored).items() >= labels.items() and not is_terminating(stored)
 
 
-def _identified(seen: observed.Observed) -> list[_Owned]:
+def _identified(seen: observed.ObservedSet) -> list[_Owned]:
     """The Services of the set that stay, and the child that each belongs to."""
     suffix = service_name("")
     found = []

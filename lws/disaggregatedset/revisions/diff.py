@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lws.actions import Object
-from lws.disaggregatedset.revisions.record import Record
+from lws.disaggregatedset.revisions.record import RolesRecord
 from lws.leaderworkerset.revisions import history
 
 
-def describe(old: Record, new: Record) -> list[str]:
+def describe(old: RolesRecord, new: RolesRecord) -> list[str]:
     """Role by role, in the order of the newer state: `role decode worker template container main image: a:1 →
     a:2`. Only what a pod depends on: the order of roles is no change.
     """

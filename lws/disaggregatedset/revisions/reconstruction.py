@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from lws.actions import Object
 from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.revisions.record import Record, part_of, record, role_form
+from lws.disaggregatedset.revisions.record import RolesRecord, part_of, record, role_form
 from lws.kube.affinity import PREFERRED, REQUIRED
 from lws.kube.metadata import annotations_of, labels_of
 from lws.leaderworkerset.revisions.shape import spec_fault
@@ -47,21 +47,21 @@ class RunningChild(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Reconstruction:
+class RolesReconstruction:
     """record: what runs under the key; where that is what the set asks for, its roles as the set spells them.
 
     is_wanted: it is what the set asks for. guessed: what nothing shows, in words; empty if nothing was.
     """
 
     key: str
-    record: Record
+    record: RolesRecord
     is_wanted: bool
     guessed: str = ""
 
 
 def reconstruct(
     obj: Object, key: str, running: Iterable[RunningChild], is_alone: bool = True
-) -> Reconstruction | None:
+) -> RolesReconstruction | None:
     """running: the children of the key. is_alone: nothing of the set runs under another key: then a role
     without a child was lost, and not added since.
     """
@@ -72,7 +72,7 @@ def reconstruct(
     wanted = record(obj)
     placement = placement_shown(min(first.values(), key=_age).obj["spec"])
     if key_of(wanted.roles) == key:
-        return Reconstruction(key, Record(wanted.parts, placement), True)
+        return RolesReconstruction(key, RolesRecord(wanted.parts, placement), True)
     shown = _in_order(wanted, first)
     live = {each["name"]: each for each in wanted.parts}
     equal = {name for name in shown.keys() & live.keys() if _is_equal(shown[name], live[name])}
@@ -80,15 +80,17 @@ def reconstruct(
     lost = sorted(live.keys() - shown.keys())
     for parts in (spelled, shown):
         if (proven := _proven(key, parts)) is not None:
-            return Reconstruction(key, Record(proven, placement), not lost and equal == shown.keys())
+            return RolesReconstruction(
+                key, RolesRecord(proven, placement), not lost and equal == shown.keys()
+            )
     if equal == shown.keys() and (not lost or is_alone):
         guessed = f"the templates of {', '.join(lost)}" if lost else ""
-        return Reconstruction(key, Record(wanted.parts, placement), True, guessed)
+        return RolesReconstruction(key, RolesRecord(wanted.parts, placement), True, guessed)
     guessed = "the order of its roles, and labels of its pods in whose place there are labels of the set"
-    return Reconstruction(key, Record(tuple(spelled.values()), placement), False, guessed)
+    return RolesReconstruction(key, RolesRecord(tuple(spelled.values()), placement), False, guessed)
 
 
-def _in_order(wanted: Record, first: Mapping[str, RunningChild]) -> dict[str, Object]:
+def _in_order(wanted: RolesRecord, first: Mapping[str, RunningChild]) -> dict[str, Object]:
     """Roles of the set in its order, then others by their creation."""
     known = [name for name in wanted.roles if name in first]
     others = sorted(first.keys() - set(known), key=lambda name: (_created(first[name]), name))

@@ -36,7 +36,7 @@ _NAME = re.compile(r"(?s).+-([0-9a-f]{8})-[0-9]+")
 
 
 @dataclass(frozen=True, eq=False)
-class Record:
+class RolesRecord:
     """A target state: what children are made from.
 
     parts: the roles in their order, as the user spelled them, without numbers of groups. placement: the
@@ -75,12 +75,12 @@ class Record:
         return serialised({"spec": spec})
 
 
-NOTHING = Record(())
+NOTHING = RolesRecord(())
 """What a revision holds that cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Recorded:
+class RecordedRoles:
     """One ControllerRevision, decoded.
 
     reference: with UID and resource version. number: its place in the history, the highest is the newest.
@@ -96,7 +96,7 @@ class Recorded:
     created: str
     is_orphan: bool
     is_leaving: bool
-    record: Record
+    record: RolesRecord
     generation: int | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     broken: str = ""
@@ -110,10 +110,10 @@ class Recorded:
         return self.record.roles
 
 
-def record(obj: Object) -> Record:
+def record(obj: Object) -> RolesRecord:
     """What a set without a fault asks for now."""
     spec = obj["spec"]
-    return Record(tuple(part_of(role) for role in spec["roles"]), spec.get("placementPolicy"))
+    return RolesRecord(tuple(part_of(role) for role in spec["roles"]), spec.get("placementPolicy"))
 
 
 def part_of(role: Object) -> dict[str, Any]:
@@ -122,12 +122,12 @@ def part_of(role: Object) -> dict[str, Any]:
     return {**part, "spec": {name: value for name, value in role["spec"].items() if name != "replicas"}}
 
 
-def read(revision: Object) -> Recorded:
+def read(revision: Object) -> RecordedRoles:
     """The decoded revision. One that cannot be used says why in `broken`; stored objects never raise."""
     metadata, data, number = metadata_of(revision), revision.get("data"), revision.get("revision")
     proof, broken = proof_of(revision), _broken(revision)
     labels = {key: value for key in (NAME_LABEL, REVISION_LABEL) if (value := labels_of(revision).get(key))}
-    return Recorded(
+    return RecordedRoles(
         reference=Reference.to(revision),
         number=number if type(number) is int else 0,
         key=key_in(metadata["name"]),
@@ -154,7 +154,7 @@ def is_ours(revision: Object, owner: Object) -> bool:
 
 
 def build_revision(
-    owner: Object, made: Record, key: str, number: int, generation: int | None = None
+    owner: Object, made: RolesRecord, key: str, number: int, generation: int | None = None
 ) -> dict[str, Any]:
     """The complete ControllerRevision. generation: that of the set, where this is the history of what ran."""
     name = revision_name(owner, key, number)
@@ -188,8 +188,8 @@ def key_in(name: str) -> str:
     return match[1] if match is not None else ""
 
 
-def _recorded(spec: Object) -> Record:
-    return Record(tuple(spec["roles"]), spec.get("placementPolicy"))
+def _recorded(spec: Object) -> RolesRecord:
+    return RolesRecord(tuple(spec["roles"]), spec.get("placementPolicy"))
 
 
 def _broken(revision: Object) -> str:

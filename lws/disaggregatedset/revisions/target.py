@@ -14,8 +14,8 @@ from lws.actions import Action, Announce, Create, Object, Reference
 from lws.children import Owner
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions.reconstruction import Reconstruction, RunningChild, reconstruct
-from lws.disaggregatedset.revisions.record import Record, Recorded, build_revision, record
+from lws.disaggregatedset.revisions.reconstruction import RolesReconstruction, RunningChild, reconstruct
+from lws.disaggregatedset.revisions.record import RecordedRoles, RolesRecord, build_revision, record
 from lws.history import age, collisions_below, find, free_place, free_probe, next_number, plan_reuse
 from lws.kube.metadata import controller_of
 from lws.kube.ownership import existing_note
@@ -37,13 +37,13 @@ class Facts(Protocol):
     @property
     def orphans(self) -> Sequence[Object]: ...
     @property
-    def revisions(self) -> Sequence[Recorded]: ...
+    def revisions(self) -> Sequence[RecordedRoles]: ...
     @property
     def taken(self) -> Sequence[Object]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetRevision:
     """The target revision.
 
     key: what children are to carry. name: of its ControllerRevision. revision: that object, once stored.
@@ -55,13 +55,13 @@ class Target:
     key: str
     name: str
     revision: Reference
-    records: Mapping[str, Record]
+    records: Mapping[str, RolesRecord]
     generation: int | None = None
     actions: tuple[Action, ...] = ()
     collisions: int | None = None
 
     @property
-    def record(self) -> Record:
+    def record(self) -> RolesRecord:
         """What children of the target are made from."""
         return self.records[self.key]
 
@@ -90,7 +90,7 @@ class _Orphan:
 class _New:
     """What is about to be recorded. generation: as in `build_revision`."""
 
-    record: Record
+    record: RolesRecord
     key: str
     why: str
     generation: int | None = None
@@ -100,7 +100,7 @@ class _New:
 class _Fill:
     """A revision that children carry and that nothing records."""
 
-    made: Reconstruction
+    made: RolesReconstruction
     create: Create
     number: int
 
@@ -110,7 +110,7 @@ class _Fill:
         return name
 
 
-def target_revision(facts: Facts) -> Target:
+def target_revision(facts: Facts) -> TargetRevision:
     """Reuse an equal revision, whatever its age; record a new one only if there is none. What runs without a
     revision is recorded first.
     """
@@ -123,14 +123,14 @@ def target_revision(facts: Facts) -> Target:
     if last is not None and last.made.is_wanted and not (known is not None and _is_current(facts, known)):
         intent = last.create.intent
         generation = facts.obj["metadata"].get("generation", 0)
-        chosen = Target(last.made.key, last.name, Reference.to(intent), records, generation)
+        chosen = TargetRevision(last.made.key, last.name, Reference.to(intent), records, generation)
     elif known is not None:
         owner = facts.owner.reference if facts.owner.is_alive else None
         newest = next_number(facts.revisions) - 1 + len(fills)
         actions = plan_reuse(known, newest, owner)
         # Of one key there may be two revisions: where the first cannot be read any more.
         records[known.key] = known.record
-        chosen = Target(known.key, known.name, known.reference, records, known.generation, actions)
+        chosen = TargetRevision(known.key, known.name, known.reference, records, known.generation, actions)
     else:
         chosen = _recorded(facts, wanted, fills, records)
     return replace(chosen, actions=(*(fill.create for fill in fills), *chosen.actions))
@@ -141,7 +141,7 @@ def carried_keys(facts: Facts) -> frozenset[str]:
     return frozenset(each.key for each in _running(facts))
 
 
-def _recognised(facts: Facts, wanted: Record) -> Recorded | None:
+def _recognised(facts: Facts, wanted: RolesRecord) -> RecordedRoles | None:
     """The newest revision that means the same; where several do, nothing is restarted for the sake of another
     key, and what was wanted before stays wanted.
     """
@@ -153,11 +153,13 @@ def _recognised(facts: Facts, wanted: Record) -> Recorded | None:
     return max(equal, key=lambda each: (each.key in carried, each.name == former, age(each)), default=None)
 
 
-def _is_current(facts: Facts, known: Recorded) -> bool:
+def _is_current(facts: Facts, known: RecordedRoles) -> bool:
     return known.name == _former(facts) and known.key in carried_keys(facts)
 
 
-def _recorded(facts: Facts, wanted: Record, fills: Sequence[_Fill], records: Mapping[str, Record]) -> Target:
+def _recorded(
+    facts: Facts, wanted: RolesRecord, fills: Sequence[_Fill], records: Mapping[str, RolesRecord]
+) -> TargetRevision:
     history = [*records.items(), *((each.key, each.record) for each in _usable(facts))]
     unlike = {key for key, held in history if held.forms != wanted.forms}
     # Nothing shows what is behind the other keys that run.
@@ -173,10 +175,10 @@ def _recorded(facts: Facts, wanted: Record, fills: Sequence[_Fill], records: Map
     reference = Reference.to(create.intent)
     records = {**records, key: wanted}
     collisions = _collisions(facts, collided)
-    return Target(key, reference.name, reference, records, actions=(create,), collisions=collisions)
+    return TargetRevision(key, reference.name, reference, records, actions=(create,), collisions=collisions)
 
 
-def _changed(before: Record, after: Record) -> Iterator[str]:
+def _changed(before: RolesRecord, after: RolesRecord) -> Iterator[str]:
     """Which roles. What changed in them, which `lws diff` says, takes 6 ms to find out: ten times a pass."""
     for name in dict.fromkeys((*after.roles, *before.roles)):
         if before.forms.get(name) != after.forms.get(name):
@@ -236,7 +238,7 @@ def _running(facts: Facts) -> Collection[RunningChild]:
     return [*facts.children, *orphans]
 
 
-def _usable(facts: Facts) -> Sequence[Recorded]:
+def _usable(facts: Facts) -> Sequence[RecordedRoles]:
     """Oldest first."""
     return sorted((each for each in facts.revisions if not each.broken), key=age)
 
@@ -255,7 +257,7 @@ def _is_of_a_former_set(revision: Object, owner: Owner) -> bool:
     return (controller.get("kind"), controller.get("name")) == (owner.kind, owner.name)
 
 
-def _guessed(obj: Object, revision: Reference, made: Reconstruction) -> Announce:
+def _guessed(obj: Object, revision: Reference, made: RolesReconstruction) -> Announce:
     note = (
         f"Recorded what runs under key {made.key}, of which there was no history. Its LeaderWorkerSets do "
         f"not show {made.guessed}: taken from the set, or as they are now"

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from lws.actions import Object
-from lws.disaggregatedset.revisions.record import Record, record
+from lws.disaggregatedset.revisions.record import RolesRecord, record
 from lws.leaderworkerset.revisions.encoding import LIVE
 from lws_api.disaggregatedset.v1 import ScalingMode
 
 _TEMPLATE = "leaderWorkerTemplate"
 
 
-def operations(obj: Object, wanted: Record, counts: Mapping[str, int]) -> list[dict[str, Any]]:
+def operations(obj: Object, wanted: RolesRecord, counts: Mapping[str, int]) -> list[dict[str, Any]]:
     """The JSON patch (RFC 6902). It fails if somebody else writes the set in between.
 
     Roles that are there keep all but their templates; those that come back do so as they were, with as many
@@ -27,7 +27,7 @@ def operations(obj: Object, wanted: Record, counts: Mapping[str, int]) -> list[d
     return [test, {"op": "replace", "path": "/spec/roles", "value": list(_roles(roles, wanted, counts))}]
 
 
-def _templates(obj: Object, wanted: Record) -> Iterator[dict[str, Any]]:
+def _templates(obj: Object, wanted: RolesRecord) -> Iterator[dict[str, Any]]:
     now = record(obj).forms
     for index, role in enumerate(obj["spec"]["roles"]):
         name = role["name"]
@@ -36,7 +36,9 @@ def _templates(obj: Object, wanted: Record) -> Iterator[dict[str, Any]]:
             yield {"op": "replace", "path": path, "value": _template(role, wanted.roles[name])}
 
 
-def _roles(roles: Iterable[Object], wanted: Record, counts: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _roles(
+    roles: Iterable[Object], wanted: RolesRecord, counts: Mapping[str, int]
+) -> Iterator[dict[str, Any]]:
     """In the order that was recorded, so that the original computes the same key."""
     live = {each["name"]: each for each in roles}
     for part in wanted.parts:

@@ -6,11 +6,11 @@ from collections.abc import Collection
 
 from lws.actions import Action, Delete, Merge, Plan
 from lws.disaggregatedset.revisions.record import labels_for
-from lws.disaggregatedset.revisions.target import Facts, Target, carried_keys
+from lws.disaggregatedset.revisions.target import Facts, TargetRevision, carried_keys
 from lws.history import plan_adoption, prunable
 
 
-def plan_upkeep(facts: Facts, target: Target) -> Plan:
+def plan_upkeep(facts: Facts, target: TargetRevision) -> Plan:
     """Orphans come along with the target revision; labels that were edited are put back: without its name
     label no stream shows a revision.
     """
@@ -27,7 +27,7 @@ def plan_upkeep(facts: Facts, target: Target) -> Plan:
     return Plan(tuple((each,) for each in actions))
 
 
-def plan_pruning(facts: Facts, target: Target, limit: int, remembered: Collection[str] = ()) -> Plan:
+def plan_pruning(facts: Facts, target: TargetRevision, limit: int, remembered: Collection[str] = ()) -> Plan:
     """Old revisions beyond the limit, whether a rollout is done, under way, paused or stuck.
 
     remembered: keys of children with which a rollout began that goes on: those that are lost come back.

@@ -14,23 +14,23 @@ from lws.kube import quantities
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class RoleBudget:
     surge: int
     unavailable: int
 
 
-DEFAULT = Budget(surge=1, unavailable=0)
+DEFAULT = RoleBudget(surge=1, unavailable=0)
 """Of roles that say nothing, or nothing that a rollout could move with; of removed roles too."""
 
 
-def budget_of(rolling: Mapping[str, Any] | None, target: int) -> Budget:
+def budget_of(rolling: Mapping[str, Any] | None, target: int) -> RoleBudget:
     """The budget of a role that is to have `target` groups."""
     if not isinstance(rolling, Mapping):
         return DEFAULT
     surge = max(0, _scaled(rolling.get("maxSurge"), target, round_up=True))
     unavailable = max(0, _scaled(rolling.get("maxUnavailable"), target, round_up=False))
     if unavailable or surge:
-        return Budget(surge, unavailable)
+        return RoleBudget(surge, unavailable)
     return DEFAULT
 
 

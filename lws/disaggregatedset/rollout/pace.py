@@ -15,7 +15,7 @@ Counts = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class Proportions:
     """roles: what is wanted. initial: old groups of each when the rollout began. steps: how many it takes."""
 
     roles: tuple[RoleTarget, ...]
@@ -44,14 +44,14 @@ class Pace:
         return tuple(map(min, old, left))
 
 
-def pace_of(state: SliceState) -> Pace:
+def pace_of(state: SliceState) -> Proportions:
     """The pace of a slice that is in a rollout: at least one count or target is above 0."""
     initial = tuple(state.old_initial(role.name) for role in state.roles)
     steps = (
         _ceil(max(count, role.target), role.surge or max(1, role.unavailable))
         for role, count in zip(state.roles, initial, strict=True)
     )
-    return Pace(state.roles, initial, max((1, *steps)))
+    return Proportions(state.roles, initial, max((1, *steps)))
 
 
 def _ceil(number: int, divisor: int) -> int:

@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from lws.disaggregatedset.rollout import scaling
 from lws.disaggregatedset.rollout.drain import Drain, Lowered
-from lws.disaggregatedset.rollout.pace import Counts, Pace, pace_of
+from lws.disaggregatedset.rollout.pace import Counts, Proportions, pace_of
 from lws.disaggregatedset.rollout.raising import raised
 from lws.disaggregatedset.rollout.reasons import still_waiting_for
-from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState, Step
+from lws.disaggregatedset.rollout.state import RevisionCounts, SliceState, SliceStep
 
 
-def next_step(state: SliceState, paused: bool = False) -> Step:
+def next_step(state: SliceState, paused: bool = False) -> SliceStep:
     """The step to write now. A paused slice is scaled, but no further than it has to be."""
     step = _step(state, paused)
     given_up = _given_up(state, step)
@@ -33,7 +33,7 @@ def next_step(state: SliceState, paused: bool = False) -> Step:
     return replace(step, drained=drained, is_done=step.is_done and not drained)
 
 
-def _given_up(state: SliceState, step: Step) -> dict[str, dict[str, int]]:
+def _given_up(state: SliceState, step: SliceStep) -> dict[str, dict[str, int]]:
     """Lost children of which the step leaves nothing, so that they do not come back."""
     found = {
         each.key: {
@@ -60,17 +60,17 @@ def _without(state: SliceState, given_up: Lowered) -> SliceState:
     return replace(state, old=old)
 
 
-def _step(state: SliceState, paused: bool) -> Step:
+def _step(state: SliceState, paused: bool) -> SliceStep:
     if not any(state.old_wanted(role.name) for role in state.roles):
         return _settle(state)
     if paused and not (state.is_known and any(count.wanted for count in state.new.counts.values())):
         return scaling.while_not_started(state)
     if state.missing or not state.is_known:
-        return Step(new=_created(state), starts=not state.is_known)
+        return SliceStep(new=_created(state), starts=not state.is_known)
     return _corrected(state) or (scaling.while_unsettled(state, paused) if paused else _advance(state))
 
 
-def _settle(state: SliceState) -> Step:
+def _settle(state: SliceState) -> SliceStep:
     """Nothing old is wanted any more: every role gets its target at once."""
     created = {
         role: min(role.target, max(0, role.ceiling - state.present(role.name)))
@@ -83,7 +83,7 @@ def _settle(state: SliceState) -> Step:
     new |= raises.new | _shrunk(state)
     gone = not any(any(_is_there(each)) for each in state.old)
     is_done = gone and not new and not raises.waiting and scaling.is_settled(state)
-    return Step(new=new, goes_on=bool(raises.waiting), is_done=is_done)
+    return SliceStep(new=new, goes_on=bool(raises.waiting), is_done=is_done)
 
 
 def _created(state: SliceState) -> dict[str, int]:
@@ -99,7 +99,7 @@ def _created(state: SliceState) -> dict[str, int]:
     return {role.name: size for role, size in pairs if role.name in state.missing}
 
 
-def _corrected(state: SliceState) -> Step | None:
+def _corrected(state: SliceState) -> SliceStep | None:
     """What comes before any step: new counts above target, revisions that serve nobody, halves of some."""
     drain = Drain(state)
     for revision in state.old:
@@ -107,10 +107,10 @@ def _corrected(state: SliceState) -> Step | None:
         if any(wanted) and (_serves_nobody(revision) or _is_half(state, revision)):
             drain.whole(revision)
     new = _shrunk(state)
-    return Step(new=new, old=drain.lowered) if new or drain.lowered else None
+    return SliceStep(new=new, old=drain.lowered) if new or drain.lowered else None
 
 
-def _advance(state: SliceState) -> Step:
+def _advance(state: SliceState) -> SliceStep:
     if not scaling.is_settled(state):
         return scaling.while_unsettled(state)
     pace = pace_of(state)
@@ -125,24 +125,24 @@ def _advance(state: SliceState) -> Step:
         or _last_of_a_role(state, pace, old, new)
         or _past_broken_groups(state)
     )
-    return step or Step()
+    return step or SliceStep()
 
 
-def _cut_back(state: SliceState, pace: Pace, old: Counts) -> Step | None:
+def _cut_back(state: SliceState, pace: Proportions, old: Counts) -> SliceStep | None:
     """An old child that somebody enlarged goes back to its count at the start."""
     if all(map(int.__le__, old, pace.initial)):
         return None
     return _lower(state, tuple(map(min, old, pace.initial)))
 
 
-def _final(state: SliceState, new: Counts) -> Step | None:
+def _final(state: SliceState, new: Counts) -> SliceStep | None:
     """The target revision is complete: what is left of the others goes."""
     if any(count < role.target for role, count in zip(state.roles, new, strict=True)):
         return None
     return _lower(state, tuple(0 for _ in state.roles))
 
 
-def _up(state: SliceState, pace: Pace, old: Counts, new: Counts) -> Step | None:
+def _up(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
     """All roles of the target revision grow, if there is room for each of them."""
     wanted = pace.next_new(new)
     sums = zip(state.roles, old, wanted, strict=True)
@@ -151,15 +151,15 @@ def _up(state: SliceState, pace: Pace, old: Counts, new: Counts) -> Step | None:
     raises = raised(state, wanted, {})
     if not raises.new and not raises.waiting:
         return None
-    return Step(new=raises.new, goes_on=bool(raises.waiting))
+    return SliceStep(new=raises.new, goes_on=bool(raises.waiting))
 
 
-def _lower(state: SliceState, planned: Counts) -> Step | None:
+def _lower(state: SliceState, planned: Counts) -> SliceStep | None:
     lowered = Drain(state).to(_by_role(state, planned)).lowered
-    return Step(old=lowered) if lowered else None
+    return SliceStep(old=lowered) if lowered else None
 
 
-def _exchange(state: SliceState, pace: Pace, old: Counts, new: Counts) -> Step | None:
+def _exchange(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
     """Old groups make room for new ones in one step; what has room already is raised."""
     wanted = pace.next_new(new)
     sums = zip(state.roles, old, wanted, strict=True)
@@ -168,7 +168,7 @@ def _exchange(state: SliceState, pace: Pace, old: Counts, new: Counts) -> Step |
     return _exchanged(state, wanted, drain)
 
 
-def _last_of_a_role(state: SliceState, pace: Pace, old: Counts, new: Counts) -> Step | None:
+def _last_of_a_role(state: SliceState, pace: Proportions, old: Counts, new: Counts) -> SliceStep | None:
     """The last group of a role goes although its revision stays: its place is needed."""
     wanted = pace.next_new(new)
     drain = Drain(state)
@@ -178,15 +178,15 @@ def _last_of_a_role(state: SliceState, pace: Pace, old: Counts, new: Counts) -> 
     return _exchanged(state, wanted, drain) if drain.lowered else None
 
 
-def _exchanged(state: SliceState, wanted: Counts, drain: Drain) -> Step | None:
+def _exchanged(state: SliceState, wanted: Counts, drain: Drain) -> SliceStep | None:
     left = {role.name: drain.remaining(role.name) for role in state.roles}
     raises = raised(state, wanted, left)
     if not drain.lowered and not raises.new:
         return None
-    return Step(new=raises.new, old=drain.lowered, goes_on=bool(raises.waiting))
+    return SliceStep(new=raises.new, old=drain.lowered, goes_on=bool(raises.waiting))
 
 
-def _past_broken_groups(state: SliceState) -> Step | None:
+def _past_broken_groups(state: SliceState) -> SliceStep | None:
     """One healthy old group goes, where broken ones below it alone have used up what may be missing. Those
     that are starting may still get ready.
     """
@@ -197,7 +197,7 @@ def _past_broken_groups(state: SliceState) -> Step | None:
         for revision in state.old:
             count = revision.of(role.name)
             if 1 < count.wanted == count.present and count.serving < count.wanted:
-                return Step(old={revision.key: {role.name: count.wanted - 1}})
+                return SliceStep(old={revision.key: {role.name: count.wanted - 1}})
     return None
 
 

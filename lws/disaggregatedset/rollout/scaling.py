@@ -10,7 +10,7 @@ from lws.disaggregatedset.rollout.drain import Drain
 from lws.disaggregatedset.rollout.pace import pace_of
 from lws.disaggregatedset.rollout.raising import raised
 from lws.disaggregatedset.rollout.reasons import PAUSED, unready
-from lws.disaggregatedset.rollout.state import SliceState, Step
+from lws.disaggregatedset.rollout.state import SliceState, SliceStep
 
 
 def is_settled(state: SliceState) -> bool:
@@ -18,13 +18,13 @@ def is_settled(state: SliceState) -> bool:
     return not state.missing and all(state.new.of(role.name).is_settled for role in state.roles)
 
 
-def while_not_started(state: SliceState) -> Step:
+def while_not_started(state: SliceState) -> SliceStep:
     """Paused before its first step: old groups above the target go, more cannot come."""
     planned = {role.name: min(state.old_wanted(role.name), role.target) for role in state.roles}
-    return Step(old=_lowered(state, planned), waiting_for=PAUSED)
+    return SliceStep(old=_lowered(state, planned), waiting_for=PAUSED)
 
 
-def while_unsettled(state: SliceState, paused: bool = False) -> Step:
+def while_unsettled(state: SliceState, paused: bool = False) -> SliceStep:
     """Follow targets that have changed since the rollout began."""
     new = tuple(state.new.of(role.name).wanted for role in state.roles)
     planned, wanted = {}, []
@@ -37,7 +37,7 @@ def while_unsettled(state: SliceState, paused: bool = False) -> Step:
         wanted.append(max(count, min(following, role.target - old)) if grows and all(new) else count)
     raises = raised(state, tuple(wanted), planned)
     waiting = PAUSED if paused else unready(state)
-    return Step(new=raises.new, old=_lowered(state, planned), waiting_for=waiting)
+    return SliceStep(new=raises.new, old=_lowered(state, planned), waiting_for=waiting)
 
 
 def _lowered(state: SliceState, planned: dict[str, int]) -> dict[str, dict[str, int]]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from lws.disaggregatedset.rollout.planner import next_step
-from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, Step
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, SliceStep
 
 # Each group costs a handful of steps; a slice that needs more than this many never comes to rest.
 _STEPS_PER_GROUP = 10
@@ -51,7 +51,7 @@ def start(roles: tuple[RoleTarget, ...], running: Mapping[str, int], key: str = 
     return SliceState(roles, (old,), RevisionCounts("new"), frozenset(role.name for role in roles))
 
 
-def apply(state: SliceState, step: Step) -> SliceState:
+def apply(state: SliceState, step: SliceStep) -> SliceState:
     """The slice after a step, every change ready."""
     new = {role: _ready(count.wanted, count.initial) for role, count in state.new.counts.items()}
     for role, wanted in step.new.items():
@@ -71,7 +71,7 @@ def apply(state: SliceState, step: Step) -> SliceState:
 
 
 def _all_ready(state: SliceState) -> SliceState:
-    return apply(state, Step())
+    return apply(state, SliceStep())
 
 
 def _ready(wanted: int, initial: int | None) -> Count:

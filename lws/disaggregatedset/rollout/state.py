@@ -163,7 +163,7 @@ class SliceState:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SliceStep:
     """What is written now, in this order: baselines, creations, raised counts, lowered counts, deletions.
 
     new: role → `spec.replicas` of the target revision, what changes only; a missing child is created with it.

@@ -19,16 +19,16 @@ from lws.disaggregatedset.rollout.state import SliceState
 from lws.disaggregatedset.slices.leftovers import legacy_children, plan_legacy
 from lws.disaggregatedset.slices.lost import creations, last_seen, leftovers, lost_before, lost_children
 from lws.disaggregatedset.slices.state import (
-    Memory,
     Roles,
+    RolloutMemory,
     gone_since,
     gone_unseen,
     newest_first,
     remembered,
     slice_state,
 )
-from lws.disaggregatedset.slices.step import Slice, baseline, plan_step
-from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.slices.step import SliceFacts, baseline, plan_step
+from lws.disaggregatedset.slices.targets import RoleTargets
 from lws.disaggregatedset.spec import Role
 
 _OTHERS_FIRST = "other slices are in their rollout, and no more may be at a time (maxUpdatingSlices)"
@@ -43,7 +43,7 @@ class Course:
 
     index: int
     plan: Plan
-    memory: Memory | None
+    memory: RolloutMemory | None
     is_rolling: bool
     why_waiting: str = ""
 
@@ -52,8 +52,8 @@ class Course:
 class _Standing:
     """How a slice stands before its step."""
 
-    wanted: Wanted
-    slice: Slice
+    wanted: RoleTargets
+    slice: SliceFacts
     roles: Roles
     state: SliceState
 
@@ -73,7 +73,7 @@ class _Standing:
         return SliceStanding(within.index, within.is_rolling, self.has_begun, is_done, remembers)
 
 
-def courses(wanted: Wanted) -> tuple[Course, ...]:
+def courses(wanted: RoleTargets) -> tuple[Course, ...]:
     """Of every slice that is wanted, in their order."""
     snapshot, spec = wanted.snapshot, wanted.spec
     legacy = legacy_children(snapshot, spec, wanted.key)
@@ -104,7 +104,7 @@ def waiting_slices(steps: Iterable[Course]) -> tuple[str, ...]:
     )
 
 
-def _former(wanted: Wanted) -> Wanted | None:
+def _former(wanted: RoleTargets) -> RoleTargets | None:
     """What slices ask for that come while a rollout is paused: the revision that it leads away from, with the
     numbers of groups that are asked for now. None where none is under way, or nothing records what it was.
     """
@@ -125,7 +125,7 @@ def _former(wanted: Wanted) -> Wanted | None:
     return replace(wanted, key=key, spec=replace(spec, roles=roles, placement=recorded.placement))
 
 
-def _with_live_numbers(wanted: Wanted, role: Role, key: str) -> Role:
+def _with_live_numbers(wanted: RoleTargets, role: Role, key: str) -> Role:
     """A recorded role; of one that is not asked for any more, as many groups as another slice has."""
     live = wanted.spec.role(role.name)
     if live is not None:
@@ -136,7 +136,7 @@ def _with_live_numbers(wanted: Wanted, role: Role, key: str) -> Role:
     return replace(role, replicas=max(kept, default=0))
 
 
-def _asked_for(wanted: Wanted, index: int, former: Wanted | None) -> Wanted:
+def _asked_for(wanted: RoleTargets, index: int, former: RoleTargets | None) -> RoleTargets:
     """What is asked for in one slice. A paused rollout begins in none: one that has nothing yet, or not yet
     all roles because some start after others, gets what the others are on.
     """
@@ -148,7 +148,7 @@ def _asked_for(wanted: Wanted, index: int, former: Wanted | None) -> Wanted:
     return former if not children or late else wanted
 
 
-def _was_on(wanted: Wanted, index: int) -> bool:
+def _was_on(wanted: RoleTargets, index: int) -> bool:
     """The rollout had begun in the slice before it lost everything: it comes back where it was."""
     memory = remembered(wanted.snapshot.obj, index)
     return (memory is not None and memory.key == wanted.key) or bool(
@@ -156,7 +156,7 @@ def _was_on(wanted: Wanted, index: int) -> bool:
     )
 
 
-def _standing(wanted: Wanted, index: int) -> _Standing:
+def _standing(wanted: RoleTargets, index: int) -> _Standing:
     snapshot, key = wanted.snapshot, wanted.key
     memory = remembered(snapshot.obj, index)
     roles = wanted.in_slice(index, memory)
@@ -167,7 +167,7 @@ def _standing(wanted: Wanted, index: int) -> _Standing:
         state = replace(state, gone=gone_unseen(state, (each for each in children if each.key == key)))
     elif memory.key == key:
         state = replace(state, gone=gone_since(snapshot.obj["metadata"]["name"], children, memory))
-    within = Slice(snapshot, wanted.spec, index, key, memory)
+    within = SliceFacts(snapshot, wanted.spec, index, key, memory)
     state = with_lost(state, lost_children(wanted, within, roles))
     return _Standing(wanted, within, roles, replace(state, leftover=leftovers(within, state)))
 
@@ -210,7 +210,7 @@ def _why_waiting(standing: _Standing, why: str) -> str:
     return f"roles {roles}: {PAUSED if within.spec.paused else why}"
 
 
-def _judgements(within: Slice) -> Iterator[float | None]:
+def _judgements(within: SliceFacts) -> Iterator[float | None]:
     """Seconds until an old group that is starting has had its time, or what a deletion has left may be gone:
     no event tells.
     """

@@ -12,17 +12,17 @@ from typing import Any
 from lws.actions import Create
 from lws.disaggregatedset.names import Identity, child_name, identity_of
 from lws.disaggregatedset.rollout.lost import Lost, most_groups
-from lws.disaggregatedset.rollout.state import SliceState, Step
+from lws.disaggregatedset.rollout.state import SliceState, SliceStep
 from lws.disaggregatedset.slices.state import Roles
-from lws.disaggregatedset.slices.step import Slice, annotated, create_child
-from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.slices.step import SliceFacts, annotated, create_child
+from lws.disaggregatedset.slices.targets import RoleTargets
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.kube.metadata import is_mapping
 from lws_api.disaggregatedset.v1 import INITIAL_REPLICAS_ANNOTATION
 from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 
-def lost_children(wanted: Wanted, within: Slice, roles: Roles) -> dict[str, dict[str, Lost]]:
+def lost_children(wanted: RoleTargets, within: SliceFacts, roles: Roles) -> dict[str, dict[str, Lost]]:
     """By key and role: those that are gone and can be made anew."""
     found: dict[str, dict[str, Lost]] = {}
     for identity, known in (*_of_rollout(within), *_of_waiting_slice(wanted, within, roles)):
@@ -40,7 +40,7 @@ def lost_children(wanted: Wanted, within: Slice, roles: Roles) -> dict[str, dict
     return found
 
 
-def leftovers(within: Slice, state: SliceState) -> dict[str, int]:
+def leftovers(within: SliceFacts, state: SliceState) -> dict[str, int]:
     """Role → groups that are left of deleted children of old revisions which do not come back."""
     set_name, found = within.snapshot.obj["metadata"]["name"], dict[str, int]()
     counted = {
@@ -58,7 +58,7 @@ def leftovers(within: Slice, state: SliceState) -> dict[str, int]:
     return found
 
 
-def lost_before(within: Slice, roles: Roles) -> dict[str, int]:
+def lost_before(within: SliceFacts, roles: Roles) -> dict[str, int]:
     """By name, children of old revisions that the status saw when the rollout begins, and that are gone:
     they belong to what it begins with, but for groups that are not wanted any more. Of a revision that is
     gone as a whole nothing is lost.
@@ -75,7 +75,9 @@ def lost_before(within: Slice, roles: Roles) -> dict[str, int]:
     return found
 
 
-def creations(wanted: Wanted, within: Slice, state: SliceState, step: Step) -> Iterator[Create]:
+def creations(
+    wanted: RoleTargets, within: SliceFacts, state: SliceState, step: SliceStep
+) -> Iterator[Create]:
     """What makes them anew, with what the step leaves of them, once nothing is left of the former ones:
     groups that terminate count.
     """
@@ -94,7 +96,7 @@ def creations(wanted: Wanted, within: Slice, state: SliceState, step: Step) -> I
                 yield annotated(create, INITIAL_REPLICAS_ANNOTATION, str(count.initial)) if known else create
 
 
-def _of_rollout(within: Slice) -> Iterator[tuple[Identity, Lost]]:
+def _of_rollout(within: SliceFacts) -> Iterator[tuple[Identity, Lost]]:
     """Children of other revisions with which the rollout began."""
     snapshot, memory = within.snapshot, within.memory
     if memory is None or memory.key != within.key:
@@ -106,7 +108,9 @@ def _of_rollout(within: Slice) -> Iterator[tuple[Identity, Lost]]:
             yield identity, Lost(initial, seen.get(identity.role, initial))
 
 
-def _of_waiting_slice(wanted: Wanted, within: Slice, roles: Roles) -> Iterator[tuple[Identity, Lost]]:
+def _of_waiting_slice(
+    wanted: RoleTargets, within: SliceFacts, roles: Roles
+) -> Iterator[tuple[Identity, Lost]]:
     """Those of the one revision on which a slice stays until its rollout may begin."""
     keys = {each.key for each in within.children}
     waits = within.spec.paused or within.spec.max_updating_slices is not None

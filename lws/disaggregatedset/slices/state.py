@@ -15,7 +15,7 @@ from lws.actions import Object
 from lws.disaggregatedset.children.baseline import initial_of as annotated
 from lws.disaggregatedset.children.baseline import others_initial_of
 from lws.disaggregatedset.names import identity_of
-from lws.disaggregatedset.revisions.record import Recorded
+from lws.disaggregatedset.revisions.record import RecordedRoles
 from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube.metadata import is_mapping
@@ -30,7 +30,7 @@ class Roles:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class RolloutMemory:
     """Where the rollout of a slice began. key: the revision that it moves to. initial: groups that each child
     wanted then, by its name. targets: groups that each role was to have then.
     """
@@ -49,7 +49,7 @@ class Memory:
         }
 
 
-def remembered(obj: Object, index: int) -> Memory | None:
+def remembered(obj: Object, index: int) -> RolloutMemory | None:
     """What the status remembers of a slice; None where it says nothing that can be read."""
     return _memory(_rollouts(obj).get(str(index)))
 
@@ -65,10 +65,10 @@ def _rollouts(obj: Object) -> Mapping[str, Any]:
     return known if is_mapping(known) else {}
 
 
-def _memory(known: Any) -> Memory | None:
+def _memory(known: Any) -> RolloutMemory | None:
     if not is_mapping(known) or not isinstance(known.get("revision"), str):
         return None
-    return Memory(known["revision"], _counts(known, "initialReplicas"), _counts(known, "targets"))
+    return RolloutMemory(known["revision"], _counts(known, "initialReplicas"), _counts(known, "targets"))
 
 
 def _counts(known: Mapping[str, Any], field: str) -> dict[str, int]:
@@ -77,7 +77,7 @@ def _counts(known: Mapping[str, Any], field: str) -> dict[str, int]:
     return {name: count for name, count in pairs if type(count) is int and count >= 0}
 
 
-def initial_of(child: ChildFacts, key: str, memory: Memory | None) -> int | None:
+def initial_of(child: ChildFacts, key: str, memory: RolloutMemory | None) -> int | None:
     """The groups that a child wanted when the rollout to this revision began; None where nobody knows."""
     if memory is not None and memory.key != key:
         return None
@@ -86,7 +86,7 @@ def initial_of(child: ChildFacts, key: str, memory: Memory | None) -> int | None
     return annotated(child.obj)
 
 
-def newest_first(children: Iterable[ChildFacts], revisions: Iterable[Recorded]) -> list[str]:
+def newest_first(children: Iterable[ChildFacts], revisions: Iterable[RecordedRoles]) -> list[str]:
     """Keys of children, that of the newest revision first; unrecorded ones by the age of their children."""
     number = {each.key: each.number for each in revisions}
     made: dict[str, str] = {}
@@ -96,7 +96,7 @@ def newest_first(children: Iterable[ChildFacts], revisions: Iterable[Recorded]) 
     return sorted(made, key=lambda key: (number.get(key, -1), made[key], key), reverse=True)
 
 
-def counts_of(children: Iterable[ChildFacts], key: str, memory: Memory | None) -> dict[str, Count]:
+def counts_of(children: Iterable[ChildFacts], key: str, memory: RolloutMemory | None) -> dict[str, Count]:
     """The groups of the children of one revision, by role. key: the target revision."""
     # Where a role has two, the one that release 0.9 named counts with the other.
     counts: dict[str, Count] = {}
@@ -114,7 +114,7 @@ def counts_of(children: Iterable[ChildFacts], key: str, memory: Memory | None) -
     return counts
 
 
-def gone_since(set_name: str, children: Iterable[ChildFacts], memory: Memory) -> dict[str, int]:
+def gone_since(set_name: str, children: Iterable[ChildFacts], memory: RolloutMemory) -> dict[str, int]:
     """Role → groups that children wanted when the rollout began which there are no more."""
     there, gone = {each.name for each in children}, Counter[str]()
     for name, count in memory.initial.items():
@@ -133,7 +133,7 @@ def gone_unseen(state: SliceState, children: Iterable[ChildFacts]) -> dict[str, 
     return {role: count for role, count in gone.items() if count > 0}
 
 
-def others_at_start(set_name: str, memory: Memory, role: str) -> int:
+def others_at_start(set_name: str, memory: RolloutMemory, role: str) -> int:
     """Groups of a role that the other revisions had when the rollout began; 0 unless there were several,
     of which some can be gone before others.
     """
@@ -146,7 +146,7 @@ def others_at_start(set_name: str, memory: Memory, role: str) -> int:
 
 
 def slice_state(
-    children: Sequence[ChildFacts], roles: Roles, keys: Sequence[str], memory: Memory | None
+    children: Sequence[ChildFacts], roles: Roles, keys: Sequence[str], memory: RolloutMemory | None
 ) -> SliceState:
     """keys: the target revision, then old ones, the newest first."""
     wanted, *old = keys
@@ -154,7 +154,7 @@ def slice_state(
     standing = [each for each in by_key[wanted] if not each.is_leaving]
     if memory is None and not standing:
         # What is written on children is of a former rollout.
-        memory = Memory("")
+        memory = RolloutMemory("")
     new = counts_of(standing, wanted, memory)
     return SliceState(
         roles=roles.targets,

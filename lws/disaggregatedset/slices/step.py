@@ -14,8 +14,8 @@ from lws.children import Child, plan_obstacle
 from lws.disaggregatedset import events
 from lws.disaggregatedset.children.role_sets import build_child
 from lws.disaggregatedset.names import Identity, child_name
-from lws.disaggregatedset.rollout.state import SliceState, Step
-from lws.disaggregatedset.slices.state import Memory, Roles, others_at_start
+from lws.disaggregatedset.rollout.state import SliceState, SliceStep
+from lws.disaggregatedset.slices.state import Roles, RolloutMemory, others_at_start
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Placement, Role
 from lws.kube.metadata import annotations_of, without_tools_own
@@ -25,14 +25,14 @@ from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class SliceFacts:
     """One slice. key: the target revision. memory: of its rollout."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
     index: int
     key: str
-    memory: Memory | None = None
+    memory: RolloutMemory | None = None
 
     @property
     def children(self) -> tuple[ChildFacts, ...]:
@@ -49,7 +49,7 @@ class Slice:
         return min(of_role, key=lambda each: each.is_legacy, default=None)
 
 
-def plan_step(within: Slice, state: SliceState, step: Step) -> Plan:
+def plan_step(within: SliceFacts, state: SliceState, step: SliceStep) -> Plan:
     """The writes of one step."""
     created, waits = _creations(within, state, step)
     actions: list[Action] = [*_baselines(within, step.starts), *created]
@@ -61,13 +61,13 @@ def plan_step(within: Slice, state: SliceState, step: Step) -> Plan:
     return replace(waits, sequences=(tuple(actions),) if actions else ())
 
 
-def baseline(within: Slice, roles: Roles, lost: Mapping[str, int]) -> Memory:
+def baseline(within: SliceFacts, roles: Roles, lost: Mapping[str, int]) -> RolloutMemory:
     """What is remembered when the rollout of a slice begins. lost: groups of children that are gone."""
     initial = {**lost, **{each.name: each.wanted for each in within.children if not each.is_leaving}}
-    return Memory(within.key, initial, {each.name: each.target for each in roles.targets})
+    return RolloutMemory(within.key, initial, {each.name: each.target for each in roles.targets})
 
 
-def _baselines(within: Slice, starts: bool) -> Iterator[Action]:
+def _baselines(within: SliceFacts, starts: bool) -> Iterator[Action]:
     """As the original writes them, and on children that the target revision has already, too. What a pass has
     remembered in the status and could not write on a child, the next one writes.
     """
@@ -90,7 +90,7 @@ def _baselines(within: Slice, starts: bool) -> Iterator[Action]:
             yield Merge(Reference.to(each.obj), without_tools_own(each.obj, patch), why)
 
 
-def _others(within: Slice, role: str) -> str | None:
+def _others(within: SliceFacts, role: str) -> str | None:
     """What a child of the target revision remembers of the others; None where that is nothing."""
     set_name, memory = within.snapshot.obj["metadata"]["name"], within.memory
     is_of_this = memory is not None and memory.key == within.key
@@ -98,7 +98,7 @@ def _others(within: Slice, role: str) -> str | None:
     return str(count) if count else None
 
 
-def _creations(within: Slice, state: SliceState, step: Step) -> tuple[list[Action], Plan]:
+def _creations(within: SliceFacts, state: SliceState, step: SliceStep) -> tuple[list[Action], Plan]:
     """Children that are made now, and what keeps others from it."""
     actions: list[Action] = []
     waits = []
@@ -117,7 +117,9 @@ def _creations(within: Slice, state: SliceState, step: Step) -> tuple[list[Actio
     return actions, together(*waits)
 
 
-def create_child(within: Slice, role: Role, key: str, replicas: int, placement: Placement | None) -> Create:
+def create_child(
+    within: SliceFacts, role: Role, key: str, replicas: int, placement: Placement | None
+) -> Create:
     """What makes the LeaderWorkerSet of a role."""
     intent = build_child(within.snapshot.obj, role, placement, (within.index, key), replicas)
     name = intent["metadata"]["name"]
@@ -132,7 +134,7 @@ def annotated(create: Create, key: str, value: str) -> Create:
     return replace(create, intent={**create.intent, "metadata": {**metadata, "annotations": annotations}})
 
 
-def _obstacle(within: Slice, role: Role) -> Plan | None:
+def _obstacle(within: SliceFacts, role: Role) -> Plan | None:
     """Whatever else has the name that the child needs."""
     snapshot = within.snapshot
     name = child_name(snapshot.obj["metadata"]["name"], Identity(within.index, within.key, role.name))
@@ -145,7 +147,7 @@ def _obstacle(within: Slice, role: Role) -> Plan | None:
     return plan_obstacle(snapshot.owner, Child(ownership, stored, f"the former LeaderWorkerSet {name}"))
 
 
-def _too_early(within: Slice, state: SliceState, role: Role) -> Plan | None:
+def _too_early(within: SliceFacts, state: SliceState, role: Role) -> Plan | None:
     """Roles that come first; a rollout waits for nobody."""
     if within.is_rolling:
         return None
@@ -158,7 +160,7 @@ def _too_early(within: Slice, state: SliceState, role: Role) -> Plan | None:
     return None
 
 
-def _counts(within: Slice, step: Step) -> tuple[list[Action], list[Action]]:
+def _counts(within: SliceFacts, step: SliceStep) -> tuple[list[Action], list[Action]]:
     """Counts that rise, and counts that fall."""
     raised: list[Action] = []
     lowered: list[Action] = []
@@ -171,14 +173,14 @@ def _counts(within: Slice, step: Step) -> tuple[list[Action], list[Action]]:
     return raised, lowered
 
 
-def _scaled(within: Slice, child: ChildFacts, wanted: int) -> Merge:
+def _scaled(within: SliceFacts, child: ChildFacts, wanted: int) -> Merge:
     announce = (events.scaled(within.snapshot.obj, child, wanted),) if within.is_rolling else ()
     why = f"role {child.role} of slice {within.index} is to have {wanted} groups here"
     patch = without_tools_own(child.obj, {"spec": {"replicas": wanted}})
     return Merge(Reference.to(child.obj), patch, why, announce)
 
 
-def _drained(within: Slice, keys: Iterable[str]) -> Iterator[Action]:
+def _drained(within: SliceFacts, keys: Iterable[str]) -> Iterator[Action]:
     for child in within.children:
         if child.key in keys and not child.is_leaving:
             announce = (events.deleted_drained(within.snapshot.obj, child),)

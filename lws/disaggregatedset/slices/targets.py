@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 
 from lws.disaggregatedset.children.scalers import scaler_counts, seed, share
 from lws.disaggregatedset.names import scaler_name
-from lws.disaggregatedset.revisions.record import Record
+from lws.disaggregatedset.revisions.record import RolesRecord
 from lws.disaggregatedset.rollout.budget import DEFAULT, budget_of
 from lws.disaggregatedset.rollout.state import RoleTarget
-from lws.disaggregatedset.slices.state import Memory, Roles
+from lws.disaggregatedset.slices.state import Roles, RolloutMemory
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, Role
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RoleTargets:
     """What a set asks for. key: of the target revision. records: what children of each key are made from."""
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
     key: str
-    records: Mapping[str, Record] = field(default_factory=dict)
+    records: Mapping[str, RolesRecord] = field(default_factory=dict)
 
     def recorded(self, key: str) -> DisaggregatedSpec | None:
         """What a revision asks for; None where nothing records it."""
@@ -37,7 +37,7 @@ class Wanted:
             for role in self.spec.roles
         }
 
-    def in_slice(self, index: int, memory: Memory | None) -> Roles:
+    def in_slice(self, index: int, memory: RolloutMemory | None) -> Roles:
         """Of each role in a slice, those that are not wanted any more included. memory: of its rollout."""
         names = frozenset(role.name for role in self.spec.roles)
         known = {each.role for each in self.snapshot.of_slice(index)}
@@ -45,7 +45,7 @@ class Wanted:
         removed = [RoleTarget(name, 0, DEFAULT.surge, DEFAULT.unavailable) for name in sorted(known - names)]
         return Roles((*targets, *removed), names)
 
-    def _target(self, role: Role, index: int, memory: Memory | None) -> RoleTarget:
+    def _target(self, role: Role, index: int, memory: RolloutMemory | None) -> RoleTarget:
         target = self._count(role, index)
         budget = budget_of(role.rolling, target)
         is_of_this = memory is not None and memory.key == self.key

@@ -42,7 +42,7 @@ _PROGRESS = frozenset({"roleStatuses", "sliceStatuses", "slices", LAST_PROGRESS,
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedRoles:
     """What a status is made from.
 
     desired: role → groups over all slices, in the order of the spec; None where nobody says how many.
@@ -84,7 +84,7 @@ class DisaggregatedStatus:
     roles: tuple[RoleCounts, ...] = ()
 
 
-def disaggregated_status(obj: Object, observed: Observed) -> DisaggregatedStatus:
+def disaggregated_status(obj: Object, observed: ObservedRoles) -> DisaggregatedStatus:
     """The status of a set after one pass."""
     stored: Mapping[str, Any] = obj.get("status") or {}
     generation = obj["metadata"].get("generation", 0)
@@ -131,7 +131,7 @@ def _is_reached(counts: RoleCounts, desired: int | None) -> bool:
     return counts.existing == counts.ready == counts.updated == desired
 
 
-def _additions(obj: Object, observed: Observed) -> dict[str, Any]:
+def _additions(obj: Object, observed: ObservedRoles) -> dict[str, Any]:
     """What the original's status does not have."""
     slices = {each.slice_index for each in observed.children if each.existing}
     return {
@@ -152,7 +152,7 @@ def _bounded(lines: Sequence[str]) -> list[str]:
     return [*lines[:_MOST_PENDING], *([f"and {more} more"] if more > 0 else [])]
 
 
-def _pace(obj: Object, observed: Observed, is_available: bool) -> Pace:
+def _pace(obj: Object, observed: ObservedRoles, is_available: bool) -> Pace:
     stored = obj.get("status") or {}
     return Pace(
         deadline=timedelta(seconds=observed.deadline) if observed.deadline is not None else None,
@@ -184,7 +184,7 @@ def _failure(problems: Sequence[Problem]) -> Iterator[Condition]:
 
 
 def _stall(
-    stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, observed: Observed
+    stored: Sequence[Mapping[str, Any]], pace: Pace, due_in: float | None, observed: ObservedRoles
 ) -> Iterator[Condition]:
     """Absent until it was true once; without a deadline there is none."""
     if pace.deadline is not None and (due_in == 0 or find(stored, STALLED) is not None):

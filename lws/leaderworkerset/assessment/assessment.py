@@ -17,7 +17,7 @@ from lws.kube.statefulsets import update_revision_of
 from lws.leaderworkerset.assessment.likeness import ownership_of_leaders
 from lws.leaderworkerset.assessment.target_revision import Choice, choose_revision
 from lws.leaderworkerset.revisions.history import Recorded
-from lws.leaderworkerset.rollout.groups import GroupState, Wanted, group_states, leader_statefulset
+from lws.leaderworkerset.rollout.groups import DesiredGroups, GroupState, group_states, leader_statefulset
 from lws.leaderworkerset.rollout.plan import plan_rollout
 from lws.leaderworkerset.rollout.reasons import counted
 from lws.leaderworkerset.rollout.simulation import Begun
@@ -63,7 +63,7 @@ def assess(snapshot: SetSnapshot) -> Assessment:
         replicas=spec.replicas,
         budget=budget_of(spec),
         floor=spec.floor,
-        groups=group_states(snapshot.groups, Wanted(target.key, target.size_of, update_revision)),
+        groups=group_states(snapshot.groups, DesiredGroups(target.key, target.size_of, update_revision)),
         statefulset=leader_statefulset(usable, target.key, snapshot.now) if usable is not None else None,
         paused=spec.paused,
         reached=position.partition if position is not None and position.revision == target.name else None,

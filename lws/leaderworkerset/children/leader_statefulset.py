@@ -59,7 +59,7 @@ _TEMPLATE, _STRATEGY = ("spec", "template"), ("spec", "updateStrategy")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LeaderStep:
     """A part of the plan, and the position of the rollout once it is carried out. has_moved: it changes."""
 
     plan: Plan
@@ -67,25 +67,27 @@ class Step:
     has_moved: bool = False
 
 
-def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> Step:
+def plan_leaders(snapshot: SetSnapshot, assessment: Assessment) -> LeaderStep:
     """Intent before deed: what a crash must not lose is written first."""
     child = Child(assessment.ownership, snapshot.leader, "the former leader StatefulSet")
     blocked = plan_obstacle(snapshot.owner, child)
-    return Step(blocked) if blocked is not None else _roll(snapshot, assessment.target, assessment.rollout)
+    return (
+        LeaderStep(blocked) if blocked is not None else _roll(snapshot, assessment.target, assessment.rollout)
+    )
 
 
-def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
+def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> LeaderStep:
     lws, leader, known = snapshot.lws, snapshot.leader, remembered_position(snapshot.lws)
     told = state.statefulset
     rollout = plan_rollout(state)
     if leader is None or told is None:
         created = _create_leaders(snapshot, choice, rollout)
-        return Step(Plan(((*choice.actions, created),), waiting_for=rollout.waiting_for))
+        return LeaderStep(Plan(((*choice.actions, created),), waiting_for=rollout.waiting_for))
     if known is not None and not told.is_current and not (told.observed or current_revision_of(leader)):
         # A StatefulSet learns the former of its two templates by its first report.
         waiting_for = "the StatefulSet controller to report on the revision that the set came from"
         patience = timing.REPORT_WITHIN.total_seconds()
-        return Step(Plan((choice.actions,), waiting_for=waiting_for, again_after=patience))
+        return LeaderStep(Plan((choice.actions,), waiting_for=waiting_for, again_after=patience))
     unseen = _unseen_surge(snapshot, state, told, rollout)
     if unseen is not None:
         rollout = plan_rollout(replace(state, stays=True))
@@ -110,7 +112,7 @@ def _roll(snapshot: SetSnapshot, choice: Choice, state: RolloutState) -> Step:
         waiting_for=rollout.waiting_for,
         postponable=(small_step,) if is_small_step(state, rollout) else (),
     )
-    return Step(planned, position, has_moved=bool(guard))
+    return LeaderStep(planned, position, has_moved=bool(guard))
 
 
 def _unseen_surge(

@@ -96,7 +96,7 @@ class LeaderStatefulSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DesiredGroups:
     """What groups are measured by.
 
     key: the target revision key. size_of: pods per group for each recorded key. update_revision: name of the
@@ -108,7 +108,7 @@ class Wanted:
     update_revision: str = ""
 
 
-def group_states(facts: Iterable[GroupFacts], wanted: Wanted) -> tuple[GroupState, ...]:
+def group_states(facts: Iterable[GroupFacts], wanted: DesiredGroups) -> tuple[GroupState, ...]:
     """The state of every group that has a leader pod, by index; measured by the size of its own revision."""
     marks: dict[str | None, Hashable] = {}
     found = []
@@ -141,7 +141,7 @@ def leader_statefulset(statefulset: Object, key: str, now: datetime) -> LeaderSt
     )
 
 
-def _group_state(group: GroupFacts, wanted: Wanted) -> GroupState:
+def _group_state(group: GroupFacts, wanted: DesiredGroups) -> GroupState:
     terminating = group.leader_terminating or group.going
     leader_ready = group.leader_up and not terminating
     needs_workers = _size(group, wanted.size_of) != 1

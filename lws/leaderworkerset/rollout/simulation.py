@@ -23,7 +23,7 @@ _GONE, _CREATED, _FORMED, _LEADER_READY, _READY = range(-1, 4)
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class SimulatedStep:
     """One thing that the controller does.
 
     partition, replicas: what the leader StatefulSet was told before; None where there is none yet.
@@ -40,7 +40,7 @@ class Step:
 class Simulation:
     """steps: in order. groups: at the end. waiting_for: what the last word is, empty if all is done."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[SimulatedStep, ...]
     groups: tuple[GroupState, ...]
     waiting_for: str
 
@@ -58,7 +58,7 @@ class Begun:
 def simulate(state: RolloutState, begun: Begun | None = None) -> Simulation:
     """Play the rollout until nothing happens any more. begun: None for how a new set begins."""
     model = _Model(state)
-    steps: list[Step] = []
+    steps: list[SimulatedStep] = []
     limit = _STEPS_AT_LEAST + _STEPS_PER_GROUP * max(state.replicas, len(state.groups))
     is_made = state.statefulset is None and begun is not None
     rollout = begun.rollout if begun is not None and is_made else plan_rollout(model.state)
@@ -68,7 +68,7 @@ def simulate(state: RolloutState, begun: Begun | None = None) -> Simulation:
             before = model.state
             stored = before.statefulset
             steps.append(
-                Step(
+                SimulatedStep(
                     stored.partition if stored is not None else None,
                     stored.replicas if stored is not None else None,
                     before.groups,

@@ -12,7 +12,7 @@ from lws.actions import Plan, together
 from lws.children import adopt
 from lws.cluster.client.connection import Cluster
 from lws.cluster.transport.kubeconfig import load_configuration
-from lws.cluster.write.apply import Applier, Memory, Outcome
+from lws.cluster.write.apply import Applier, Outcome, WriteHooks
 from lws.kube.metadata import owner_reference
 from lws.leaderworkerset.snapshot import SetSnapshot
 from lws_api.leaderworkerset.v1 import NAME_LABEL, REVISION_LABEL
@@ -94,7 +94,7 @@ def _orphan(world: World, name: str) -> Object:
 async def _carried_out(cluster: ClusterAccess, planned: Plan) -> Outcome:
     client = Cluster(await load_configuration(str(cluster.kubeconfig)), "lws-test")
     seen: list[Mapping[str, Any]] = []
-    memory = Memory(
+    memory = WriteHooks(
         put=seen.append,
         applied=lambda action, stored: None,
         refused=lambda action, error: None,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lws.cluster.cache.fields import Rule, Table, Wakes
+from lws.cluster.cache.fields import Rule, StoredFields, Wakes
 from lws.cluster.cache.store import Store
 from lws.cluster.cache.tables import is_same, nothing, table_of, trim
 from lws.controller.leaderworkerset.routing import Routing
@@ -44,7 +44,7 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]
         yield path
 
 
-def _absent(obj: dict[str, Any], table: Table) -> Iterator[tuple[Any, ...]]:
+def _absent(obj: dict[str, Any], table: StoredFields) -> Iterator[tuple[Any, ...]]:
     for row in table.fields:
         if row.excerpt is not nothing and row.name not in (obj[row.section] if row.section else obj):
             yield tuple(row.path.split("."))
@@ -60,7 +60,7 @@ def _changed(obj: dict[str, Any], path: tuple[Any, ...]) -> dict[str, Any]:
     return made
 
 
-def _declared(table: Table, path: tuple[Any, ...]) -> Wakes | Rule:
+def _declared(table: StoredFields, path: tuple[Any, ...]) -> Wakes | Rule:
     """Whom the table has a change of this field wake: by the row that says most about it."""
     rows = {tuple(each.path.split(".")): each.wakes for each in table.fields}
     declared = [rows[path[:end]] for end in (1, 2) if path[:end] in rows]

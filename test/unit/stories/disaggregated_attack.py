@@ -19,7 +19,7 @@ from lws.controller.triggers.keys import Key
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions.target import target_revision
 from lws.disaggregatedset.slices.state import remembered
-from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.slices.targets import RoleTargets
 from lws.disaggregatedset.spec import parse
 from lws.kube.metadata import is_terminating
 from lws_api.disaggregatedset.v1 import KIND, REVISION_LABEL
@@ -66,7 +66,7 @@ class Attack:
         self.is_judged = True
         if self.key != former:
             self.floors = self._wanted()
-        wanted = Wanted(snapshot, self.spec, self.key)
+        wanted = RoleTargets(snapshot, self.spec, self.key)
         self.roles = {
             (index, each.name): each
             for index in range(self.spec.slices)

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from lws.disaggregatedset.rollout.state import SliceState, Step
+from lws.disaggregatedset.rollout.state import SliceState, SliceStep
 from lws.disaggregatedset.slices import course
-from lws.disaggregatedset.slices.step import Slice
+from lws.disaggregatedset.slices.step import SliceFacts
 from lws.disaggregatedset.snapshot import ChildFacts
 from lws.kube.metadata import controller_of, is_terminating
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL, ROLE_LABEL
@@ -30,9 +30,9 @@ _plan_step = course.plan_step
 class _Taken:
     """A step that a pass takes in one slice, and how its children stand after what was written of it."""
 
-    within: Slice
+    within: SliceFacts
     state: SliceState
-    step: Step
+    step: SliceStep
     promises: Promises
 
     @property
@@ -63,7 +63,7 @@ class Steps:
         with mock.patch.object(course, "plan_step", self._plan_step):
             yield
 
-    def _plan_step(self, within: Slice, state: SliceState, step: Step) -> Any:
+    def _plan_step(self, within: SliceFacts, state: SliceState, step: SliceStep) -> Any:
         # A slice whose rollout others keep from its start is scaled like a paused one.
         is_held = within.spec.max_updating_slices is not None and not state.new.counts
         children = _children(within)
@@ -112,7 +112,7 @@ class Steps:
         return is_broken and taken.promises.new_is_ready and not taken.state.old_starting(role)
 
 
-def _children(within: Slice) -> Children:
+def _children(within: SliceFacts) -> Children:
     children = Children()
     for each in sorted(within.children, key=lambda each: each.name):
         if not each.is_leaving or each.existing:

@@ -17,7 +17,7 @@ from lws.cli.commands.key import _of_set
 from lws.cli.commands.plan import _ahead
 from lws.cli.commands.restart import _restart
 from lws.cli.commands.status import _list, _look_once
-from lws.cli.commands.undo import Manner, _undo
+from lws.cli.commands.undo import UndoOptions, _undo
 from lws.cli.kinds.registry import kind_of
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
@@ -206,11 +206,11 @@ def test_undo_comes_back_and_does_nothing_twice(terminal: Terminal) -> None:
     terminal(_restart, DEMO, None)
     terminal.world.settle()
     name = "disaggregatedset.disaggregatedset.x-k8s.io/demo"
-    undo = Manner(1, dry_run=False, output=None)
+    undo = UndoOptions(1, dry_run=False, output=None)
     assert terminal(_undo, DEMO, undo) == (0, f"{name} rolled back to revision 1\n")
     terminal.world.settle()
     assert [*terminal.world.counts()] == [first]
-    again = Manner(3, dry_run=False, output=None)
+    again = UndoOptions(3, dry_run=False, output=None)
     skipped = f"{name} skipped rollback (current template already matches revision 3)\n"
     before = terminal.world.cluster.version
     assert terminal(_undo, DEMO, again) == (0, skipped)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from lws.actions import Reference
-from lws.cli.commands.undo import Manner, _undo
+from lws.cli.commands.undo import UndoOptions, _undo
 from lws.cli.refusal import Refusal
 from lws.cli.session import Session
 from lws.cluster.client.user_cluster import UserCluster
@@ -78,7 +78,7 @@ class History:
         """
         found = self.recorded().get(self.keys[number - 1], 99)
         session = Session(cast(UserCluster, Served(self.world.cluster)), NAMESPACE)
-        manner = Manner(found, dry_run=False, output=None)
+        manner = UndoOptions(found, dry_run=False, output=None)
         assert self._loop.run_until_complete(_undo(session, DEMO, manner)) == 0
 
     def recorded(self) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lws.controller.endpoints.metrics import Metrics, Standing
+from lws.controller.endpoints.metrics import KeyState, Metrics
 from tools.series import PAGES, REFERENCE, Series, main, page, series_of, served
 
 ORIGINAL = {
@@ -63,7 +63,7 @@ def test_a_page_that_is_out_of_date_is_written_anew(tmp_path: Path) -> None:
 
 def test_kinds_of_workload_have_a_place_on_the_page() -> None:
     metrics = served()
-    metrics.count([Standing("fleet", "Late", "lws_fleets_late", "Fleets that are late.")])
+    metrics.count([KeyState("fleet", "Late", "lws_fleets_late", "Fleets that are late.")])
     late = Series("lws_fleets_late", "gauge", (), "Fleets that are late.")
     assert late in series_of(metrics) and late not in series_of(Metrics())
     row = "| `lws_fleets_late` | gauge |  | Fleets that are late. |\n"

@@ -16,8 +16,8 @@ from lws.cli.session import Session
 from lws.disaggregatedset import spec
 from lws.disaggregatedset.names import identity_of
 from lws.disaggregatedset.revisions import undo
-from lws.disaggregatedset.revisions.record import Recorded, is_ours, read
-from lws.disaggregatedset.revisions.target import Target, target_revision
+from lws.disaggregatedset.revisions.record import RecordedRoles, is_ours, read
+from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
 from lws.history import age
 from lws.kube.metadata import annotations_of, is_controlled_by, owner_reference
 from lws.leaderworkerset.revisions.history import CHANGE_CAUSE_ANNOTATION
@@ -28,7 +28,7 @@ from lws_api.leaderworkerset.v1 import KIND as CHILD_KIND
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningRevision:
     """One LeaderWorkerSet of a set."""
 
     obj: Object
@@ -51,8 +51,8 @@ class DisaggregatedPast:
     """
 
     obj: Object
-    revisions: tuple[Recorded, ...]
-    children: tuple[Running, ...]
+    revisions: tuple[RecordedRoles, ...]
+    children: tuple[RunningRevision, ...]
     causes: Mapping[str, str]
     orphans: tuple[Object, ...] = ()
     taken: tuple[Object, ...] = ()
@@ -67,12 +67,12 @@ class DisaggregatedPast:
         return Owner(KIND, self.name, owner_reference(self.obj), is_alive=False, adoption="")
 
     @cached_property
-    def target(self) -> Target:
+    def target(self) -> TargetRevision:
         """The revision that the set asks for, recorded or not."""
         return target_revision(self)
 
     @property
-    def wanted(self) -> Recorded | None:
+    def wanted(self) -> RecordedRoles | None:
         """What the set asks for; None as long as that is not recorded."""
         return next((each for each in self.revisions if each.name == self.target.name), None)
 
@@ -84,7 +84,7 @@ class DisaggregatedPast:
                 found[each.role] = found.get(each.role, 0) + each.groups
         return found
 
-    def numbered(self, number: int) -> Recorded:
+    def numbered(self, number: int) -> RecordedRoles:
         """The revision of this number; Refusal if there is none, more than one, or if it cannot be used."""
         found = [each for each in self.revisions if each.number == number]
         if not found:
@@ -97,7 +97,7 @@ class DisaggregatedPast:
             raise Refusal(f"revision {number} cannot be used: {found[0].broken}")
         return found[0]
 
-    def before(self, revision: Recorded | None) -> Recorded:
+    def before(self, revision: RecordedRoles | None) -> RecordedRoles:
         """The newest usable revision that is older than this one and unlike it; of None the newest of all."""
         usable = [each for each in self.revisions if not each.broken]
         if revision is not None:
@@ -107,7 +107,7 @@ class DisaggregatedPast:
             raise Refusal(f"set {self.name} has no earlier revision: nothing was changed since it was made")
         return usable[-1]
 
-    def earlier(self, revision: Recorded) -> Recorded | None:
+    def earlier(self, revision: RecordedRoles) -> RecordedRoles | None:
         """The usable revision before this one."""
         usable = [each for each in self.revisions if not each.broken and each.number < revision.number]
         return usable[-1] if usable else None
@@ -129,11 +129,11 @@ async def past_of(session: Session, obj: Object) -> DisaggregatedPast:
     )
 
 
-def _running(child: Object, obj: Object) -> Running | None:
+def _running(child: Object, obj: Object) -> RunningRevision | None:
     identity = identity_of(obj["metadata"]["name"], child["metadata"]["name"])
     if identity is None or not is_controlled_by(child, obj["metadata"]["uid"]) or spec_fault(child):
         return None
-    return Running(child, identity.role, identity.slice_index, identity.key)
+    return RunningRevision(child, identity.role, identity.slice_index, identity.key)
 
 
 def check(past: DisaggregatedPast) -> None:
@@ -143,12 +143,12 @@ def check(past: DisaggregatedPast) -> None:
         raise Refusal(f"set {name} is paused: let it go on first (resume disaggregatedset/{name}), then undo")
 
 
-def operations(past: DisaggregatedPast, read_again: Object, target: Recorded) -> list[dict[str, Any]]:
+def operations(past: DisaggregatedPast, read_again: Object, target: RecordedRoles) -> list[dict[str, Any]]:
     """The JSON patch that leads back."""
     return undo.operations(read_again, target.record, returning(past, target))
 
 
-def returning(past: DisaggregatedPast, target: Recorded) -> dict[str, int]:
+def returning(past: DisaggregatedPast, target: RecordedRoles) -> dict[str, int]:
     """Roles that come back, with the number of groups that they get: as many as are left of them, or one."""
     there = {role.name for role in spec.parse(past.obj).roles}
     counts = {name: 1 for name in target.roles if name not in there}

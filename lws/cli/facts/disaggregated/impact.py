@@ -11,9 +11,9 @@ from lws.cli.blocks import Text
 from lws.disaggregatedset.children.upkeep import waiting_edits
 from lws.disaggregatedset.revisions.diff import describe
 from lws.disaggregatedset.revisions.record import record
-from lws.disaggregatedset.revisions.target import Target, target_revision
+from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
 from lws.disaggregatedset.rollout.outlook import of_roles, restarts
-from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.slices.targets import RoleTargets
 from lws.disaggregatedset.snapshot import DisaggregatedSnapshot
 from lws.disaggregatedset.spec import parse
 from lws.kube.differences.comparison import explain
@@ -36,8 +36,8 @@ class DisaggregatedImpact:
     depend on, a line each. at_once: what changes besides. waiting: paths of what waits for the next revision.
     """
 
-    before: Target
-    after: Target
+    before: TargetRevision
+    after: TargetRevision
     counts: Mapping[str, tuple[int | None, int | None]]
     restarts: Mapping[str, int]
     staying: int
@@ -57,8 +57,8 @@ def impact(snapshot: DisaggregatedSnapshot, after: Object) -> DisaggregatedImpac
     changed = replace(snapshot, obj=after)
     now, then = target_revision(snapshot), target_revision(changed)
     spec = parse(after)
-    before = Wanted(snapshot, parse(snapshot.obj), now.key).in_all()
-    wanted = Wanted(changed, spec, then.key).in_all()
+    before = RoleTargets(snapshot, parse(snapshot.obj), now.key).in_all()
+    wanted = RoleTargets(changed, spec, then.key).in_all()
     there = [each for each in snapshot.children if not each.is_leaving and each.slice_index < spec.slices]
     restarts: dict[str, int] = {}
     for each in there:
@@ -110,7 +110,7 @@ def creation(obj: Object, now: datetime) -> Iterator[Text]:
     """What comes of a set that does not exist yet."""
     spec, snapshot = parse(obj), DisaggregatedSnapshot(obj, now)
     key = target_revision(snapshot).key
-    wanted = Wanted(snapshot, spec, key)
+    wanted = RoleTargets(snapshot, spec, key)
     counts: dict[str, int] = {}
     for index in range(spec.slices):
         for target in wanted.in_slice(index, None).targets:

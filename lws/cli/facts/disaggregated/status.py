@@ -10,8 +10,8 @@ from lws.cli.facts.set_status import WAY_TO_BE_CLEAR, failure_of
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.plan import plan
 from lws.disaggregatedset.revisions.record import record
-from lws.disaggregatedset.revisions.target import Target, target_revision
-from lws.disaggregatedset.slices.targets import Wanted
+from lws.disaggregatedset.revisions.target import TargetRevision, target_revision
+from lws.disaggregatedset.slices.targets import RoleTargets
 from lws.disaggregatedset.snapshot import ChildFacts, DisaggregatedSnapshot
 from lws.disaggregatedset.spec import DisaggregatedSpec, parse
 from lws.disaggregatedset.status.status import AVAILABLE
@@ -39,7 +39,7 @@ class DisaggregatedReport:
 
     snapshot: DisaggregatedSnapshot
     spec: DisaggregatedSpec
-    target: Target
+    target: TargetRevision
     lines: tuple[ChildLine, ...]
     wanted: Mapping[str, int | None]
     is_settled: bool
@@ -81,7 +81,7 @@ def report_on(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
     obj, target = snapshot.obj, target_revision(snapshot)
     spec = parse(obj)
     planned = plan(snapshot)
-    wanted = Wanted(snapshot, spec, target.key).in_all()
+    wanted = RoleTargets(snapshot, spec, target.key).in_all()
     is_settled = _is_settled(snapshot, spec, target)
     waiting_for = planned.waiting_for
     if not waiting_for and any(planned.sequences):
@@ -101,7 +101,7 @@ def report_on(snapshot: DisaggregatedSnapshot) -> DisaggregatedReport:
     )
 
 
-def _is_settled(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: Target) -> bool:
+def _is_settled(snapshot: DisaggregatedSnapshot, spec: DisaggregatedSpec, target: TargetRevision) -> bool:
     """Its status is the next thing one would ask for."""
     obj, status = snapshot.obj, snapshot.obj.get("status") or {}
     is_seen = int(status.get("observedGeneration") or 0) >= int(obj["metadata"].get("generation") or 0)
@@ -135,7 +135,7 @@ def _reasons(child: ChildFacts) -> Iterator[str]:
         yield failure
 
 
-def _only_here(obj: Object, target: Target) -> Iterator[str]:
+def _only_here(obj: Object, target: TargetRevision) -> Iterator[str]:
     """The original hashes what is written, in its order; equal is not enough for it."""
     computed = key_of(record(obj).roles)
     if computed != target.key and not target.is_new:

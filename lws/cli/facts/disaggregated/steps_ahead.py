@@ -42,7 +42,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepAhead:
     """What one pass changes in one slice. counts: what its LeaderWorkerSets want from then on."""
 
     slice_index: int
@@ -54,7 +54,7 @@ class Step:
 class StepsAhead:
     """steps: in order. waiting_for: what the last word is, empty if all is done. end: how the set is then."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[StepAhead, ...]
     waiting_for: str
     end: DisaggregatedSnapshot
 
@@ -62,7 +62,7 @@ class StepsAhead:
 def steps_ahead(snapshot: DisaggregatedSnapshot) -> StepsAhead:
     """Play on until nothing happens any more."""
     model = Model(snapshot)
-    steps: list[Step] = []
+    steps: list[StepAhead] = []
     for _ in range(_PASSES_AT_LEAST + _PASSES_PER_GROUP * _groups(snapshot)):
         now = model.snapshot
         planned = plan(now)
@@ -84,7 +84,7 @@ def _groups(snapshot: DisaggregatedSnapshot) -> int:
     return int(asked * (spec.get("slices") or 1) + scaled + running)
 
 
-def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Iterator[Step]:
+def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Iterator[StepAhead]:
     known, now = _counts(before), _counts(after)
     for index in sorted({slice_index for slice_index, _, _ in (*known, *now)}):
         places = [each for each in dict.fromkeys((*known, *now)) if each[0] == index]
@@ -95,7 +95,7 @@ def _between(before: DisaggregatedSnapshot, after: DisaggregatedSnapshot) -> Ite
             for _, key, role in places:
                 if groups := now.get((index, key, role), 0):
                     counts.setdefault(key, {})[role] = groups
-            yield Step(index, changes, counts)
+            yield StepAhead(index, changes, counts)
 
 
 def _counts(snapshot: DisaggregatedSnapshot) -> dict[tuple[int, str, str], int]:

@@ -10,7 +10,7 @@ from lws.cli.blocks import Table, Text, described, row
 from lws.cli.facts.ages import age
 from lws.cli.facts.disaggregated.history import DisaggregatedPast
 from lws.disaggregatedset.revisions.diff import describe
-from lws.disaggregatedset.revisions.record import Recorded
+from lws.disaggregatedset.revisions.record import RecordedRoles
 
 _LINES = 3
 
@@ -30,7 +30,9 @@ def history_table(past: DisaggregatedPast, now: datetime, wide: bool = False) ->
     return Table(("REVISION", *names, "KEY", "AGE", "GROUPS", *cause, "CHANGE"), tuple(rows))
 
 
-def one_revision(past: DisaggregatedPast, revision: Recorded, now: datetime, roles: str) -> Iterator[Text]:
+def one_revision(
+    past: DisaggregatedPast, revision: RecordedRoles, now: datetime, roles: str
+) -> Iterator[Text]:
     """Everything about one revision; roles: what it holds, as YAML."""
     facts = {
         "Revision": f"{revision.number}{' (what the set asks for)' if revision is past.wanted else ''}",
@@ -44,13 +46,13 @@ def one_revision(past: DisaggregatedPast, revision: Recorded, now: datetime, rol
 
 
 def history_data(
-    past: DisaggregatedPast, revisions: Sequence[Recorded], *, with_roles: bool
+    past: DisaggregatedPast, revisions: Sequence[RecordedRoles], *, with_roles: bool
 ) -> dict[str, Any]:
     """The same as data. with_roles: what was recorded too."""
     return {"name": past.name, "revisions": [_data(past, each, with_roles) for each in revisions]}
 
 
-def changes(past: DisaggregatedPast, revision: Recorded) -> list[str]:
+def changes(past: DisaggregatedPast, revision: RecordedRoles) -> list[str]:
     """What changed against the revision before it, a line each."""
     if revision.broken:
         return []
@@ -60,18 +62,18 @@ def changes(past: DisaggregatedPast, revision: Recorded) -> list[str]:
     return describe(earlier.record, revision.record) or ["nothing that a pod depends on"]
 
 
-def _groups(past: DisaggregatedPast, revision: Recorded) -> str:
+def _groups(past: DisaggregatedPast, revision: RecordedRoles) -> str:
     return ", ".join(f"{role} {count}" for role, count in past.groups_on(revision.key).items()) or "0"
 
 
-def _change(past: DisaggregatedPast, revision: Recorded, wide: bool) -> str:
+def _change(past: DisaggregatedPast, revision: RecordedRoles, wide: bool) -> str:
     lines = changes(past, revision)
     most = len(lines) if wide else _LINES
     more = f"; and {len(lines) - most} more" if len(lines) > most else ""
     return "; ".join(lines[:most]) + more
 
 
-def _data(past: DisaggregatedPast, revision: Recorded, with_roles: bool) -> dict[str, Any]:
+def _data(past: DisaggregatedPast, revision: RecordedRoles, with_roles: bool) -> dict[str, Any]:
     data: dict[str, Any] = {
         "revision": revision.number,
         "key": revision.key,

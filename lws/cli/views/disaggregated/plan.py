@@ -7,7 +7,7 @@ from typing import Any
 
 from lws.cli.blocks import Block, Table, Text, row
 from lws.cli.facts.disaggregated.impact import DisaggregatedImpact
-from lws.cli.facts.disaggregated.steps_ahead import Change, Counts, Step, StepsAhead
+from lws.cli.facts.disaggregated.steps_ahead import Change, Counts, StepAhead, StepsAhead
 
 
 def steps_blocks(ahead: StepsAhead, key: str) -> Iterator[Block]:
@@ -50,7 +50,7 @@ def effect_data(effect: DisaggregatedImpact) -> dict[str, Any]:
     }
 
 
-def _row(number: int, step: Step, key: str, numbers: Mapping[str, int]) -> tuple[Text, ...]:
+def _row(number: int, step: StepAhead, key: str, numbers: Mapping[str, int]) -> tuple[Text, ...]:
     of_key: dict[str, list[Change]] = {}
     for each in step.changes:
         of_key.setdefault(each.key, []).append(each)

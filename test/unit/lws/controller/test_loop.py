@@ -25,7 +25,7 @@ from lws.cluster.errors import (
 from lws.cluster.write.apply import Outcome
 from lws.controller.election.election import everywhere
 from lws.controller.endpoints import pass_log
-from lws.controller.endpoints.metrics import Metrics, Standing
+from lws.controller.endpoints.metrics import KeyState, Metrics
 from lws.controller.endpoints.workloads import WorkloadSeries
 from lws.controller.loop import Kind, Loop, Term, Terms
 from lws.controller.queue import Again
@@ -352,7 +352,7 @@ async def test_keys_are_counted_by_how_they_stand(bench: _Bench) -> None:
         return [line for line in lines if line.startswith("fleets_")]
 
     words = ("Late", "Lost")
-    bench.metrics.count(Standing("fleet", word, f"fleets_{word.lower()}", word) for word in words)
+    bench.metrics.count(KeyState("fleet", word, f"fleets_{word.lower()}", word) for word in words)
     kinds = {"fleet": Kind(bench.observe, bench.make_plan, bench.apply, "fleet")}
     loop = Loop(lambda namespace: kinds, bench.metrics)
     one, two = Key("fleet", "ns", "one"), Key("fleet", "elsewhere", "two")

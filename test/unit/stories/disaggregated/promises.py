@@ -11,14 +11,16 @@ from contextlib import contextmanager
 from math import ceil, floor
 
 from lws.disaggregatedset.rollout.reasons import PAUSED
-from lws.disaggregatedset.rollout.state import RoleTarget, SliceState, Step
+from lws.disaggregatedset.rollout.state import RoleTarget, SliceState, SliceStep
 from test.unit.stories.disaggregated.cluster import Children, Group
 
 
 class Promises:
     """Of one step."""
 
-    def __init__(self, children: Children, state: SliceState, step: Step, key: str, paused: bool) -> None:
+    def __init__(
+        self, children: Children, state: SliceState, step: SliceStep, key: str, paused: bool
+    ) -> None:
         self.children, self.state, self.step, self.key, self.paused = children, state, step, key, paused
         self.roles = {role.name: role for role in state.roles}
         self.halves = self._halves()

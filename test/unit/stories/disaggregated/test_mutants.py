@@ -43,7 +43,7 @@ def to_nothing(slice_state: SliceState) -> dict[str, int]:
     return {role.name: 0 for role in roles if slice_state.new.of(role.name).wanted > role.target}
 
 
-next_old = pace.Pace.next_old
+next_old = pace.Proportions.next_old
 
 
 def never(*_: Any) -> None:
@@ -66,19 +66,19 @@ MUTANTS = {
     "a role may go alone": (Drain, "_has_siblings", lambda *_: False, "pairs"),
     "new roles come one by one": (raising, "_would_be_half", lambda *_: False, "pairs"),
     "new groups come at once": (
-        pace.Pace,
+        pace.Proportions,
         "next_new",
         lambda self, _: tuple(role.target for role in self.roles),
         "ratio",
     ),
     "old groups go as fast as the floor lets them": (
-        pace.Pace,
+        pace.Proportions,
         "next_old",
         lambda self, old: tuple(0 for _ in old),
         "ratio",
     ),
     "old groups go two steps at a time": (
-        pace.Pace,
+        pace.Proportions,
         "next_old",
         lambda self, old: next_old(self, next_old(self, old)),
         "ratio",

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from lws.disaggregatedset.rollout import planner
 from lws.disaggregatedset.rollout.lost import Lost, with_lost
-from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, Step
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, SliceStep
 from test.unit.stories.disaggregated.cluster import Children, Group
 from test.unit.stories.disaggregated.promises import Promises
 
@@ -117,7 +117,7 @@ class World:
             self.pass_once(dice, trouble, speed)
             self.pass_time(dice, speed)
 
-    def pass_once(self, dice: random.Random, trouble: float = 0.0, speed: float = 0.6) -> Step:
+    def pass_once(self, dice: random.Random, trouble: float = 0.0, speed: float = 0.6) -> SliceStep:
         state = self.state()
         step = planner.next_step(state, self.paused)
         promises = Promises(self.children, state, step, self.key, self.paused)
@@ -132,7 +132,9 @@ class World:
         promises.check_end()
         return step
 
-    def _writes_of(self, state: SliceState, step: Step, promises: Promises) -> Iterator[Callable[[], None]]:
+    def _writes_of(
+        self, state: SliceState, step: SliceStep, promises: Promises
+    ) -> Iterator[Callable[[], None]]:
         if step.starts:
             yield self._remember
         created = [role for role in step.new if role in state.missing]

@@ -6,7 +6,7 @@ import click
 import pytest
 
 from lws.cli.arguments.set_name import NamedSet
-from lws.cli.commands.undo import Manner, _undo, undo
+from lws.cli.commands.undo import UndoOptions, _undo, undo
 from lws.cli.refusal import Refusal
 from test.unit.builders import make_set
 from test.unit.lws.cli.conftest import Talk
@@ -40,7 +40,9 @@ async def test_to_where_the_set_is_already(talk: Talk, capsys: pytest.CaptureFix
     revisions = [revision_of(there, number) for number in (1, 2)]
     for number in (1, 2):
         talk.api.will(*[world(there, *revisions)] * 20)
-        assert await _undo(talk.session, NamedSet("demo"), Manner(number, dry_run=False, output=None)) == 0
+        assert (
+            await _undo(talk.session, NamedSet("demo"), UndoOptions(number, dry_run=False, output=None)) == 0
+        )
         name = "leaderworkerset.leaderworkerset.x-k8s.io/demo"
         said = f"{name} skipped rollback (current template already matches revision {number})\n"
         assert capsys.readouterr().out == said
@@ -52,4 +54,4 @@ async def test_a_paused_set_is_refused_all_the_same(talk: Talk) -> None:
     paused = make_set(namespace="team", rolloutStrategy={"paused": True})
     talk.api.will(*[world(paused, revision_of(paused, 1))] * 20)
     with pytest.raises(Refusal, match="set demo is paused"):
-        await _undo(talk.session, NamedSet("demo"), Manner(1, dry_run=False, output=None))
+        await _undo(talk.session, NamedSet("demo"), UndoOptions(1, dry_run=False, output=None))

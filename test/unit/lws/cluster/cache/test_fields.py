@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lws.actions import Object
-from lws.cluster.cache.fields import ALL, LATER, NOBODY, SET, Field, Rule, Table, Wakes
+from lws.cluster.cache.fields import ALL, LATER, NOBODY, SET, Rule, StoredField, StoredFields, Wakes
 
 
 def _first(value: Any, obj: Any) -> Any:
@@ -20,20 +20,20 @@ def _rising(before: Object, after: Object) -> Wakes:
 
 
 ROWS = (
-    Field("metadata.uid"),
-    Field("metadata.resourceVersion", NOBODY),
-    Field("spec.count", _rising, default=0),
-    Field("spec.names", excerpt=_first),
-    Field("status.phase", LATER),
-    Field("data", default={}),
+    StoredField("metadata.uid"),
+    StoredField("metadata.resourceVersion", NOBODY),
+    StoredField("spec.count", _rising, default=0),
+    StoredField("spec.names", excerpt=_first),
+    StoredField("status.phase", LATER),
+    StoredField("data", default={}),
 )
-PART = Table("Thing", ROWS, is_undisturbed=lambda obj: obj.get("data") != "lost")
-WHOLE = Table(
+PART = StoredFields("Thing", ROWS, is_undisturbed=lambda obj: obj.get("data") != "lost")
+WHOLE = StoredFields(
     "Thing",
     (
-        Field("metadata.resourceVersion", NOBODY),
-        Field("metadata.managedFields", NOBODY, lambda value, obj: None),
-        Field("status", SET),
+        StoredField("metadata.resourceVersion", NOBODY),
+        StoredField("metadata.managedFields", NOBODY, lambda value, obj: None),
+        StoredField("status", SET),
     ),
     others=ALL,
     variant=(lambda obj: "part" in obj["metadata"], PART),
@@ -104,7 +104,7 @@ def test_of_a_kind_that_is_kept_whole_everything_is_kept_but_what_is_cut_out() -
         pytest.param(WHOLE, _thing(metadata__labels={}), ALL, id="whole: what has no row, of the metadata"),
     ],
 )
-def test_which_passes_a_change_wakes(table: Table, after: dict[str, Any], woken: Wakes) -> None:
+def test_which_passes_a_change_wakes(table: StoredFields, after: dict[str, Any], woken: Wakes) -> None:
     assert table.wakes(_thing(), after) is woken
     assert table.is_same(_thing(), after) is (woken is NOBODY)
 
@@ -124,5 +124,5 @@ def test_rules_are_asked_only_where_their_fields_have_changed() -> None:
         raise AssertionError
 
     rule: Rule = never
-    table = Table("Thing", (Field("spec.count", rule), Field("spec.color", SET)))
+    table = StoredFields("Thing", (StoredField("spec.count", rule), StoredField("spec.color", SET)))
     assert table.wakes(_thing(), _thing(spec__color="blue")) is SET

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from lws.cluster.cache import tables
-from lws.cluster.cache.fields import Field, Table, Wakes
+from lws.cluster.cache.fields import StoredField, StoredFields, Wakes
 from lws.cluster.cache.store import SharedKinds
 from test.unit.builders import make_leader_statefulset
 
-COUNTS = Table("StatefulSet", (Field("status.readyReplicas"),), others=Wakes.NOBODY)
-PORTS = Table("Service", (Field("metadata.labels"), Field("spec.externalName")))
+COUNTS = StoredFields("StatefulSet", (StoredField("status.readyReplicas"),), others=Wakes.NOBODY)
+PORTS = StoredFields("Service", (StoredField("metadata.labels"), StoredField("spec.externalName")))
 
 
 def _service(**labels: str) -> dict[str, Any]:
@@ -54,7 +54,9 @@ def test_what_is_news_for_anybody_is_news(
 
 def test_a_kind_that_only_another_workload_reads_has_no_other_table() -> None:
     """Versions that move with every write are no news, nor is what is not kept."""
-    table = Table("Fleet", (Field("metadata.name"), Field("metadata.resourceVersion", Wakes.NOBODY)))
+    table = StoredFields(
+        "Fleet", (StoredField("metadata.name"), StoredField("metadata.resourceVersion", Wakes.NOBODY))
+    )
     one: dict[str, Any] = {"kind": "Fleet", "apiVersion": "example.com/v1", "spec": {"size": 1}}
     shared = SharedKinds([table])
     before, after = (

@@ -15,7 +15,7 @@ import pytest
 
 from lws import timing
 from lws.actions import Object, Reference
-from lws.cluster.certificates.internal import CONFIGURATIONS, InternalCertificates, Place
+from lws.cluster.certificates.internal import CONFIGURATIONS, InternalCertificates, SecretReference
 from lws.cluster.certificates.serving_certificate import KeyPair, server_flaw, split
 from lws.cluster.errors import AlreadyExists, ClusterError, Conflict, Forbidden, NotFound, Unreachable
 from lws.controller.endpoints.tls import ServerTls, TlsPolicy
@@ -23,7 +23,7 @@ from lws.controller.endpoints.tls import ServerTls, TlsPolicy
 pytestmark = pytest.mark.usefixtures("shared_keys")
 
 NAMES = ("lws-webhook-service.lws-system.svc",)
-PLACE = Place("lws-system", "lws-webhook-server-cert", NAMES)
+PLACE = SecretReference("lws-system", "lws-webhook-server-cert", NAMES)
 SECRET = ("Secret", "lws-webhook-server-cert")
 MUTATING, VALIDATING = CONFIGURATIONS
 

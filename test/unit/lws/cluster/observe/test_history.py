@@ -13,7 +13,7 @@ from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.client.resources import Resource
 from lws.cluster.errors import NotFound
-from lws.cluster.observe.history import History
+from lws.cluster.observe.history import RevisionReader
 from lws.cluster.observe.membership import Membership
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.kube.metadata import owner_reference
@@ -68,7 +68,9 @@ class World:
                 self.store.put(each)
         self.asked = Asked(objects)
         cluster = cast(Cluster, self.asked)
-        self.history = History(cluster, self.store, WriteMemory(self.store), Membership(self.store, set()))
+        self.history = RevisionReader(
+            cluster, self.store, WriteMemory(self.store), Membership(self.store, set())
+        )
 
 
 def make_revision(lws: Object, key: str, number: int = 1) -> Object:

@@ -37,7 +37,7 @@ from lws.cluster.errors import (
     Unreachable,
     api_error,
 )
-from lws.cluster.write.apply import Applier, Memory, Outcome
+from lws.cluster.write.apply import Applier, Outcome, WriteHooks
 from lws.cluster.write.owner_locks import Turns
 from lws.figures import Tally
 
@@ -138,7 +138,7 @@ class _Bench:
     async def run(self, *sequences: tuple[Action, ...], **plan: Any) -> Outcome:
         cluster: Any = self.cluster
         told = (self._put, self._applied, self._refused, self.taken.append, self.going, self.gone.append)
-        applier = Applier(cluster, self, Memory(*told, done=self._done))
+        applier = Applier(cluster, self, WriteHooks(*told, done=self._done))
         return await applier.apply(Plan(sequences=sequences, owner=SET, **plan))
 
     @property
@@ -199,7 +199,9 @@ async def test_whoever_is_faster_with_an_orphan_is_not_robbed_and_nothing_has_fa
 
 async def test_nothing_is_given_to_an_owner_that_another_pass_has_deleted(bench: _Bench) -> None:
     cluster: Any = bench.cluster
-    applier = Applier(cluster, bench, Memory(bench._put, bench._applied, bench._refused, bench.taken.append))
+    applier = Applier(
+        cluster, bench, WriteHooks(bench._put, bench._applied, bench._refused, bench.taken.append)
+    )
     await applier.apply(Plan(sequences=((_delete("leader"),),)))
     adoption = SetOwner(_reference("a"), {"uid": "u-leader"}, "because")
     await applier.apply(Plan(sequences=((adoption,),)))
@@ -209,7 +211,7 @@ async def test_nothing_is_given_to_an_owner_that_another_pass_has_deleted(bench:
 async def test_nothing_is_made_for_an_owner_that_another_controller_has_deleted(bench: _Bench) -> None:
     cluster: Any = bench.cluster
     turns = Turns()
-    one, other = (Applier(cluster, bench, Memory(bench._put), turns) for _ in range(2))
+    one, other = (Applier(cluster, bench, WriteHooks(bench._put), turns) for _ in range(2))
     await one.apply(Plan(sequences=((_delete("leader"),),)))
     await other.apply(Plan(sequences=((SetOwner(_reference("a"), {"uid": "u-leader"}, "because"),),)))
     assert bench.diary == ["delete Foreground leader", "tell: deleted leader"]
@@ -310,7 +312,9 @@ async def test_what_an_older_definition_drops_is_sent_once(
 ) -> None:
     cluster: Any = bench.cluster
     cluster.answers["status demo"] = {**_object("demo", resourceVersion="7"), "status": stored}
-    applier = Applier(cluster, bench, Memory(bench._put, bench._applied, bench._refused, bench.taken.append))
+    applier = Applier(
+        cluster, bench, WriteHooks(bench._put, bench._applied, bench._refused, bench.taken.append)
+    )
     first = Status(replace(SET, resource_version="6"), {"replicas": 1, "updateRevision": "demo-1"})
     version, patch = then
     for status in (first, Status(replace(SET, resource_version=version), patch)):
@@ -356,7 +360,7 @@ async def test_every_write_of_a_status_is_expected_before_it_begins_and_known_be
     cluster: Any = _Cluster()
     bench, diary = _Bench(cluster), cluster.diary
     statuses = _Statuses(diary)
-    applier = Applier(cluster, bench, Memory(lambda obj: diary.append("put"), statuses=statuses))
+    applier = Applier(cluster, bench, WriteHooks(lambda obj: diary.append("put"), statuses=statuses))
     memory = Merge(SET, {"status": {"a": "b"}}, why="because", subresource="status")
     await applier.apply(Plan(((memory,),)))
     await applier.apply(Plan(statuses=(Status(SET, {"replicas": 1}, before={"replicas": 2}),)))

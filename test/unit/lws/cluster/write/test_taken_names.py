@@ -10,7 +10,7 @@ from lws.actions import Announce, Create
 from lws.cluster.cache.store import Store
 from lws.cluster.client.connection import Cluster
 from lws.cluster.errors import AlreadyExists
-from lws.cluster.write.apply import Applier, Memory
+from lws.cluster.write.apply import Applier, WriteHooks
 from lws.cluster.write.recent_writes import WriteMemory
 from lws.group.gang.registry import PROVIDERS
 from lws.group.plan import plan as plan_group
@@ -147,7 +147,7 @@ async def test_every_create_whose_name_is_taken_is_tried_once_and_told(
     applier = Applier(
         cast(Cluster, api),
         told,
-        Memory(memory.put, memory.remember_applied, lambda *_: None, memory.taken.remember),
+        WriteHooks(memory.put, memory.remember_applied, lambda *_: None, memory.taken.remember),
     )
     for _ in range(3):
         snapshot = await (world.of_set() if key == "set" else world.of_group())

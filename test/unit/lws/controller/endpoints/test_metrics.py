@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lws.controller.endpoints.metrics import CONTENT_TYPE, Metrics, Standing
+from lws.controller.endpoints.metrics import CONTENT_TYPE, KeyState, Metrics
 
 
 def _lines(metrics: Metrics) -> list[str]:
@@ -26,7 +26,7 @@ def test_pods_of_lost_nodes(metrics: Metrics) -> None:
 
 
 def test_standings_of_kinds_of_workload(metrics: Metrics) -> None:
-    late = Standing("fleet", "Late", "fleets_late", "Fleets that are late.")
+    late = KeyState("fleet", "Late", "fleets_late", "Fleets that are late.")
     metrics.count([late])
     assert "fleets_late 0.0" in _lines(metrics)
     metrics.observe_standings({("fleet", "Late"): 2, ("fleet", "Early"): 5, ("set", "Late"): 7})

@@ -11,7 +11,7 @@ from typing import Any, cast
 import kopf
 import pytest
 
-from lws.cluster.certificates.internal import Place
+from lws.cluster.certificates.internal import SecretReference
 from lws.cluster.certificates.serving_certificate import Certificates
 from lws.cluster.client.connection import Cluster
 from lws.config import Settings, load
@@ -103,7 +103,7 @@ class Supplier:
     """In place of the one that talks to the API server."""
 
     cluster: Any
-    place: Place
+    place: SecretReference
     install: Any
     clock: Any
     on_check: Any
@@ -133,7 +133,7 @@ async def test_names_of_our_own_certificate(
     parts = made(settings_of(host=host))
     (supplier,) = suppliers
     every = ("lws-webhook-service.lws-system.svc", *names)
-    assert supplier.place == Place("lws-system", "lws-webhook-server-cert", every)
+    assert supplier.place == SecretReference("lws-system", "lws-webhook-server-cert", every)
     assert supplier.clock().tzinfo is not None
     assert parts.not_ready() == NO_CERTIFICATE
     supplier.is_ready = True

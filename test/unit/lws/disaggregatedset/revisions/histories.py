@@ -13,7 +13,7 @@ from typing import Any
 from lws.actions import Create, Object, Verbatim
 from lws.children import Owner
 from lws.disaggregatedset.key import key_of
-from lws.disaggregatedset.revisions.record import Recorded, build_revision, read, record
+from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
 from lws.kube.metadata import owner_reference
 from lws_api.disaggregatedset.v1 import (
     API_VERSION,
@@ -160,7 +160,7 @@ def revision_of(obj: Object, number: int = 1, key: str = "", **metadata: Any) ->
     return stored(build_revision(obj, made, key or key_of(made.roles), number), **metadata)
 
 
-def recorded(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> Recorded:
+def recorded(obj: Object, number: int = 1, key: str = "", **metadata: Any) -> RecordedRoles:
     """The same, decoded."""
     return read(revision_of(obj, number, key, **metadata))
 
@@ -170,7 +170,7 @@ class World:
     """The facts of a pass."""
 
     obj: Object
-    revisions: tuple[Recorded, ...] = ()
+    revisions: tuple[RecordedRoles, ...] = ()
     children: tuple[Child, ...] = ()
     orphans: tuple[Object, ...] = ()
     taken: tuple[Object, ...] = ()
@@ -183,6 +183,6 @@ class World:
         return Owner(KIND, self.obj["metadata"]["name"], reference, self.is_alive, adoption="")
 
 
-def created(actions: Any) -> list[Recorded]:
+def created(actions: Any) -> list[RecordedRoles]:
     """What these actions record."""
     return [read(stored(dict(each.intent))) for each in actions if isinstance(each, Create)]

@@ -13,7 +13,7 @@ import pytest
 from lws.actions import Create, Delete, Merge, SetOwner
 from lws.disaggregatedset.key import key_of
 from lws.disaggregatedset.revisions import target as target_module
-from lws.disaggregatedset.revisions.record import Recorded, build_revision, read, record
+from lws.disaggregatedset.revisions.record import RecordedRoles, build_revision, read, record
 from lws.disaggregatedset.revisions.target import target_revision
 from lws.disaggregatedset.revisions.upkeep import plan_pruning, plan_upkeep
 from lws_api.disaggregatedset.v1 import NAME_LABEL, REVISION_LABEL
@@ -104,7 +104,7 @@ def test_garbage_in_the_status_counts_as_lost(status: Any) -> None:
 
 def test_two_templates_with_one_hash_get_two_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target_module, "key_of", lambda roles, probe=0: f"{probe:08x}")
-    revisions: tuple[Recorded, ...] = ()
+    revisions: tuple[RecordedRoles, ...] = ()
     for number, obj in enumerate((A, B, C)):
         target = target_revision(World(with_status(obj, collisionCount=1), revisions))
         assert target.key == f"{number:08x}"

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from lws.disaggregatedset.rollout.planner import next_step
 from lws.disaggregatedset.rollout.simulation import apply
-from lws.disaggregatedset.rollout.state import Count, RevisionCounts, SliceState, Step
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, SliceState, SliceStep
 from test.unit.lws.disaggregatedset.rollout.slices import beginning, broken, ready, revision, roles, starting
 
 TERMINATING = Count(wanted=0, present=1, ready=0, is_settled=True, initial=1)
@@ -23,7 +23,7 @@ def to_the_end(state: SliceState) -> SliceState:
 
 def test_a_rollout_begins_with_baselines_and_empty_children() -> None:
     state = beginning((2, 1), roles((2, 1)))
-    assert next_step(state) == Step(new={"x": 0, "y": 0}, starts=True)
+    assert next_step(state) == SliceStep(new={"x": 0, "y": 0}, starts=True)
 
 
 def test_wart_9_a_child_that_is_missing_is_created() -> None:
@@ -49,7 +49,7 @@ def test_wart_12_a_change_that_is_taken_back_gets_a_baseline_of_its_own() -> Non
         RevisionCounts("a", {"x": ready(2, 4), "y": ready(2, 4)}),
     )
     step = next_step(state)
-    assert step == Step(starts=True)
+    assert step == SliceStep(starts=True)
     begun = apply(state, step)
     assert begun.floor(begun.roles[0]) == 4
     assert to_the_end(begun).new.of("x").wanted == 4
@@ -57,24 +57,26 @@ def test_wart_12_a_change_that_is_taken_back_gets_a_baseline_of_its_own() -> Non
 
 def test_with_nothing_old_every_role_gets_its_target_at_once() -> None:
     state = SliceState(roles((3, 1)), (), revision("a", 1, 4))
-    assert next_step(state) == Step(new={"x": 3, "y": 1})
+    assert next_step(state) == SliceStep(new={"x": 3, "y": 1})
     missing = SliceState(roles((3, 1)), (), RevisionCounts("a"), frozenset("xy"))
-    assert next_step(missing) == Step(new={"x": 3, "y": 1})
+    assert next_step(missing) == SliceStep(new={"x": 3, "y": 1})
 
 
 def test_wart_8_done_and_blocked_differ() -> None:
-    assert next_step(SliceState(roles((2, 2)), (), revision("a", 2, 2))) == Step(is_done=True)
+    assert next_step(SliceState(roles((2, 2)), (), revision("a", 2, 2))) == SliceStep(is_done=True)
     waiting = SliceState(roles((2, 2)), (), revision("a", 2, broken(2, working=1)))
-    assert next_step(waiting) == Step(waiting_for="role y: 1 of 2 groups of the target revision are ready")
+    assert next_step(waiting) == SliceStep(
+        waiting_for="role y: 1 of 2 groups of the target revision are ready"
+    )
     unseen = SliceState(roles((2, 2)), (), revision("a", 2, Count(2, 2, 2, is_settled=False)))
     why = "role y: its LeaderWorkerSet has yet to act on its count of groups"
-    assert next_step(unseen) == Step(waiting_for=why)
+    assert next_step(unseen) == SliceStep(waiting_for=why)
 
 
 def test_wart_8_new_counts_shrink_with_their_target() -> None:
     """Wart 36 too."""
     state = SliceState(roles((2, 2, 1)), (revision("a", 1, 1),), revision("b", 2, 2, 3))
-    assert next_step(state) == Step(new={"z": 1})
+    assert next_step(state) == SliceStep(new={"z": 1})
     assert to_the_end(state).new.of("z").wanted == 1
 
 
@@ -99,14 +101,18 @@ def test_wart_21_groups_that_terminate_count_as_surge() -> None:
     assert step.new == {"y": 3} and step.goes_on
     still = apply(state, step)
     held_up = replace(still, old=(revision("a", lingering, ready(1, 3)),))
-    assert next_step(held_up) == Step(goes_on=True, waiting_for="role x: 1 old groups are still terminating")
+    assert next_step(held_up) == SliceStep(
+        goes_on=True, waiting_for="role x: 1 old groups are still terminating"
+    )
     assert next_step(still).new == {"x": 3}
 
 
 def test_what_deleted_children_have_left_is_waited_for_by_the_name_of_its_role() -> None:
     targets = roles((3, 3), surge=(0, 0), unavailable=(1, 1))
     state = SliceState(targets, (), revision("b", 3, 2), leftover={"y": 1})
-    assert next_step(state) == Step(goes_on=True, waiting_for="role y: 1 old groups are still terminating")
+    assert next_step(state) == SliceStep(
+        goes_on=True, waiting_for="role y: 1 old groups are still terminating"
+    )
     assert next_step(replace(state, leftover={})).new == {"y": 3}
 
 
@@ -124,7 +130,7 @@ def test_wart_11_a_broken_revision_does_not_hold_up_its_fix() -> None:
         (revision("b", broken(1, initial=1), broken(1, initial=1)), revision("a", 3, 2)),
         revision("c", 0, 0),
     )
-    assert next_step(state) == Step(old={"b": {"x": 0, "y": 0}})
+    assert next_step(state) == SliceStep(old={"b": {"x": 0, "y": 0}})
 
 
 def test_wart_35_broken_old_groups_are_not_capacity() -> None:
@@ -135,7 +141,7 @@ def test_wart_35_broken_old_groups_are_not_capacity() -> None:
 def test_one_healthy_group_goes_where_only_broken_ones_below_it_are_in_the_way() -> None:
     old = revision("a", broken(4, 3, initial=4))
     state = SliceState(roles((4,)), (old,), revision("b", 1))
-    assert next_step(state) == Step(old={"a": {"x": 3}})
+    assert next_step(state) == SliceStep(old={"a": {"x": 3}})
     unready = SliceState(roles((4,)), (old,), revision("b", broken(1, initial=0)))
     assert next_step(unready).is_empty
 
@@ -144,27 +150,27 @@ def test_no_healthy_group_goes_for_one_below_it_that_is_merely_starting() -> Non
     old = revision("a", starting(3, working=1))
     state = SliceState(roles((3,), (0,), (1,)), (old,), revision("b", 0))
     step = next_step(state)
-    assert step == Step(waiting_for="role x: 2 old groups are still starting")
+    assert step == SliceStep(waiting_for="role x: 2 old groups are still starting")
     failed = revision("a", broken(3, working=1, initial=3))
-    assert next_step(replace(state, old=(failed,))) == Step(old={"a": {"x": 2}})
+    assert next_step(replace(state, old=(failed,))) == SliceStep(old={"a": {"x": 2}})
 
 
 def test_groups_that_start_are_not_taken_for_broken_ones() -> None:
     # A slice that is being created when its template changes: it goes by the pace of any rollout.
     old = revision("a", starting(3, on_top=3), starting(1, on_top=1))
     state = SliceState(roles((3, 1), (0, 0), (1, 1)), (old,), revision("b", 0, 0))
-    assert next_step(state) == Step(old={"a": {"x": 2}})
+    assert next_step(state) == SliceStep(old={"a": {"x": 2}})
     further = revision("a", replace(starting(2, on_top=2), initial=3), starting(1, on_top=1))
     assert next_step(replace(state, old=(further,))).old == {"a": {"y": 0}}
     broken_now = revision("a", broken(3, initial=3, on_top=3), broken(1, initial=1, on_top=1))
-    assert next_step(replace(state, old=(broken_now,))) == Step(old={"a": {"x": 0, "y": 0}})
+    assert next_step(replace(state, old=(broken_now,))) == SliceStep(old={"a": {"x": 0, "y": 0}})
 
 
 def test_a_revision_that_starts_beside_enough_others_goes_at_once() -> None:
     # A, B, C: what serves is A, and B has only begun.
     old = (revision("b", starting(1, on_top=1), starting(1, on_top=1)), revision("a", 3, 2))
     state = SliceState(roles((3, 2)), old, revision("c", 0, 0))
-    assert next_step(state) == Step(old={"b": {"x": 0, "y": 0}})
+    assert next_step(state) == SliceStep(old={"b": {"x": 0, "y": 0}})
 
 
 def test_wart_11_a_broken_revision_does_not_hold_up_scaling() -> None:
@@ -188,25 +194,25 @@ def test_a_target_that_did_not_move_starts_nothing_while_new_groups_are_on_their
 
 def test_a_half_that_was_taken_away_is_finished_first() -> None:
     state = SliceState(roles((2, 2)), (revision("a", ready(0, 2), ready(1, 2)),), revision("b", 2, 1))
-    assert next_step(state) == Step(new={"y": 2})
-    assert next_step(replace(state, new=revision("b", 1, 2))) == Step(old={"a": {"y": 0}})
+    assert next_step(state) == SliceStep(new={"y": 2})
+    assert next_step(replace(state, new=revision("b", 1, 2))) == SliceStep(old={"a": {"y": 0}})
 
 
 def test_where_a_role_has_one_place_its_last_old_group_makes_room() -> None:
     state = SliceState(roles((1, 2), (0, 1), (1, 0)), (revision("a", 1, 2),), revision("b", 0, 0))
     step = next_step(state)
-    assert step == Step(old={"a": {"x": 0}}, goes_on=True)
+    assert step == SliceStep(old={"a": {"x": 0}}, goes_on=True)
     assert next_step(apply(state, step)).new == {"x": 1, "y": 1}
 
 
 def test_an_old_child_that_somebody_enlarged_is_cut_back() -> None:
     state = SliceState(roles((3, 3)), (revision("a", ready(6, 3), 3),), revision("b", 1, 1))
-    assert next_step(state) == Step(old={"a": {"x": 3}})
+    assert next_step(state) == SliceStep(old={"a": {"x": 3}})
 
 
 def test_pause_before_the_first_step() -> None:
     state = beginning((4, 2), roles((4, 2)))
-    assert next_step(state, paused=True) == Step(waiting_for="the rollout is paused")
+    assert next_step(state, paused=True) == SliceStep(waiting_for="the rollout is paused")
     assert next_step(beginning((4, 2), roles((2, 2))), paused=True).old == {"old": {"x": 2}}
 
 
@@ -217,7 +223,7 @@ def test_less_surge_makes_room_for_a_group_that_finds_none() -> None:
     assert next_step(without_room).is_empty
     budgets = roles((2, 4), surge=(0, 0), unavailable=(1, 1))
     lowered = replace(without_room, roles=budgets)
-    assert next_step(lowered) == Step(
+    assert next_step(lowered) == SliceStep(
         old={"a": {"x": 1, "y": 3}}, waiting_for=next_step(without_room).waiting_for
     )
     assert next_step(lowered, paused=True).is_empty
@@ -260,7 +266,7 @@ def test_what_ran_first_is_not_given_up_while_something_newer_runs() -> None:
 def test_a_wish_for_fewer_groups_empties_no_revision_of_a_paused_slice() -> None:
     state = SliceState(roles((3, 0)), (revision("a", 2, 2),), revision("b", 1, 1))
     less = replace(state, roles=(state.roles[0], replace(state.roles[1], surge=0, at_start=3)))
-    assert next_step(less, paused=True) == Step(new={"y": 0})
+    assert next_step(less, paused=True) == SliceStep(new={"y": 0})
     shrunk = replace(less, new=revision("b", 1, 0))
     assert next_step(shrunk, paused=True).old == {"a": {"y": 1}}
 
@@ -276,11 +282,11 @@ def test_a_lost_child_comes_back_in_a_paused_rollout_and_moves_no_baseline() -> 
         RevisionCounts("b", {"x": ready(2, 0)}),
         frozenset("y"),
     )
-    assert next_step(state) == next_step(state, paused=True) == Step(new={"y": 2})
+    assert next_step(state) == next_step(state, paused=True) == SliceStep(new={"y": 2})
 
 
 def test_a_rollout_that_the_original_began_goes_on_by_its_baselines() -> None:
     # Example D at its fifth row, as it stands in annotations: new children have none.
     new = RevisionCounts("b", {"x": ready(3), "y": ready(3)})
     state = SliceState(roles((5, 4)), (revision("a", ready(2, 2), ready(2, 4)),), new)
-    assert next_step(state) == Step(old={"a": {"x": 1}})
+    assert next_step(state) == SliceStep(old={"a": {"x": 1}})

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, Step
+from lws.disaggregatedset.rollout.state import Count, RevisionCounts, RoleTarget, SliceState, SliceStep
 
 
 def healthy(wanted: int, initial: int | None = None) -> Count:
@@ -89,6 +89,6 @@ def test_the_floor_counts_revisions_that_have_gone_since_the_rollout_began() -> 
 
 
 def test_a_step_that_writes_nothing_is_empty() -> None:
-    assert Step(waiting_for="role decode").is_empty
-    assert not Step(starts=True).is_empty
-    assert not Step(new={"decode": 1}).is_empty
+    assert SliceStep(waiting_for="role decode").is_empty
+    assert not SliceStep(starts=True).is_empty
+    assert not SliceStep(new={"decode": 1}).is_empty

@@ -10,7 +10,7 @@ import pytest
 
 from lws.actions import Problem
 from lws.disaggregatedset.names import Identity
-from lws.disaggregatedset.status.status import Observed, can_wait, disaggregated_status
+from lws.disaggregatedset.status.status import ObservedRoles, can_wait, disaggregated_status
 from lws.kube.differences.patches import merge_patch
 from lws.kube.pods import NodeWait
 from test.unit.builders import NOW
@@ -27,12 +27,12 @@ def facts(role: str, replicas: int, key: str = NEW, **more: Any) -> Any:
     return make_facts(OWNER, Identity(0, key, role), replicas, **more)
 
 
-AT_REST = Observed(
+AT_REST = ObservedRoles(
     NOW, DESIRED, (facts("prefill", 2), facts("decode", 1)), NEW, f"demo-{NEW}-1", f"demo-{NEW}-1"
 )
 
 
-def written(observed: Observed, stored: Any = None) -> dict[str, Any]:
+def written(observed: ObservedRoles, stored: Any = None) -> dict[str, Any]:
     """The status after the pass."""
     obj = make_disaggregated(status=stored or {})
     patch = disaggregated_status(obj, observed).patch or {}

@@ -21,7 +21,7 @@ from lws.leaderworkerset.children.disruption_budget import (
     wants_disruption_budget,
 )
 from lws.leaderworkerset.plan import plan
-from lws.leaderworkerset.rollout.groups import Wanted, group_states
+from lws.leaderworkerset.rollout.groups import DesiredGroups, group_states
 from lws.leaderworkerset.snapshot import GroupFacts, SetSnapshot
 from lws.leaderworkerset.spec import SetSpec
 from lws_api.leaderworkerset.v1 import NAME_LABEL
@@ -141,7 +141,7 @@ def shapes(size: int) -> list[Seen]:
 def test_the_next_evictions_never_take_more_groups_than_are_granted(size: int) -> None:
     """Over all states of three groups, with the arithmetic of Kubernetes' disruption controller."""
     lws = make_set(replicas=3, size=size)
-    wanted = Wanted(KEY, {KEY: size})
+    wanted = DesiredGroups(KEY, {KEY: size})
     let_go = 0
     # Made once each: they come up in thousands of combinations.
     made = {(shape, index): shape.facts(lws, index) for shape in shapes(size) for index in range(3)}
@@ -187,7 +187,7 @@ def test_what_is_allowed(groups: str, granted: int, allowed: int) -> None:
         ".": gone,
     }
     facts = tuple(each for index, sign in enumerate(groups) for each in seen[sign].facts(lws, index))
-    states = group_states(facts, Wanted(KEY, {KEY: 2}))
+    states = group_states(facts, DesiredGroups(KEY, {KEY: 2}))
     assert allowed_groups(granted, SetSnapshot(lws, NOW, groups=facts), states) == allowed
 
 

@@ -11,9 +11,9 @@ import pytest
 from lws import timing
 from lws.kube.conditions import timestamp
 from lws.leaderworkerset.rollout.groups import (
+    DesiredGroups,
     GroupState,
     LeaderStatefulSet,
-    Wanted,
     group_states,
     leader_statefulset,
 )
@@ -29,10 +29,10 @@ from test.unit.builders import (
     statefulset_revision,
 )
 
-WANTED = Wanted(KEY, {KEY: 2, "key-old": 2}, statefulset_revision("demo", KEY))
+WANTED = DesiredGroups(KEY, {KEY: 2, "key-old": 2}, statefulset_revision("demo", KEY))
 
 
-def state_of(facts: GroupFacts, wanted: Wanted = WANTED) -> GroupState:
+def state_of(facts: GroupFacts, wanted: DesiredGroups = WANTED) -> GroupState:
     (state,) = group_states([facts], wanted)
     return state
 
@@ -109,16 +109,16 @@ def test_outdated_groups(facts: GroupFacts, broken: bool, serves: bool) -> None:
 
 def test_each_group_is_measured_by_the_size_of_its_own_revision() -> None:
     one = make_set(size=1)
-    wanted = Wanted(KEY, {KEY: 2, "key-old": 1})
+    wanted = DesiredGroups(KEY, {KEY: 2, "key-old": 1})
     assert state_of(make_group(one, key="key-old"), wanted).ready, "an old group of one needs no workers"
     assert not state_of(make_group(one), wanted).ready, "a new one does"
-    grown = Wanted(KEY, {KEY: 1, "key-old": 2})
+    grown = DesiredGroups(KEY, {KEY: 1, "key-old": 2})
     assert not state_of(make_group(key="key-old", workers=False), grown).ready
     assert state_of(make_group(workers=False), grown).settled
 
 
 def test_workers_that_a_group_of_one_does_not_need_say_nothing() -> None:
-    wanted = Wanted(KEY, {KEY: 1})
+    wanted = DesiredGroups(KEY, {KEY: 1})
     assert state_of(group_with({"key": "key-old", "ready": False}), wanted).settled
 
 

@@ -9,7 +9,7 @@ import pytest
 from lws.cli.arguments.set_name import NamedSet
 from lws.cli.commands.pause import check
 from lws.cli.commands.restart import _restart
-from lws.cli.commands.undo import Manner, _undo
+from lws.cli.commands.undo import UndoOptions, _undo
 from lws.cli.facts.changes.role_of import caution
 from lws.cli.kinds.registry import KINDS
 from lws.cli.refusal import Refusal
@@ -49,7 +49,7 @@ async def test_so_does_the_way_back_of_one_role(talk: Talk, capsys: pytest.Captu
     there["metadata"]["ownerReferences"] = owners
     former = revision_of(make_set(namespace="team"), 1)
     talk.api.will(*[world(there, former, revision_of(there, 2))] * 20)
-    assert await _undo(talk.session, NamedSet("demo"), Manner(1, dry_run=True, output="name")) == 0
+    assert await _undo(talk.session, NamedSet("demo"), UndoOptions(1, dry_run=True, output="name")) == 0
     assert "`lws undo disaggregatedset/demo` takes all roles along" in capsys.readouterr().err
 
 
