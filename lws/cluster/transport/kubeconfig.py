@@ -292,7 +292,8 @@ async def _answer_of(
         env={**plugin.env, "KUBERNETES_EXEC_INFO": json.dumps(info)},
         stdin=None if interactive else DEVNULL,
         stdout=PIPE,
-        stderr=PIPE,
+        # Who is asked for a password, or to go to a page, must see it.
+        stderr=None if interactive else PIPE,
     )
     try:
         output, complaint = await process.communicate()
@@ -300,7 +301,7 @@ async def _answer_of(
         if process.returncode is None:
             process.kill()
     if process.returncode != 0:
-        reason = complaint.decode(errors="replace").strip()
+        reason = (complaint or b"").decode(errors="replace").strip()
         raise ConfigException(f"exec: process returned {process.returncode}" + (reason and f". {reason}"))
     try:
         answer = json.loads(output)
@@ -319,32 +320,39 @@ def _impersonation(user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
     Raises ConfigException for what cannot be sent: to leave it out would be to act with more rights.
     """
-    groups, extra = user.get("as-groups") or [], user.get("as-user-extra") or {}
-    if not user.get("as"):
-        if user.get("as-uid") or groups or extra:
-            raise ConfigException("it asks for a uid, groups or user-extra without impersonating a user (as)")
-        return
+    # Null says nothing. What else Python takes for false is a name that YAML misread (`no`), or an error.
+    name, uid, groups, extra = (
+        default if user.get(field) is None else user[field]
+        for field, default in (("as", ""), ("as-uid", ""), ("as-groups", []), ("as-user-extra", {}))
+    )
     if not isinstance(groups, list) or not isinstance(extra, dict):
         raise ConfigException("as-groups must be a list, as-user-extra a map of lists")
-    yield "Impersonate-User", _sendable(user["as"], "as")
-    if user.get("as-uid"):
-        yield "Impersonate-Uid", _sendable(user["as-uid"], "as-uid")
+    name, uid = _sendable(name, "as"), _sendable(uid, "as-uid")
+    if not name:
+        if uid or groups or extra:
+            raise ConfigException("it asks for a uid, groups or user-extra without impersonating a user (as)")
+        return
+    yield "Impersonate-User", name
+    if uid:
+        yield "Impersonate-Uid", uid
     for group in groups:
         yield "Impersonate-Group", _sendable(group, "as-groups")
     for key, values in extra.items():
-        name = "".join(
+        suffix = "".join(
             chr(byte) if byte in _PLAIN_IN_HEADERS else f"%{byte:02X}"
             for byte in _sendable(key, "as-user-extra").encode()
         )
         if not isinstance(values, list):
             raise ConfigException(f"as-user-extra: what {key} holds is not a list")
         for value in values:
-            yield f"Impersonate-Extra-{name}", _sendable(value, "as-user-extra")
+            yield f"Impersonate-Extra-{suffix}", _sendable(value, "as-user-extra")
 
 
 def _sendable(value: object, field: str) -> str:
     if not isinstance(value, str) or not value.isprintable():
         raise ConfigException(f"{field}: {value!r} is not a text of one line")
+    if value != value.strip():
+        raise ConfigException(f"{field}: {value!r} begins or ends with a space, which a header loses")
     return value
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import pty
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -207,11 +208,36 @@ async def test_a_plugin_is_told_of_the_cluster_where_the_kubeconfig_says_so(tmp_
     assert json.loads((tmp_path / "told").read_text())["spec"] == {"interactive": False}
 
 
+async def test_somebody_at_a_terminal_sees_what_a_plugin_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = "import sys; print('code: 1234', file=sys.stderr); sys.exit(1)"
+    user = {"exec": {"apiVersion": API, "command": sys.executable, "args": ["-S", "-c", program]}}
+    with pytest.raises(ClusterError, match=r"process returned 1\. code: 1234"):
+        await load_configuration(kubeconfig(tmp_path, user))
+    assert capfd.readouterr().err == ""
+    theirs, ours = pty.openpty()
+    with open(theirs), open(ours) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        with pytest.raises(ClusterError, match=r"process returned 1$"):
+            await load_configuration(kubeconfig(tmp_path, user))
+    assert capfd.readouterr().err == "code: 1234\n"
+
+
 @pytest.mark.parametrize(
     ("user", "said"),
     [
         pytest.param({"as-groups": ["a"]}, "without impersonating a user", id="groups-alone"),
         pytest.param({"as": 7}, "as: 7 is not a text", id="number"),
+        # What YAML makes of the names `no` and `0`.
+        pytest.param({"as": False}, "as: False is not a text", id="no"),
+        pytest.param({"as": 0}, "as: 0 is not a text", id="zero"),
+        pytest.param({"as": "a", "as-uid": 0}, "as-uid: 0 is not a text", id="uid"),
+        pytest.param({"as": "a", "as-groups": False}, "as-groups must be a list", id="groups-no"),
+        pytest.param({"as": "a", "as-user-extra": []}, "as-user-extra a map", id="extra-list"),
+        # The API server takes spaces off, and what is left is another name, or none.
+        pytest.param({"as": " "}, "as: ' ' begins or ends with a space", id="space"),
+        pytest.param({"as": "a", "as-groups": ["b "]}, "as-groups: 'b ' begins or", id="space-at-the-end"),
         pytest.param({"as": "a\r\nX-Remote-User: admin"}, "is not a text of one line", id="two-lines"),
         pytest.param({"as": "a", "as-groups": "system:masters"}, "as-groups must be a list", id="no-list"),
         pytest.param({"as": "a", "as-user-extra": {"k": "v"}}, "what k holds is not a list", id="extra"),
