@@ -205,6 +205,10 @@ def test_elements_of_one_name_are_compared_by_position() -> None:
     assert explain(old, new) == ["env[1] value: 2 → 3"]
 
 
+# Each of them is there often, none so often that difflib would leave it out.
+MANY_LINES, MORE_LINES = ("".join(f"{index * step % 500}\n" for index in range(20_000)) for step in (1, 7))
+
+
 @pytest.mark.parametrize(
     ("before", "after", "lines"),
     [
@@ -228,10 +232,25 @@ def test_elements_of_one_name_are_compared_by_position() -> None:
             ["args: many elements changed (51 → 49)"],
             id="all of more than 50",
         ),
+        pytest.param(
+            [{"values": ["x"] * 9999 + ["a"]}],
+            [{"values": ["x"] * 9999 + ["b"]}],
+            ["args[0] values[9999]: a → b"],
+            id="within another list",
+        ),
+        pytest.param(
+            ["-c", f"begin\n{MANY_LINES}"],
+            ["-c", f"start\n{MORE_LINES}", "y"],
+            [
+                f"args[1]: begin\n{MANY_LINES[:53]}… → start\n{MORE_LINES[:53]}…",
+                "args[2] added: y",
+            ],
+            id="texts of many lines",
+        ),
     ],
 )
 def test_long_lists_cost_no_more_than_they_are_long(
-    before: list[str], after: list[str], lines: list[str]
+    before: list[Any], after: list[Any], lines: list[str]
 ) -> None:
     began = time.process_time()
     assert explain({"args": before}, {"args": after}) == lines
