@@ -1,4 +1,4 @@
-"""Do the commands of the pages about revisions work, and do they print what the pages say?
+"""Do the commands of the page about revisions work, and do they print what the page says?
 
 A fenced block of `console` after the line `<!-- tested -->` is run: every `$ ` starts a command. Of its
 output the page shows lines, in order; `…` stands for anything, also for whole lines, and blanks for any.
@@ -23,7 +23,7 @@ from test.harness.world import World
 from tools.localcluster import ClusterAccess
 
 ROOT = Path(__file__).parents[3]
-PAGES = [ROOT / "docs" / "concepts" / name for name in ("revisions.md", "revision-damage.md")]
+PAGE = ROOT / "docs" / "concepts" / "revisions.md"
 _SECONDS = 300.0
 # Commands that change nothing.
 _DIFF = re.compile(r"(kubectl )?lws diff ")
@@ -94,8 +94,8 @@ def shell(cluster: ClusterAccess, world: World, tmp_path: Path) -> dict[str, str
     return variables
 
 
-def test_the_commands_of_the_pages(shell: dict[str, str], tmp_path: Path) -> None:
-    blocks = [block for page in PAGES for block in commands_of(page.read_text(encoding="utf-8"))]
+def test_the_commands_of_the_page(shell: dict[str, str], tmp_path: Path) -> None:
+    blocks = list(commands_of(PAGE.read_text(encoding="utf-8")))
     assert len(blocks) >= 5
     for commands in blocks:
         setting = ""
