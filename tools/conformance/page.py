@@ -10,14 +10,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from tools.conformance.table import DIFFERENCES, Row, Table, proofs_of
 
 _INTRODUCTION = """\
-# Compatibility with the original controller
+# Compatibility with upstream
 
-Everything by which manifests, clients and pods know
-[kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws), what this controller has on top, and every
-deliberate difference with its reason. For those who move manifests, clients or dashboards.
+For those who move manifests, clients or dashboards from upstream
+([kubernetes-sigs/lws](https://github.com/kubernetes-sigs/lws)): all names of the API, what upstream lacks,
+and every deliberate difference. [API](api.md) explains the fields; of `spec.roles.metadata`, only labels and
+annotations have an effect.
 
-`test/conformance.yaml` names one test for each line. `make conformance` runs these {tests} tests and, when
-all have passed, writes this page. A unit test holds that table against the API and the code.
+`test/conformance.yaml` names a test for each entry. `make conformance` runs these {tests} tests and writes
+this page if all pass.
 """
 _TITLES = {
     "fields": ("Fields", "Field"),
@@ -57,7 +58,7 @@ def _sections(table: Table, titles: Mapping[str, tuple[str, str]]) -> Iterator[s
         if known := [row for row in rows if not row.is_added]:
             yield _section(f"## {heading}", column, known)
         if added := [row for row in rows if row.is_added]:
-            yield _section(f"### {heading} that the original lacks", column, added)
+            yield _section(f"### {heading} that upstream lacks", column, added)
 
 
 def _section(heading: str, column: str, rows: Sequence[Row]) -> str:
