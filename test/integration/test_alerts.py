@@ -124,7 +124,7 @@ def test_every_alert_has_both_kinds_of_stories(rules: Path) -> None:
 
 def test_runbooks_lead_to_where_the_repository_can_be_read(rules: Path) -> None:
     every = [rule for group in yaml.safe_load(rules.read_text())["groups"] for rule in group["rules"]]
-    start = f"{REPOSITORY}docs/operations/troubleshooting/alerts.md#"
+    start = f"{REPOSITORY}docs/operations/monitoring.md#"
     assert all(rule["annotations"]["runbook_url"].startswith(start) for rule in every)
 
 
